@@ -42,8 +42,8 @@ from chapters import RECORDS  # noqa: E402
 
 from dlref import activations, check  # noqa: E402
 from dlref._core.pytree import flat, rebuilt  # noqa: E402
+from dlref._records import spec_of  # noqa: E402
 from dlref.check._inputs import BEYOND  # noqa: E402
-from dlref.check._known import record_of  # noqa: E402
 from dlref.check._oracle.calls import Call, form, is_float, widened  # noqa: E402
 from dlref.check._oracle.causes import VALUE, _trials  # noqa: E402
 from dlref.check._oracle.causes.slips import OTHER, mutants  # noqa: E402
@@ -106,7 +106,7 @@ def headline(report):
 
 
 def is_own(f):
-    return f is not None and record_of(f)[0].f is f
+    return f is not None and spec_of(f)[0].f is f
 
 
 # Mistakes of the records.
@@ -361,7 +361,7 @@ def found_of(kernel, report):
     named = named or any(words in said for words in READ if kernel.words)
     if said and not named and kernel.source == "records":
         named = all(
-            alike(call, kernel.words, said) for call in calls(record_of(kernel.op)[0], kernel.form)
+            alike(call, kernel.words, said) for call in calls(spec_of(kernel.op)[0], kernel.form)
         )
     return True, named, bool(said) and not named, said
 

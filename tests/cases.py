@@ -1,7 +1,7 @@
 """
 Sample inputs of every public function: what tests/test_contract.py walks through.
 
-How a map is called stands in its record, dlref/check/_known/<chapter>.py, and serves all its forms
+How a map is called stands in its record, dlref/_records/<chapter>.py, and serves all its forms
 (map, map_vjp, ...). Here is what only tests need: drawn shapes, sharper tolerances; the naive
 transcription of the same name says what must come out.
 """
@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 import dlref
-from dlref.check._known import records
-from dlref.check._known._record import Sample
-from dlref.check._known.recurrent import scan
-from dlref.check._known.recurrent import shapes as recurrent_shapes
+from dlref._records import records
+from dlref._records._spec import Sample
+from dlref._records.recurrent import scan
+from dlref._records.recurrent import shapes as recurrent_shapes
 
 SUFFIXES = ("jacobian", "hessian", "grad", "deriv2", "deriv", "vjp", "jvp")
 

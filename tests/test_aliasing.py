@@ -27,7 +27,7 @@ from dlref import (
     training,
     transformer,
 )
-from dlref.check._known import CHAPTERS, NOTHING, record_of
+from dlref._records import CHAPTERS, UNKNOWN, spec_of
 
 #: Functions that return no array.
 WITHOUT_ARRAYS = {
@@ -447,7 +447,7 @@ def test_every_function_is_called_with_every_option_that_is_an_array():
         for own in getattr(module, "__all__", [chapter]):
             f = getattr(module, own, module)
             name = f"{chapter}.{own}" if f is not module else chapter
-            nothing = chapter in CHAPTERS and record_of(f)[0] is NOTHING  # tests/test_api.py says
+            nothing = chapter in CHAPTERS and spec_of(f)[0] is UNKNOWN  # tests/test_api.py says
             if inspect.isfunction(f) and name not in WITHOUT_ARRAYS and not nothing:
                 named = {"transformer.load_params", "interop.read_state_dict"}  # above, with files
                 assert name in known or name in named, name

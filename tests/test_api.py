@@ -13,8 +13,8 @@ from cases import STRATEGIES
 from topic_records import load
 
 import dlref
-from dlref.check._known import CHAPTERS as KNOWN
-from dlref.check._known import NOTHING, record_of, records
+from dlref._records import CHAPTERS as KNOWN
+from dlref._records import UNKNOWN, records, spec_of
 
 ROOT = Path(dlref.__file__).parents[1]
 CHAPTERS = [  # in reading order; a chapter imports only from those before it
@@ -59,7 +59,8 @@ SHARED = {
 TOPICS = sorted(
     path
     for path in (ROOT / "dlref").glob("*/_*.py")
-    if not path.name.startswith("__") and f"{path.parent.name}.{path.stem}" not in SHARED
+    if not path.name.startswith("__") and not path.parent.name.startswith("_")
+    if f"{path.parent.name}.{path.stem}" not in SHARED
 )
 #: Maps whose figure is that of a relative.
 DRAWN_WITH = {
@@ -107,7 +108,7 @@ def imports(path):
 class TestPackage:
     def test_every_folder_is_a_known_chapter(self):
         folders = {p.parent.name for p in (ROOT / "dlref").glob("*/__init__.py")}
-        assert folders == {*PRESENT, "_core", "_math"}
+        assert folders == {*PRESENT, "_core", "_math", "_records", "formulas"}
 
     def test_chapters_are_found_by_dir_and_by_type_checkers(self):
         stub = (ROOT / "dlref" / "__init__.pyi").read_text()
@@ -144,7 +145,7 @@ class TestChapter:
 
     def test_imports_only_from_chapters_before_it(self, chapter):
         later = CHAPTERS[CHAPTERS.index(chapter) + 1 :]
-        for path in (ROOT / "dlref" / chapter).glob("*.py"):
+        for path in (ROOT / "dlref" / chapter).rglob("*.py"):
             for name in imports(path):
                 parts = name.split(".")
                 assert parts[0] != "dlref" or parts[1] not in later, (path.name, name)
@@ -221,7 +222,7 @@ def known(path):
     module = importlib.import_module(f"dlref.{path.parent.name}.{path.stem}")
     for name in module.__all__:
         if inspect.isfunction(f := getattr(module, name)):
-            yield name, record_of(f)[0]
+            yield name, spec_of(f)[0]
 
 
 @functools.cache
@@ -239,8 +240,8 @@ class TestTopic:
 
     def test_has_a_record(self, path):
         chapter, _ = place(path)
-        missing = [name for name, record in known(path) if record is NOTHING and chapter != "check"]
-        file = f"dlref/check/_known/{chapter}.py"
+        missing = [name for name, record in known(path) if record is UNKNOWN and chapter != "check"]
+        file = f"dlref/_records/{chapter}.py"
         assert not missing, f"{file}: add a record of {path.stem[1:]}, for {missing}"
 
     def test_its_calls_have_an_oracle(self, path):

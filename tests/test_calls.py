@@ -10,7 +10,7 @@ import pytest
 from calls import NO_ARRAYS, arrays, calls, function, mapped
 
 import dlref
-from dlref.check._known import CHAPTERS, NOTHING, record_of
+from dlref._records import CHAPTERS, UNKNOWN, spec_of
 
 CALLS = calls()
 #: Results that have no dtype of the input: integers, masks, figures about errors.
@@ -63,8 +63,8 @@ def test_every_function_has_a_call():
 
 def _has_samples(name):
     """Return whether a record says how it is called; tests/test_api.py says what has none."""
-    record = record_of(attrgetter(name)(dlref))[0]
-    return bool(record.calls) or (record is NOTHING and name.partition(".")[0] in CHAPTERS)
+    record = spec_of(attrgetter(name)(dlref))[0]
+    return bool(record.calls) or (record is UNKNOWN and name.partition(".")[0] in CHAPTERS)
 
 
 def _is_function(name):

@@ -1,7 +1,7 @@
 """
 What holds for every public function, whatever it computes.
 
-Each test walks the public list; the records in dlref/check/_known say how to call what is on it.
+Each test walks the public list; the records in dlref/_records say how to call what is on it.
 """
 
 import copy

@@ -18,7 +18,6 @@ import pytest
 import dlref
 from dlref.check import hard_inputs
 from dlref.check._inputs import joint_inputs
-from dlref.check._known import CHAPTERS, records
 
 FOLDER = Path(dlref.__file__).parent / "formulas"
 MODULES = sorted(path.stem for path in FOLDER.glob("*.py") if path.stem != "__init__")
@@ -82,7 +81,9 @@ def close(got, want, tolerance):
 def test_signature(f, formula):
     def shape(g):
         parameters = inspect.signature(g).parameters.values()
-        return [(p.name, p.kind, repr(p.default)) for p in parameters if p.name not in NOT_OF_THE_MAP]
+        return [
+            (p.name, p.kind, repr(p.default)) for p in parameters if p.name not in NOT_OF_THE_MAP
+        ]
 
     assert shape(formula) == shape(f)
 
@@ -104,8 +105,8 @@ def test_values(f, formula):
 @pytest.mark.parametrize(("f", "formula"), PAIRS)
 def test_the_dtype_is_that_of_the_inputs(f, formula):
     for case in cases(f)[:1]:
-        inputs, options = cast(case.inputs, np.float32), cast(tuple(case.options.values()), np.float32)
-        options = dict(zip(case.options, options, strict=True))
+        inputs = cast(case.inputs, np.float32)
+        options = {key: cast(value, np.float32) for key, value in case.options.items()}
         with np.errstate(all="ignore"):
             got, want = formula(*inputs, **options), f(*inputs, **options)
         for g, w in zip(leaves(got), leaves(want), strict=True):

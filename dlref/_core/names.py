@@ -26,8 +26,8 @@ PACKAGE = Path(__file__).parents[1]
 
 @cache
 def called() -> dict[str, list[str]]:
-    """Return the names that each map, as chapter.name, has elsewhere, from called.toml."""
-    table = tomllib.loads((PACKAGE / "_core" / "called.toml").read_text(encoding="utf-8"))
+    """Return the names that each map, as chapter.name, has elsewhere, from names.toml."""
+    table = tomllib.loads((PACKAGE / "_records" / "names.toml").read_text(encoding="utf-8"))
     return {f"{c}.{name}": others for c, maps in table.items() for name, others in maps.items()}
 
 

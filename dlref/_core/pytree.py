@@ -34,7 +34,9 @@ __all__ = [
     "check_tree",
     "displayed",
     "flat",
+    "is_float",
     "leaves",
+    "map_floats",
     "mapped",
     "named_leaves",
     "params_tangents",
@@ -53,6 +55,21 @@ PRINTED = 100
 def rebuilt(like: tuple[Any, ...], entries: Any) -> Any:
     """Make a tuple, or a named tuple of the same type."""
     return type(like)(*entries) if hasattr(like, "_fields") else tuple(entries)
+
+
+def is_float(value: Any) -> bool:
+    """Return whether something is an array of floats, or a float."""
+    if value is None or isinstance(value, tuple | list | str):
+        return False
+    dtype = np.asarray(value).dtype
+    return dtype.kind == "f" or dtype.name == "bfloat16"
+
+
+def map_floats(f: Callable[[Any], Any], value: Any) -> Any:
+    """Apply f to every array of floats of a nested tuple, and keep all else."""
+    if isinstance(value, tuple):
+        return rebuilt(value, [map_floats(f, entry) for entry in value])
+    return f(value) if is_float(value) else value
 
 
 def leaves(name: str, tree: Any) -> Iterator[FloatArray]:

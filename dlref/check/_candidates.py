@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._core.arguments import as_bool, as_number, check_callable, choice, shown
-from .._core.pytree import flat, named_leaves
+from .._core.pytree import flat, is_float, named_leaves
+from .._records import UNKNOWN, spec_of
 from ._errors import ulp_error
-from ._known import NOTHING, record_of
 from ._oracle.arrays import as_numpy, calling, framework_of, handed
 from ._oracle.bounds import NORMAL, Limits, baselines, bounds
-from ._oracle.calls import Call, as_form, is_float, learned_options, separate, widened
+from ._oracle.calls import Call, as_form, learned_options, separate, widened
 from ._oracle.causes import cause_of, common_cause
 from ._oracle.pictures import as_html, as_text, picture_of
 from ._oracle.rounded import EPS
@@ -430,7 +430,7 @@ def _judged(
 
 def _checked_reference(call: Call, want: list[Any]) -> None:
     """Raise if the reference is NaN though no input is; a mean over no target is."""
-    if call.known.is_loss and any(np.asarray(a).dtype.kind in "iu" for a in flat(call.inputs)):
+    if call.spec.is_loss and any(np.asarray(a).dtype.kind in "iu" for a in flat(call.inputs)):
         return
     parts = [np.asarray(w) for w in want if w is not None]
     if not any(np.isnan(w).any() for w in parts if w.dtype.kind == "f"):
@@ -462,7 +462,7 @@ def _named(call: Call, want: list[Any]) -> list[str]:
     if call.form != "vjp":
         return numbers
     inputs = [*zip(call.names, call.inputs, strict=True)]
-    varied = [one for i, one in enumerate(inputs) if i not in call.known.constant]
+    varied = [one for i, one in enumerate(inputs) if i not in call.spec.constant]
     learned = [(name, call.settings.get(name)) for name in learned_options(call.core)]
     there = [i for i, w in enumerate(want) if w is not None]
     for some in (inputs, varied):
@@ -478,7 +478,7 @@ def _named(call: Call, want: list[Any]) -> list[str]:
 
 def _without_gradient(exact: Call, count: int) -> set[int]:
     """Return the gradients that a candidate may leave out: by the targets of a loss."""
-    known = exact.known
+    known = exact.spec
     if exact.form != "vjp" or not known.is_loss or known.of is None:
         return set()
     places = [i for i, a in enumerate(exact.inputs) if is_float(a)]
@@ -546,7 +546,7 @@ def _check_order(candidate: Any, op: Any) -> None:
     """Raise if dlref's function is in the place of the candidate, and the candidate in its."""
     own = getattr(op, "__module__", None) or ""
     named = getattr(op, "__name__", "<lambda>") != "<lambda>"
-    if named and not own.startswith("dlref.") and record_of(candidate)[0] is not NOTHING:
+    if named and not own.startswith("dlref.") and spec_of(candidate)[0] is not UNKNOWN:
         msg = (
             "Argument 'op' must be a function of dlref, and 'candidate' yours: they are exchanged,"
             f" {shown(candidate)} and {shown(op)}."

@@ -22,11 +22,10 @@ from .._core.arguments import (
     result,
     shown,
 )
-from .._core.pytree import flat, rebuilt
+from .._core.pytree import flat, is_float, rebuilt
 from ._candidates import html_table, written
 from ._oracle.arrays import as_numpy, calling, framework_of, handed
 from ._oracle.autograd import own_vjp
-from ._oracle.calls import is_float
 from ._oracle.differences import ridders
 
 if TYPE_CHECKING:

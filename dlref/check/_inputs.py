@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from .._core.arguments import as_bool, as_generator, check_callable, float_dtype, shown
 from .._core.pytree import rebuilt
-from ._known import NOTHING, record_of
-from ._known._record import Case, Cases, words
+from .._records import UNKNOWN, spec_of
+from .._records._spec import Case, Cases, words
 from ._oracle import examples
 from ._oracle.arrays import copied
 from ._oracle.calls import Call
@@ -20,7 +20,7 @@ from ._oracle.together import together
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from ._known import Known
+    from .._records import MapSpec
 
 __all__ = ["HardCase", "hard_inputs", "random_inputs"]
 
@@ -100,8 +100,8 @@ def random_inputs(
     kind = as_kind(dtype)
     check_callable("op", op)
     rng = as_generator("rng", rng)
-    known, form = record_of(op)
-    known = NOTHING if form else known
+    known, form = spec_of(op)
+    known = UNKNOWN if form else known
     inputs: tuple[Any, ...] = _as(known.inputs(rng, shapes), kind)
     op(*inputs)
     return inputs
@@ -155,7 +155,7 @@ def _listed(shapes: Any) -> str:
     return " and ".join(str(s) for s in shapes if isinstance(s, tuple))
 
 
-def _cases(known: Known, kind: np.dtype[Any]) -> Cases:
+def _cases(known: MapSpec, kind: np.dtype[Any]) -> Cases:
     """Yield the inputs of a map at which its kernels break."""
     rng = np.random.default_rng(0)
     if callable(known.hard):
@@ -172,7 +172,7 @@ def _cases(known: Known, kind: np.dtype[Any]) -> Cases:
         yield from known.more(known, rng, _huge(kind))
 
 
-def _large(known: Known, form: str, *, optional: bool) -> Cases:
+def _large(known: MapSpec, form: str, *, optional: bool) -> Cases:
     """Yield inputs with three axes and beyond the tiles of kernels, but of Jacobians."""
     rng = np.random.default_rng(2)
     samples = known.large_samples if form in ("", "_vjp", "_jvp") else []
@@ -184,7 +184,7 @@ def _large(known: Known, form: str, *, optional: bool) -> Cases:
             yield examples.in_form(known, form, case)
 
 
-def _calls_with_options(known: Known) -> Cases:
+def _calls_with_options(known: MapSpec) -> Cases:
     """Yield a call for each option that a candidate may lack."""
     rng = np.random.default_rng(0)
     if callable(known.options):
@@ -194,7 +194,7 @@ def _calls_with_options(known: Known) -> Cases:
         yield words([*options][-1]), known.inputs(rng, shapes), options
 
 
-def _in_form(op: Any, known: Known, form: str, kind: Any) -> Cases:
+def _in_form(op: Any, known: MapSpec, form: str, kind: Any) -> Cases:
     """Yield the cases of a form, or of a map that has none of its own; the first is varied."""
     cases = _cases(known, kind)
     first = next(cases)
@@ -389,11 +389,11 @@ def shaped_inputs(
         yield from (_rounded(case, kind) for case in cases if examples.is_valid(op, case))
 
 
-def _found(op: Any, dtype: Any) -> tuple[np.dtype[Any], Known, str]:
+def _found(op: Any, dtype: Any) -> tuple[np.dtype[Any], MapSpec, str]:
     """Return a dtype, the record of a function, and which form of the map it is."""
     kind = as_kind(dtype)
     check_callable("op", op)
-    known, form = record_of(op)
+    known, form = spec_of(op)
     if known.why_not:
         msg = (
             "Argument 'op' must be a function whose inputs are known here, not "

@@ -18,7 +18,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import as_integer, check_callable, check_keys, choice, shown
-from .._core.pytree import flat
+from .._core.pytree import flat, is_float, map_floats
+from .._records import spec_of
+from .._records._spec import TOGETHER
 from ._candidates import (
     Verdict,
     as_limits,
@@ -42,15 +44,14 @@ from ._inputs import (
     layout_inputs,
     shaped_inputs,
 )
-from ._known import record_of
 from ._oracle.arrays import as_numpy
 from ._oracle.autograd import in_layout, own_vjp
-from ._oracle.calls import Call, as_form, changed, is_float, learned_options
+from ._oracle.calls import Call, as_form, learned_options
 from ._oracle.causes import shared_values
 from ._oracle.causes.signs import NOISE
 from ._oracle.examples import along, drawn_like, is_valid
 from ._oracle.pictures import as_html
-from ._oracle.together import TOGETHER, shapes_of
+from ._oracle.together import shapes_of
 
 if TYPE_CHECKING:
     import os
@@ -586,7 +587,7 @@ class _Run:
     def optional(self) -> set[str]:
         """The options that a candidate may lack."""
         call = Call(self.op, "forward", (), {})
-        of_forms = [one.options for some in call.known.of_forms.values() for one in some]
+        of_forms = [one.options for some in call.spec.of_forms.values() for one in some]
         return {*call.defaults}.union(*of_forms)
 
     def report(self) -> CheckReport:
@@ -649,7 +650,7 @@ class _Run:
             return self.once(form, candidate, given, told)
         first = self.once(form, kept, given, told)
         for number in range(2, self.repeats + 1):
-            other = changed(lambda a: a[...] * np.asarray(a).dtype.type(0.5), given)
+            other = map_floats(lambda a: a[...] * np.asarray(a).dtype.type(0.5), given)
             self.once(form, candidate, other, told)
             again = self.once(form, kept, given, told)
             if first.ok != again.ok:
@@ -724,7 +725,7 @@ def _arguments(op: Any, case: HardCase, given: dict[str, Any], rng: Any) -> Form
         if "vjp" in given:
             yield "vjp", (given["vjp"], drawn_like(out, rng), *case.inputs)
         if "jvp" in given:
-            yield "jvp", (given["jvp"], *along(record_of(op)[0], case.inputs, rng))
+            yield "jvp", (given["jvp"], *along(spec_of(op)[0], case.inputs, rng))
 
 
 def _in_memory(op: Any, case: HardCase, given: dict[str, Any], rng: Any, layout: Any) -> Forms:
@@ -734,7 +735,7 @@ def _in_memory(op: Any, case: HardCase, given: dict[str, Any], rng: Any, layout:
             dout, *inputs = arguments
             yield form, (candidate, laid_out(dout, layout), *inputs)
             if layout is LAYOUTS["memory that is read-only, after an offset"]:
-                yield form, (candidate, changed(_expanded, dout), *inputs)
+                yield form, (candidate, map_floats(_expanded, dout), *inputs)
         else:
             yield form, (candidate, *arguments)
 

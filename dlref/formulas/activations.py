@@ -1,5 +1,6 @@
 import numpy as np
 
+
 def softmax(x, *, axis=-1):
     """Exponentials over their sum."""
     e = np.exp(x - np.max(x, axis=axis, keepdims=True))

@@ -10,8 +10,8 @@ import dlref
 from dlref import activations as act
 from dlref import attention, check, losses, neurons, positions, training, transformer
 from dlref import normalization as norm
+from dlref._records import spec_of
 from dlref.check import _reports
-from dlref.check._known import record_of
 from dlref.check._oracle.causes import positions as of_positions
 
 from .test_cases import maps
@@ -382,4 +382,4 @@ def test_formulas_of_buckets_are_those_of_the_map():
         rounding = dict(of_positions.other_buckets(call))
         down = rounding["buckets of far distances are rounded up, not down"][0] - call.run()
         assert set(np.unique(down)) == {0, 1}
-    assert record_of(BUCKET)[0].mistakes
+    assert spec_of(BUCKET)[0].mistakes

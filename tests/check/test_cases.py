@@ -11,9 +11,9 @@ from dlref import activations as act
 from dlref import attention, check, losses, neurons, positions, recurrent
 from dlref import normalization as norm
 from dlref._core.pytree import flat, rebuilt
+from dlref._records import spec_of
+from dlref._records._spec import pairwise
 from dlref.check import _reports
-from dlref.check._known import record_of
-from dlref.check._known._record import covered
 
 SDPA = attention.scaled_dot_product_attention
 
@@ -114,7 +114,7 @@ def test_what_is_wrong_beyond_a_tile_alone(op, where):
 
 def test_every_two_groups_are_together_alone_and_both_left_out():
     for count in range(10):
-        calls = covered(((2,),), *({str(i): i} for i in range(count)))
+        calls = pairwise(((2,),), *({str(i): i} for i in range(count)))
         told = [{*one.options} for one in calls]
         assert len(told) <= 2 + 2 * max(count - 1, 0).bit_length()
         for i in range(count):
@@ -132,7 +132,7 @@ def maps():
         for name in module.__all__:
             f = getattr(module, name)
             has_vjp = inspect.isfunction(f) and hasattr(module, f"{name}_vjp")
-            if has_vjp and not record_of(f)[0].why_not:
+            if has_vjp and not spec_of(f)[0].why_not:
                 yield pytest.param(f, module, id=f"{chapter}.{name}")
 
 

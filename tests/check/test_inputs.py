@@ -20,8 +20,7 @@ from dlref import (
     recurrent,
     transformer,
 )
-from dlref._core.pytree import flat
-from dlref.check._oracle.calls import is_float
+from dlref._core.pytree import flat, is_float
 from dlref.neurons import linear
 
 

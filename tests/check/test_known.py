@@ -1,4 +1,4 @@
-"""Tests of dlref.check._known."""
+"""Tests of dlref._records."""
 
 import functools
 import subprocess
@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from dlref import activations, calculus, check, interop, neurons, recurrent
-from dlref.check._known import NOTHING, record_of
-from dlref.check._known._record import Known, call
+from dlref._records import UNKNOWN, spec_of
+from dlref._records._spec import MapSpec, call
 from dlref.check._oracle import causes
 from dlref.check._oracle.calls import Call
 
@@ -26,33 +26,33 @@ from dlref.check._oracle.calls import Call
     ],
 )
 def test_a_form_has_the_record_of_its_map(f, name, form):
-    record, found = record_of(f)
+    record, found = spec_of(f)
     assert (record.name, found) == (name, form)
 
 
 @pytest.mark.parametrize("f", [np.tanh, len, lambda x: x, check.check_all, object()])
 def test_nothing_is_known_of_others(f):
-    assert record_of(f) == (NOTHING, "")
+    assert spec_of(f) == (UNKNOWN, "")
 
 
 def test_a_call_has_the_record_of_its_map_alone():
-    softmax = record_of(activations.softmax)[0]
+    softmax = spec_of(activations.softmax)[0]
     of_axis = functools.partial(activations.softmax, axis=0)
     for op in (activations.softmax, of_axis):
-        assert Call(op, "vjp", (np.ones(2), np.ones(2)), {}).known is softmax
-    assert Call(activations.softmax_vjp, "forward", (np.ones(2), np.ones(2)), {}).known is NOTHING
+        assert Call(op, "vjp", (np.ones(2), np.ones(2)), {}).spec is softmax
+    assert Call(activations.softmax_vjp, "forward", (np.ones(2), np.ones(2)), {}).spec is UNKNOWN
 
 
 def test_why_nothing_is_known_is_said():
-    assert record_of(interop.conventions)[0].why_not
-    assert not record_of(neurons.linear)[0].why_not
+    assert spec_of(interop.conventions)[0].why_not
+    assert not spec_of(neurons.linear)[0].why_not
 
 
 def test_larger_calls_keep_what_depends_on_sizes():
-    known = Known(f=activations.silu, calls=[call((2, 1, 4)), call((3,), beta=2.0), call((0, 2))])
+    known = MapSpec(f=activations.silu, calls=[call((2, 1, 4)), call((3,), beta=2.0), call((0, 2))])
     assert [one.shapes for one in known.hard_samples] == [((6, 1, 12),), ((2, 1, 4),)]
     assert [one.options for one in known.option_samples] == [{"beta": 2.0}]
-    needed = Known(f=activations.silu, calls=known.calls, needed=("beta",))
+    needed = MapSpec(f=activations.silu, calls=known.calls, needed=("beta",))
     assert needed.hard_samples[-1].options == {"beta": 2.0}
     assert not needed.option_samples
 
@@ -89,13 +89,13 @@ import sys
 import numpy as np
 from dlref.activations import softmax
 from dlref.check import check_forward
-assert "dlref.check._known.activations" not in sys.modules
+assert "dlref._records.activations" not in sys.modules
 assert check_forward(softmax, softmax, np.ones((2, 3), np.float32))
-print(*(name for name in sys.modules if name.startswith(("dlref.check._known", "dlref.tr"))))
+print(*(name for name in sys.modules if name.startswith(("dlref._records", "dlref.tr"))))
 """
 
 
 def test_records_of_other_chapters_are_not_loaded():
     run = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, text=True, check=True)
     loaded = {name.rpartition(".")[2] for name in run.stdout.split()}
-    assert {"activations"} < loaded <= {"_known", "_record", "_draw", "activations", "calculus"}
+    assert {"activations"} < loaded <= {"_records", "_spec", "_draw", "activations", "calculus"}

@@ -17,7 +17,7 @@ from dlref import (
     transformer,
 )
 from dlref import normalization as norm
-from dlref.check._known import record_of
+from dlref._records import spec_of
 
 R = np.random.default_rng(21)
 TREE = R.normal(size=(3, 4)), (R.normal(size=3), R.normal(size=()))
@@ -383,4 +383,4 @@ def test_mistakes_that_do_not_apply():
     given = R.normal(size=(2, 5, 4)), *RNN
     off = noise(recurrent.rnn_vjp)
     assert check.check_vjp(off, RNN_F, *given, lengths=LENGTHS).cause == ""
-    assert record_of(FREQUENCIES)[0].why_not
+    assert spec_of(FREQUENCIES)[0].why_not

@@ -10,10 +10,9 @@ import dlref
 from dlref import activations as act
 from dlref import check
 from dlref import normalization as norm
-from dlref._core.pytree import flat, rebuilt
+from dlref._core.pytree import flat, is_float, rebuilt
+from dlref._records import spec_of
 from dlref.check import _candidates
-from dlref.check._known import record_of
-from dlref.check._oracle.calls import is_float
 from dlref.check._oracle.examples import along, drawn_like
 
 
@@ -41,7 +40,7 @@ def maps():
         module = getattr(dlref, chapter)
         for name in module.__all__:
             f = getattr(module, name)
-            known = record_of(f)[0]
+            known = spec_of(f)[0]
             if inspect.isfunction(f) and not name.endswith(FORMS) and not known.why_not:
                 yield pytest.param(f, module, id=f"{chapter}.{name}")
 
@@ -56,7 +55,7 @@ def forms(f, module):
         yield check.check_vjp, given, case.options, vjp(*given, **case.options)
     takes_name = next(iter(inspect.signature(f).parameters)) == "f"
     if (jvp := getattr(module, f"{f.__name__}_jvp", None)) is not None and not takes_name:
-        given = along(record_of(f)[0], case.inputs, rng)
+        given = along(spec_of(f)[0], case.inputs, rng)
         yield check.check_jvp, given, case.options, jvp(*given, **case.options)
 
 

@@ -10,8 +10,8 @@ from scipy.special import expit
 
 import dlref
 from dlref import activations, attention, check, positions
+from dlref._records import spec_of
 from dlref.check._inputs import option_inputs
-from dlref.check._known import record_of
 from dlref.check._oracle.examples import drawn_like
 
 #: What returns more, is called or written to, in place of changing the result.
@@ -42,7 +42,7 @@ def defaults(f):
         for p in parameters
         if p.kind == p.KEYWORD_ONLY and p.default is not p.empty
     }
-    return own | dict(record_of(f)[0].fields)  # such as those of BlockOptions
+    return own | dict(spec_of(f)[0].fields)  # such as those of BlockOptions
 
 
 def is_default(value, default):
@@ -78,7 +78,7 @@ def test_a_kernel_that_ignores_an_option_is_found(chapter, f, vjp):
                 continue
             if is_flagged(check.check_forward, f, key, f, *case.inputs, **case.options):
                 del left[key]
-    told = f"dlref/check/_known/{chapter}.py: no call of {f.__name__} tells {left.keys()}"
+    told = f"dlref/_records/{chapter}.py: no call of {f.__name__} tells {left.keys()}"
     assert left.keys() <= NOT_TOLD, told
 
 

@@ -10,9 +10,10 @@ from chapters import CHAPTERS, FORMS
 import dlref
 from dlref import attention as att
 from dlref import check, losses, training, transformer
+from dlref._records._spec import APART, TOGETHER
 from dlref.check import _candidates
 from dlref.check._inputs import joint_inputs, large_inputs
-from dlref.check._oracle.together import APART, TOGETHER, together
+from dlref.check._oracle.together import together
 
 
 def z_loss_of_ignored(x, target, weight=None, ignore_index=-100, z_loss=0.0, reduction="mean"):

@@ -10,7 +10,7 @@ from dlref import activations as act
 from dlref import attention as att
 from dlref import check, losses, neurons, positions, recurrent, training, transformer
 from dlref import normalization as norm
-from dlref.check._known import record_of
+from dlref._records import spec_of
 from dlref.check._reports import prepared
 
 SDPA = att.scaled_dot_product_attention
@@ -300,7 +300,7 @@ def test_an_option_of_a_case_and_of_a_form_is_known():
     cases = [("a", (np.ones((2, 3)), [0, 1]), {"weight": np.ones(3)})]
     loss = losses.cross_entropy
     assert check.check_all(loss, loss, cases=cases, options=["weight", "ignore_index"])
-    known = record_of(SDPA)[0]
+    known = spec_of(SDPA)[0]
     names = {key for samples in known.of_forms.values() for one in samples for key in one.options}
     assert "dlse" in names
     assert prepared(SDPA, SDPA, options=names).lacking.isdisjoint(names)

@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._core.pytree import flat
-from .calls import Call, changed, is_float
+from ..._core.pytree import flat, is_float, map_floats
+from .calls import Call
 from .rounded import EPS, rounded
 
 if TYPE_CHECKING:
@@ -70,7 +70,7 @@ def _neighbours(
         return a * (1 + eps * by)
 
     for _ in range(draws):
-        yield replace(call, arguments=changed(moved, call.arguments))
+        yield replace(call, arguments=map_floats(moved, call.arguments))
 
 
 @np.errstate(all="ignore")
@@ -109,26 +109,26 @@ def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -
 
     One that overflows on the way to a finite result grants nothing where its first digit is wrong.
     """
-    plain = call.known.plain.get(call.form)
-    formulas = *((plain,) if plain else ()), *call.known.variants.get(call.form, ())
+    plain = call.explanation.plain.get(call.form)
+    formulas = *((plain,) if plain else ()), *call.explanation.variants.get(call.form, ())
     gaps = [np.zeros(np.shape(w)) for w in want]
     if not formulas:
         return gaps
     options = call.told
     eps = EPS[dtype.name]
-    joined = call.known.family not in ("elements", "pairs")  # one element overflows for others
+    joined = call.spec.family not in ("elements", "pairs")  # one element overflows for others
     near = (call, *_neighbours(call, eps, times * DRAWS))
     count, rng = times * FAR_DRAWS, np.random.default_rng(0)
     overflows: list[str] = []
     over: Any = "call" if joined else "ignore"
     for neighbor in (*near, *_neighbours(call, eps**0.5, count, whole=False)):
-        narrow = changed(lambda a: np.asarray(a).astype(dtype), neighbor.arguments)
-        wide = changed(lambda a: np.asarray(a, np.float64), narrow)
+        narrow = map_floats(lambda a: np.asarray(a).astype(dtype), neighbor.arguments)
+        wide = map_floats(lambda a: np.asarray(a, np.float64), narrow)
         overflows.clear()
         with np.errstate(all="ignore", over=over, call=lambda kind, _: overflows.append(kind)):
             results = [*_results(formulas, narrow, options)]
             if neighbor is call:
-                noisy = changed(functools.partial(rounded, rng=rng), narrow)
+                noisy = map_floats(functools.partial(rounded, rng=rng), narrow)
                 for _ in range(times * AT_RANDOM):
                     results += _results(formulas, noisy, options)
         if not results:
@@ -153,7 +153,7 @@ def _results(formulas: Iterable[Any], arguments: Any, options: Any) -> Iterator[
 
 def _in(dtype: Any, call: Call) -> Call:
     """Return a call with all arrays in a dtype."""
-    arguments, options = changed(
+    arguments, options = map_floats(
         lambda a: np.asarray(a).astype(dtype), (call.arguments, tuple(call.options.values()))
     )
     return replace(call, arguments=arguments, options=dict(zip(call.options, options, strict=True)))
@@ -177,10 +177,10 @@ def _own_errors(call: Call, want: list[Any]) -> list[FloatArray]:
 @np.errstate(all="ignore")
 def baselines(call: Call, want: list[Any], own: list[Any], dtypes: list[Any]) -> list[float]:
     """Return the largest error of the plain formula, else of dlref's own result, by output."""
-    formula, coarse = call.known.plain.get(call.form), _coarsest(dtypes)
+    formula, coarse = call.explanation.plain.get(call.form), _coarsest(dtypes)
     got = own
     if formula is not None and coarse is not None:
-        narrow = changed(lambda a: np.asarray(a).astype(coarse), call.arguments)
+        narrow = map_floats(lambda a: np.asarray(a).astype(coarse), call.arguments)
         with contextlib.suppress(NotImplementedError):
             got = flat(formula(*narrow, **call.told))
     pairs = zip(got, want, strict=True)

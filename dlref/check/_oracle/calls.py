@@ -13,23 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._core.arguments import shown
-from ..._core.pytree import flat, rebuilt
-from .._known import NOTHING, record_of
+from ..._core.pytree import flat, is_float, map_floats, rebuilt
+from ..._records import UNKNOWN, spec_of
 from .arrays import map_leaves
 from .differences import ridders
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from .._known import Known
-
-
-def is_float(value: Any) -> bool:
-    """Return whether something is an array of floats, or a float."""
-    if value is None or isinstance(value, tuple | list | str):
-        return False
-    dtype = np.asarray(value).dtype
-    return dtype.kind == "f" or dtype.name == "bfloat16"
+    from ..._records import MapSpec
+    from .explanations import Explanation
 
 
 def widened(value: Any) -> Any:
@@ -57,13 +50,6 @@ def separate(value: Any) -> Any:
     return map_leaves(lambda one: copy.deepcopy(one) if has_state(one) else one, value)
 
 
-def changed(f: Callable[[Any], Any], value: Any) -> Any:
-    """Apply f to every array of floats, within tuples."""
-    if isinstance(value, tuple):
-        return rebuilt(value, [changed(f, entry) for entry in value])
-    return f(value) if is_float(value) else value
-
-
 def _moved(value: Any, by: Any, h: float) -> Any:
     if isinstance(value, tuple):
         return rebuilt(value, [_moved(a, b, h) for a, b in zip(value, by, strict=True)])
@@ -85,13 +71,13 @@ def _jvp(f: Callable[..., Any], primals: Any, tangents: Any) -> Any:
     def in_shape(part: Any) -> Any:
         return np.reshape(next(parts), np.shape(part)).astype(np.asarray(part).dtype)
 
-    return changed(in_shape, like)
+    return map_floats(in_shape, like)
 
 
 def _numbered(f: Callable[[int, Any], Any], value: Any) -> Any:
     """Apply f to the number of each array of floats and to itself."""
     count = itertools.count()
-    return changed(lambda a: f(next(count), a), value)
+    return map_floats(lambda a: f(next(count), a), value)
 
 
 def _vjp(f: Callable[..., Any], dout: Any, inputs: tuple[Any, ...]) -> Any:
@@ -213,10 +199,17 @@ class Call:
         return self.op.func if isinstance(self.op, functools.partial) else self.op
 
     @functools.cached_property
-    def known(self) -> Known:
+    def spec(self) -> MapSpec:
         """Return the record of the map; an empty one for a lambda, or for a form as a function."""
-        record, form = record_of(self.core)
-        return NOTHING if form else record
+        record, form = spec_of(self.core)
+        return UNKNOWN if form else record
+
+    @functools.cached_property
+    def explanation(self) -> Explanation:
+        """Return the plain formulas and the mistakes that are known of the map."""
+        from .explanations import explanation_of  # noqa: PLC0415  # whose mistakes are calls
+
+        return explanation_of(self.spec)
 
     @functools.cached_property
     def inputs(self) -> tuple[Any, ...]:
@@ -239,7 +232,7 @@ class Call:
             for p in _parameters(self.core).values()
             if p.kind == p.KEYWORD_ONLY and p.default is not p.empty
         }
-        return {**own, **record_of(self.core)[0].fields}
+        return {**own, **spec_of(self.core)[0].fields}
 
     @functools.cached_property
     def settings(self) -> dict[str, Any]:

@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._core.pytree import flat, rebuilt
-from .calls import changed, is_float, widened
+from ..._core.pytree import flat, is_float, map_floats, rebuilt
+from .calls import widened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from .._known import Known
-    from .._known._record import Case, Cases
+    from ..._records import MapSpec
+    from ..._records._spec import Case, Cases
 
 
 def _varied(x: Any, size: float) -> Iterator[tuple[str, Any]]:
@@ -28,7 +28,7 @@ def _varied(x: Any, size: float) -> Iterator[tuple[str, Any]]:
 def _first_replaced(inputs: Any, value: Any) -> Any:
     """Put a value in the place of the first array of floats."""
     rest = iter([value])
-    return changed(lambda entry: next(rest, entry), inputs)
+    return map_floats(lambda entry: next(rest, entry), inputs)
 
 
 def varied(case: Case, size: float) -> Cases:
@@ -53,7 +53,7 @@ def drawn_like(value: Any, rng: Any) -> Any:
     return rng.normal(size=np.shape(value)).astype(np.asarray(value).dtype)
 
 
-def along(known: Known, inputs: tuple[Any, ...], rng: Any) -> tuple[Any, Any]:
+def along(known: MapSpec, inputs: tuple[Any, ...], rng: Any) -> tuple[Any, Any]:
     """Return a point and a direction as a jvp takes them."""
     tangents = tuple(
         None if i in known.constant else drawn_like(value, rng) for i, value in enumerate(inputs)
@@ -61,7 +61,7 @@ def along(known: Known, inputs: tuple[Any, ...], rng: Any) -> tuple[Any, Any]:
     return (inputs, tangents) if len(inputs) > 1 else (inputs[0], tangents[0])
 
 
-def in_form(known: Known, form: str, case: Case) -> Case:
+def in_form(known: MapSpec, form: str, case: Case) -> Case:
     """Return the inputs of a form, given the map's."""
     what, inputs, options = case
     rng = np.random.default_rng(1)

@@ -7,16 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..._records._spec import APART, TOGETHER
 from .examples import is_valid
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from .._known._record import Case, Cases
+    from ..._records._spec import Case, Cases
 
-#: The names of cases whose options may be left out one by one begin with the first, of those whose
-#: inputs need their options with the second.
-TOGETHER, APART = "the options", "all of the options"
 NAMED = 4
 
 

@@ -3,7 +3,7 @@ The explanations of a difference.
 
 A *mistake* changes the reference: it yields words and another call (or other outputs), and explains
 a difference if the candidate agrees with that. A *sign* is read off the two arrays. Mistakes
-and signs of a map stand in its record (`dlref.check._known`) and are tried for that map alone; the
+and signs of a map stand in its record (`dlref._records`) and are tried for that map alone; the
 others stand here, in the order in which they are tried, special ones before general ones.
 """
 
@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...._core.pytree import flat
-from ..calls import Call, is_float
+from ...._core.pytree import flat, is_float
+from ..calls import Call
 from . import derivatives, inputs, options
 from .signs import (
     FEW,
@@ -66,9 +66,9 @@ def _read_off(signs: Iterable[Any], pair: Pair) -> str:
 def _trials(call: Call) -> Iterator[tuple[str, list[Any]]]:
     """Yield the results of the mistakes; the function may refuse other inputs and options."""
     for mistake in (
-        *call.known.mistakes,
+        *call.explanation.mistakes,
         options.other_options,
-        *call.known.later,
+        *call.explanation.later,
         derivatives.wrong_derivative,
         derivatives.other_douts,
         inputs.misread,
@@ -137,9 +137,9 @@ def common_cause(call: Call, got: list[Any], want: list[Any], bounds: dict[int, 
 
 
 def _explained(pair: Pair) -> str:
-    known = pair.call.known
-    first = without_inputs, *known.signs
-    signs = overflown, *SIGNS, *known.last_signs, slipped, undefined, narrow
+    why = pair.call.explanation
+    first = without_inputs, *why.signs
+    signs = overflown, *SIGNS, *why.last_signs, slipped, undefined, narrow
     return _read_off(first, pair) or _mistaken([pair]) or _read_off(signs, pair)
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
-from ...._core.pytree import flat
+from ...._core.pytree import flat, is_float
 from ..arrays import copied, lead_of
-from ..calls import Call, is_float
+from ..calls import Call
 from .common import LN2, Trials, named, replaced
 
 if TYPE_CHECKING:

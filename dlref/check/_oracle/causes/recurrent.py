@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...._core.pytree import flat
-from ..calls import Call, is_float
+from ...._core.pytree import flat, is_float
+from ..calls import Call
 from .common import Trials, named, replaced
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def state_held(call: Call) -> Trials:
 
 def truncated(call: Call) -> Trials:
     """Yield gradients that go back some steps only, or end where the state is detached."""
-    settings, count = call.settings, 1 + (call.known.name == "lstm")
+    settings, count = call.settings, 1 + (call.spec.name == "lstm")
     x, *others = call.inputs
     states, weights = others[:count], others[count:]
     whole = settings["lengths"] is None and not settings["reverse"]

@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...._core.pytree import flat
+from ...._core.pytree import flat, is_float, map_floats
 from ..bounds import size_of
-from ..calls import changed, is_float
 from ..rounded import EPS
 from .common import LN2
 from .normalization import reduced
@@ -111,11 +110,11 @@ def overflown(pair: Pair) -> str:
     wrong = ~np.isfinite(pair.got) & np.isfinite(pair.want)
     if not wrong.any():
         return ""
-    known = pair.call.known
+    known = pair.call.spec
     if (pair.got[wrong] == -np.inf).all() and ("log" in known.name or known.is_loss):
         return "the logarithm of a number that is rounded to 0"
     most = _largest_exponent(pair)
-    if (exponent := known.exponent) is not None:
+    if (exponent := pair.call.explanation.exponent) is not None:
         if exponent(pair.call) > most:
             return "the maximum is not subtracted before exp, which overflows"
     elif known.exponential and max(map(size_of, pair.call.inputs), default=0.0) > most:
@@ -181,7 +180,7 @@ def at_a_kink(pair: Pair) -> str:
 def _is_linear(call: Call) -> bool:
     """Return whether derivatives are the same at other inputs: a linear map has no kinks."""
     rng = np.random.default_rng(0)
-    away = changed(lambda a: a + rng.normal(0.0, 10.0, np.shape(a)), call.arguments)
+    away = map_floats(lambda a: a + rng.normal(0.0, 10.0, np.shape(a)), call.arguments)
     by = away[1:] if call.form == "vjp" else away[0]
     given = (call.arguments[0], *by) if call.form == "vjp" else (by, *call.arguments[1:])
     with contextlib.suppress(ValueError):  # some numbers are refused: it is not linear in these
@@ -247,7 +246,7 @@ def missing(pair: Pair) -> str:
         return ""
     most = _largest_exponent(pair)
     for what, limit in (("the square of an exponential", most / 2), ("an exponential", most)):
-        if pair.call.known.family == "elements" and _is_zero_beyond(pair, wrong, limit):
+        if pair.call.spec.family == "elements" and _is_zero_beyond(pair, wrong, limit):
             return f"{what} overflows: the result is 0 beyond {limit:.0f}"
     if pair.call.form == "forward" and np.array_equal(wrong, (pair.want < 0) & wrong.any()):
         return "all that should be negative is 0, as after a ReLU"
@@ -328,7 +327,7 @@ def stagnates(pair: Pair) -> bool:
 
     They are then about a multiple of the right ones, and nothing can be said of that.
     """
-    if pair.dtype.itemsize > 2 or pair.call.known.family == "elements":
+    if pair.dtype.itemsize > 2 or pair.call.spec.family == "elements":
         return False
     shapes = [np.shape(a) for a in flat(pair.call.arguments) if is_float(a)]
     terms = (max(math.prod(shape[:-1]), shape[-1]) for shape in shapes if shape)
@@ -339,14 +338,14 @@ def _ratios(call: Call) -> Iterator[tuple[str, float]]:
     yield "the sign is reversed", -1.0
     if "delta" in call.settings:
         yield "it is divided by delta, as PyTorch's SmoothL1Loss is", 1 / call.settings["delta"]
-    loss = call.known.is_loss
+    loss = call.spec.is_loss
     yield from _of_options(call, told=True)
     yield from ((f"it is {words}", size) for size, words in TWOS.items())
     if loss:
         yield "logarithms are to base 2, not natural", 1 / LN2
         yield "logarithms are to base 10, not natural", 1 / math.log(10)
     yield from _of_options(call, told=False)
-    if call.known.family == "elements":  # they have no sums
+    if call.spec.family == "elements":  # they have no sums
         return
     for i, a in enumerate(call.inputs):
         if isinstance(a, tuple | list):  # nested parameters
@@ -367,7 +366,7 @@ def _ratios(call: Call) -> Iterator[tuple[str, float]]:
 def _means(place: str, n: int, call: Call) -> Iterator[tuple[str, float]]:
     yield f"a mean stands where a sum is due: divided by {place}", 1 / n
     yield f"a sum stands where a mean is due: multiplied by {place}", float(n)
-    if call.known.is_loss and n > 1:
+    if call.spec.is_loss and n > 1:
         yield f"the mean divides by n - 1, not by n: {place}", n / (n - 1)
 
 

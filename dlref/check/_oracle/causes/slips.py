@@ -246,8 +246,8 @@ def _mutants(formula: Any) -> list[tuple[str, str, Any]]:
 
 def _formula(call: Call) -> Any:
     """Return the first formula that has these inputs, the plain one or a variant."""
-    plain = call.known.plain.get(call.form)
-    for formula in (*((plain,) if plain else ()), *call.known.variants.get(call.form, ())):
+    plain = call.explanation.plain.get(call.form)
+    for formula in (*((plain,) if plain else ()), *call.explanation.variants.get(call.form, ())):
         with contextlib.suppress(NotImplementedError):
             formula(*call.arguments, **call.told)
             return formula

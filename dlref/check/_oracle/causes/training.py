@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...._core.pytree import flat
-from ..calls import Call, changed
+from ...._core.pytree import flat, map_floats
+from ..calls import Call
 from .common import Trials, chapter, probabilities, reduced, replaced
 
 if TYPE_CHECKING:
@@ -272,9 +272,9 @@ def other_momentum(call: Call) -> Trials:
     params, grads, state = call.inputs
     if not (settings["weight_decay"] or settings.get("dampening")):
         rate, share = settings["learning_rate"], 1 - settings["momentum"]
-        of_mean = call.with_inputs(params, changed(lambda g: share * g, grads), state)
+        of_mean = call.with_inputs(params, map_floats(lambda g: share * g, grads), state)
         yield "the gradient has the factor 1 - momentum, as in a running mean", of_mean
-        scaled = call.with_inputs(params, changed(lambda g: rate * g, grads), state)
+        scaled = call.with_inputs(params, map_floats(lambda g: rate * g, grads), state)
         words = "the velocity is the step: the learning rate is in it, and not applied to it"
         yield words, scaled.with_options(learning_rate=1.0)
     if settings.get("dampening") and call.inputs[2] is None:
@@ -293,7 +293,7 @@ def summed_gradients(call: Call) -> Trials:
     if state is None and momentum:  # alike in a first step
         words += f", or momentum is 0.0, not {momentum}"
     if momentum < 1:
-        larger = changed(lambda g: g / (1 - momentum), grads)
+        larger = map_floats(lambda g: g / (1 - momentum), grads)
         yield words, call.with_inputs(params, larger, state)
 
 

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 
-from ... import attention as a
-from .._oracle.causes import attention as mistakes
-from .._oracle.causes import signs
-from .._oracle.plain import attention as plain
+from .. import attention as a
 from . import _draw as draw
-from ._record import NOT_ARRAYS, Cases, Known, Sample, call, covered, each, record, without, words
+from ._spec import NOT_ARRAYS, Cases, MapSpec, Sample, call, each, pairwise, record, without, words
 from .neurons import sequence
 
 PART = np.array([[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 0, 1]], bool)  # one row sees nothing
@@ -52,7 +48,7 @@ def _told(shapes: Any, *, without: tuple[str, ...] = ()) -> list[Sample]:
     return [*some, call(*shapes, is_causal=True, q_offset=2)]
 
 
-def _hard(known: Known, rng: Any, _size: Any) -> Cases:
+def _hard(known: MapSpec, rng: Any, _size: Any) -> Cases:
     count = len(known.calls[0].shapes)
 
     def qkv(t: int, s: int, *, heads: int = 2, keys: int = 2) -> tuple[Any, ...]:
@@ -99,20 +95,10 @@ def _beyond_tiles(options: list[Sample], *, values: bool) -> list[Sample]:
     names = [key for one in options for key in one.options if key in every]
     groups = [{key: every[key]} for key in names] + [{"is_causal": True, "q_offset": 171}]
     grouped = call((1, 4, 67, 32), (1, 2, 67, 32), *([(1, 2, 67, 32)] * values), is_causal=True)
-    return [*covered((q, k, v)[: 2 + values], *groups), grouped]
+    return [*pairwise((q, k, v)[: 2 + values], *groups), grouped]
 
 
-OF_SCORES = (
-    mistakes.scales,
-    mistakes.masks,
-    mistakes.soft_caps,
-    mistakes.soft_masks,
-    mistakes.scaled_with_scores,
-    mistakes.heads_tiled,
-)
-
-
-def dot_product(f: Any, *calls: Sample, values: bool = False, **known: Any) -> Known:
+def dot_product(f: Any, *calls: Sample, values: bool = False, **known: Any) -> MapSpec:
     """Return the record of attention by dot products, its weights, or their scores."""
     v, heads, none = ([(4, 2)], [(2, 2, 4, 1)], [(0, 1, 4, 1)]) if values else ([], [], [])
     fixed = [
@@ -130,16 +116,14 @@ def dot_product(f: Any, *calls: Sample, values: bool = False, **known: Any) -> K
         large=_beyond_tiles([*known["options"]], values=values),
         hard=(),
         more=_hard,
-        signs=(signs.blind_rows,),
-        exponent=signs.largest_score,
         **known,
     )
 
 
-def of_weights(f: Any, *calls: Sample, hard: list[Sample]) -> Known:
+def of_weights(f: Any, *calls: Sample, hard: list[Sample]) -> MapSpec:
     every = [call((3, 4)), call((2, 3, 3)), call((0, 2, 3)), *calls]
     told: dict[str, Any] = {"hard": hard, "options": (), "fixed": True}
-    return Known(f=f, family="weights", calls=every, draw=(draw.distribution,), **told)
+    return MapSpec(f=f, family="weights", calls=every, draw=(draw.distribution,), **told)
 
 
 # Heads, whose parameters are nested.
@@ -218,25 +202,14 @@ def _latent_options(rng: Any) -> Cases:
     yield from rotated((sequence(rng), p))
 
 
-ATTENTION: dict[str, Any] = {
-    "forward": plain.attention,
-    "vjp": plain.attention_vjp,
-    "jvp": plain.attention_jvp,
-}
-FLASH = {
-    form: (functools.partial(formula, weights=plain.weights_by_logsumexp),)
-    for form, formula in ATTENTION.items()
-}
 STATE = ((3, 2), (3, 2), (3, 4))  # q, k, v
 
 RECORDS = [
     dot_product(
         a.attention_scores, options=_told(QKV[:2], without=("sink", "dropout", "indices")),
-        mistakes=OF_SCORES,
     ),
     dot_product(
         a.attention_weights, options=_told(QKV[:2], without=("dropout", "indices")),
-        plain={"vjp": plain.weights_vjp}, mistakes=OF_SCORES,
     ),
     dot_product(
         a.scaled_dot_product_attention,
@@ -249,12 +222,6 @@ RECORDS = [
             "forward": [call(*QKV, return_lse=True), call(*QKV, return_weights=True)],
             "vjp": [call(*QKV, dlse=np.cos(np.arange(10.0)).reshape(2, 5))],
         },
-        plain=ATTENTION, variants=FLASH,
-        mistakes=(
-            mistakes.scales, mistakes.masks, mistakes.masked_rows, mistakes.soft_caps,
-            mistakes.soft_masks, mistakes.scaled_with_scores, mistakes.dropouts, mistakes.online,
-            mistakes.over_queries, mistakes.heads_tiled, mistakes.gradients,
-        ),
     ),
     record(
         a.multiplicative_attention,
@@ -266,7 +233,7 @@ RECORDS = [
             call(*PROJECTED), call((2, 33, 7), (2, 67, 3), (2, 67, 4), (7, 3), scale=0.5),
             call((2, 6, 7), (2, 6, 3), (2, 6, 4), (7, 3), is_causal=True),
         ],
-        options=_told(PROJECTED, without=("indices",)), mistakes=(mistakes.masks,),
+        options=_told(PROJECTED, without=("indices",)),
     ),
     record(
         a.additive_attention,
@@ -279,7 +246,7 @@ RECORDS = [
             call((33, 7), (1, 3), (1, 4), (5, 7), (5, 3), (5,)),
             call((5, 7), (6, 3), (6, 4), (5, 7), (5, 3), (5,), mask=np.arange(6) != 1),
         ],
-        options=(), plain={"vjp": plain.additive_attention_vjp},
+        options=(),
     ),
     record(
         a.linear_attention,
@@ -294,8 +261,6 @@ RECORDS = [
             call((7, 4), (7, 4), (7, 3), is_causal=True, feature_map="exp", normalize=False),
         ],
         options=[call((5, 4), (7, 4), (7, 3), normalize=False)],
-        plain={"forward": plain.linear_attention, "vjp": plain.linear_attention_vjp},
-        signs=(signs.divided_by_nothing,),
     ),
     record(
         a.recurrent_linear_attention,
@@ -320,7 +285,6 @@ RECORDS = [
         a.forgetting_bias,
         call((2, 5)), call((4,), q_offset=2), call((2, 1, 3), q_offset=3), call((0, 3)),
         hard=[call((2, 33))], options=[call((2, 7), q_offset=3)],
-        plain={"forward": plain.forgetting_bias, "vjp": plain.forgetting_bias_vjp},
     ),
     record(
         a.indexer_scores,
@@ -335,9 +299,6 @@ RECORDS = [
         call(*2 * [(0, 2, 3, 2), (0, 1, 4, 2)], (0, 1, 4, 1), ()),
         batched=False, hard=[call(*TWO_MAPS)],
         options=_told(TWO_MAPS, without=("sink", "dropout", "indices")),
-        plain={
-            "forward": plain.differential_attention, "vjp": plain.differential_attention_vjp,
-        },
     ),
     record(
         a.repeat_kv, call((2, 3, 4), 2), call((2, 1, 3, 1), 3), call((0, 1, 2, 1), 1),
@@ -358,13 +319,11 @@ RECORDS = [
         draw=(draw.distribution,), batched=False,
         hard=[call((2, 2, 5, 5)), call((3, 2, 7, 7), residual=0.25)], options=(), fixed=True,
     ),
-    Known(
+    MapSpec(
         f=a.multi_head_attention, hard=_multi_head, options=_multi_head_options,
-        mistakes=(mistakes.masks, mistakes.heads_reshaped),
     ),
-    Known(
+    MapSpec(
         f=a.latent_attention, hard=_latent, options=_latent_options,
-        mistakes=(mistakes.masks_of_itself,),
     ),
     *without(
         NOT_ARRAYS, a.block_mask, a.causal_mask, a.chunk_mask, a.document_mask, a.padding_mask,

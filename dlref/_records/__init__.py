@@ -14,35 +14,35 @@ import pkgutil
 import sys
 from typing import TYPE_CHECKING, Any
 
-from ._record import FORMS, NOT_ARRAYS
-from ._record import Known as Known
+from ._spec import FORMS, NOT_ARRAYS
+from ._spec import MapSpec as MapSpec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 #: Chapters that have a module of records here.
 CHAPTERS = tuple(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))
-NOTHING = Known(f=None, why_not=NOT_ARRAYS)
+UNKNOWN = MapSpec(f=None, why_not=NOT_ARRAYS)
 
 
-def records(chapter: str) -> tuple[Known, ...]:
+def records(chapter: str) -> tuple[MapSpec, ...]:
     return tuple(importlib.import_module(f"{__name__}.{chapter}").RECORDS)
 
 
 @functools.cache
-def _table(chapter: str) -> dict[Callable[..., Any], Known]:
+def _table(chapter: str) -> dict[Callable[..., Any], MapSpec]:
     return {f: record for record in records(chapter) for f in record.functions}
 
 
-def record_of(f: Any) -> tuple[Known, str]:
-    """Return the record of a function, and which form of the map it is; `NOTHING` without one."""
+def spec_of(f: Any) -> tuple[MapSpec, str]:
+    """Return the record of a function, and which form of the map it is; `UNKNOWN` without one."""
     while isinstance(f, functools.partial):
         f = f.func
     package, _, rest = (getattr(f, "__module__", None) or "").partition(".")
     chapter, name = rest.partition(".")[0], getattr(f, "__name__", "")
     if package != "dlref" or chapter not in CHAPTERS:
-        return NOTHING, ""
+        return UNKNOWN, ""
     table, module = _table(chapter), sys.modules[f.__module__]
     maps = [getattr(module, name.removesuffix(form), None) for form in FORMS if name.endswith(form)]
-    found = next((table[one] for one in (f, *maps) if one in table), NOTHING)
+    found = next((table[one] for one in (f, *maps) if one in table), UNKNOWN)
     return found, name.removeprefix(found.name)

@@ -6,12 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ... import losses as m
-from .._oracle.causes import derivatives, options, signs, training
-from .._oracle.plain import losses as p
-from .._oracle.plain.rows import through_maximum
+from .. import losses as m
 from . import _draw as draw
-from ._record import Cases, Known, Sample, call, covered, record
+from ._spec import Cases, MapSpec, Sample, call, pairwise, record
 
 REDUCED = ("reduction",)
 WEIGHTS = np.array([0.5, 2.0, 1.25])
@@ -45,7 +42,7 @@ def few(rng: Any, shape: Any, _first: Any) -> Any:
     return rng.integers(0, 3, shape)
 
 
-def elementwise(f: Any, *told: dict[str, Any], **known: Any) -> Known:
+def elementwise(f: Any, *told: dict[str, Any], **known: Any) -> MapSpec:
     calls = [
         call((5,), (5,)),
         call((2, 3), (2, 3), reduction="sum"),
@@ -54,12 +51,12 @@ def elementwise(f: Any, *told: dict[str, Any], **known: Any) -> Known:
         *(Sample(((2, 3), (2, 3)), one) for one in told),
     ]
     every: dict[str, Any] = {"family": "losses", "hard": HARD, "needed": REDUCED}
-    every["large"] = covered(2 * ((2, 3, 1025),), {"reduction": "sum"})
-    every |= {"f": f, "calls": calls, "later": (training.perplexity,)}
-    return Known(batched=False, of=(0,), is_loss=True, **(every | known))
+    every["large"] = pairwise(2 * ((2, 3, 1025),), {"reduction": "sum"})
+    every |= {"f": f, "calls": calls}
+    return MapSpec(batched=False, of=(0,), is_loss=True, **(every | known))
 
 
-def _cross_entropy(_: Known, rng: Any, _size: Any) -> Cases:
+def _cross_entropy(_: MapSpec, rng: Any, _size: Any) -> Cases:
     x, target = rng.normal(size=(6, 5)), np.array([0, 1, 2, 3, 4, 0])
     ignored = np.array([0, -100, 2, -100, 4, 0])
     yield "random", (x, target), {}
@@ -81,25 +78,25 @@ def _cross_entropy(_: Known, rng: Any, _size: Any) -> Cases:
     yield "the largest one in the last tile", (late, np.array([0, 997])), {}
 
 
-def _sure_linear(known: Known, rng: Any, _size: Any) -> Cases:
+def _sure_linear(known: MapSpec, rng: Any, _size: Any) -> Cases:
     _, weight, target, bias = known.inputs(rng, known.hard_samples[0].shapes)
     yield "sure and right", (2.0 * weight[target], weight, target, bias), {}
 
 
-def _sure_pairs(_: Known, rng: Any, _size: Any) -> Cases:
+def _sure_pairs(_: MapSpec, rng: Any, _size: Any) -> Cases:
     yield "sure and right", (rng.normal(size=(6, 6)) + 12 * np.eye(6),), {}
 
 
-def _near(_: Known, rng: Any, _size: Any) -> Cases:
+def _near(_: MapSpec, rng: Any, _size: Any) -> Cases:
     x = rng.normal(size=(5, 7))
     yield "nearly equal", (x, x + 1e-2 * rng.normal(size=x.shape)), {}
 
 
-def _near_standard(_: Known, rng: Any, _size: Any) -> Cases:
+def _near_standard(_: MapSpec, rng: Any, _size: Any) -> Cases:
     yield "nearly standard", tuple(1e-2 * rng.normal(size=(2, 5, 7))), {}
 
 
-def _ignored(known: Known, rng: Any, _size: Any) -> Cases:
+def _ignored(known: MapSpec, rng: Any, _size: Any) -> Cases:
     log_probs, target = known.inputs(rng, ((6, 5), (6,)))
     yield "ignored targets", (log_probs, np.where(np.arange(6) % 3, target, -100)), {}
 
@@ -107,13 +104,11 @@ def _ignored(known: Known, rng: Any, _size: Any) -> Cases:
 RECORDS = [
     elementwise(m.squared_error), elementwise(m.absolute_error),
     elementwise(m.huber, {"delta": 0.5}, options=[call((5, 7), (5, 7), delta=0.5)]),
-    elementwise(m.hinge, draw=(draw.normal, draw.signs), mistakes=(training.squared,)),
+    elementwise(m.hinge, draw=(draw.normal, draw.signs)),
     elementwise(
         m.binary_cross_entropy, {"weight": WEIGHTS, "pos_weight": 2.5},
         draw=(draw.normal, draw.unit), exponential=True,
         options=[call((5, 7), (5, 7), weight=FACTORS), call((5, 7), (5, 7), pos_weight=FACTORS)],
-        plain={"forward": p.binary_cross_entropy, "vjp": p.binary_cross_entropy_vjp},
-        later=(training.applied_twice, training.perplexity),
     ),
     record(
         m.cross_entropy,
@@ -122,22 +117,13 @@ RECORDS = [
         call((4, 9), (4, 9)),
         call((2, 3), (2, 3), label_smoothing=0.125, weight=WEIGHTS, z_loss=0.5),
         call((2, 2, 3), (2, 2, 3), reduction="none"),
-        large=covered(
+        large=pairwise(
             ((2, 3, 1000), (2, 3)), {"label_smoothing": 0.1}, {"reduction": "sum"},
             {"weight": np.linspace(0.5, 2.0, 1000)}, {"z_loss": 0.1},
         ),
         draw=(draw.normal, draw.classes), batched=False, of=(0,), hard=(), more=_cross_entropy,
         options=[call((6, 5), (6,), ignore_index=1), call((6, 5), (6,), z_loss=0.1)],
-        plain={"forward": p.cross_entropy, "vjp": p.cross_entropy_vjp},
-        variants={
-            "vjp": (through_maximum(p.cross_entropy_vjp), p.cross_entropy_vjp_of_logarithms),
-        },
-        mistakes=(options.smoothed_over_others, training.smoothed_where_ignored),
-        later=(
-            training.applied_twice, derivatives.without_target, training.perplexity,
-            training.other_means,
-        ),
-        exponent=signs.largest_input, is_loss=True,
+        is_loss=True,
     ),
     record(
         m.linear_cross_entropy,
@@ -159,25 +145,23 @@ RECORDS = [
             call((9, 7), (5, 7), (9,), (5,), z_loss=0.25),
         ],
         more=_sure_linear,
-        plain={"forward": p.linear_cross_entropy, "vjp": p.linear_cross_entropy_vjp},
     ),
-    Known(
-        f=m.nll, large=covered(((2, 3, 1000), (2, 3)), {"reduction": "sum"}), calls=ROWS,
+    MapSpec(
+        f=m.nll, large=pairwise(((2, 3, 1000), (2, 3)), {"reduction": "sum"}), calls=ROWS,
         draw=(draw.log_distribution, draw.classes), batched=False, hard=reduced((6, 5), (6,)),
         more=_ignored, fixed=True,
         options=[
             call((6, 5), (6,), ignore_index=1), call((6, 5), (6,), weight=np.linspace(0.5, 2.0, 5)),
         ],
-        later=(training.perplexity, training.other_means), is_loss=True,
+        is_loss=True,
     ),
     record(
         m.gaussian_kl,
         call((4, 3), (4, 3)), call((2, 3, 2), (2, 3, 2), reduction="none"),
         call((3, 2), (3, 2), reduction="sum"), call((5,), (5,)),
         batched=False, is_loss=True, hard=PAIRS, needed=REDUCED, more=_near_standard,
-        plain={"forward": p.gaussian_kl, "vjp": p.gaussian_kl_vjp},
     ),
-    Known(
+    MapSpec(
         f=m.kl_estimate, family="losses",
         calls=[
             call((5,), (5,)), call((2, 3), (2, 3), kind="k1", reduction="sum"),
@@ -186,7 +170,7 @@ RECORDS = [
         batched=False, of=(0,), is_loss=True, hard=PAIRS, needed=REDUCED,
         large=[call((85,), (85,)), call((2, 3, 65), (2, 3, 65))],
         options=[call((5, 7), (5, 7), kind="k1"), call((5, 7), (5, 7), kind="k2")],
-        more=_near, plain={"forward": p.kl_estimate, "vjp": p.kl_estimate_vjp},
+        more=_near,
     ),
     record(
         m.distillation_loss,
@@ -197,7 +181,7 @@ RECORDS = [
             call((5, 7), (5, 7), kind="reverse"), call((5, 7), (5, 7), kind="jsd"),
             call((5, 7), (5, 7), temperature=4.0),
         ],
-        more=_near, plain={"forward": p.distillation_loss, "vjp": p.distillation_loss_vjp},
+        more=_near,
     ),
     record(
         m.info_nce,
@@ -205,7 +189,6 @@ RECORDS = [
         call((3, 3), reduction="sum"), call((2, 2)),
         batched=False, is_loss=True, needed=REDUCED, hard=reduced((6, 6)),
         options=[call((6, 6), symmetric=False)], more=_sure_pairs,
-        plain={"forward": p.info_nce, "vjp": p.info_nce_vjp},
     ),
     record(
         m.siglip_loss,
@@ -240,7 +223,6 @@ RECORDS = [
             call((6, 7), (6, 7), (6, 7), clip_high=0.4), call((6, 7), (6, 7), (6, 7), clip=0.4),
             call((6, 7), (6, 7), (6, 7), mask=np.arange(7) < np.c_[[1, 7, 4, 2, 6, 3]]),
         ],
-        mistakes=(training.other_clips,),
     ),
     record(
         m.ctc_loss,
@@ -266,15 +248,14 @@ RECORDS = [
             call((2, 9, 5), (2, 4), target_lengths=np.array([4, 2])),
             call((9, 5), np.array([0, 1, 3]), blank=2),
         ],
-        mistakes=(training.other_alignments,),
     ),
     record(
         m.kl_divergence,
         call((4, 3), (4, 3)), call((2, 3), (2, 3), reduction="sum"),
         call((2, 2, 3), (2, 2, 3), reduction="none"), call((3,), (3,)),
-        large=covered(2 * ((2, 3, 1025),), {"reduction": "sum"}),
+        large=pairwise(2 * ((2, 3, 1025),), {"reduction": "sum"}),
         draw=(draw.log_distribution, draw.distribution), batched=False, of=(0,), hard=PAIRS,
-        options=(), fixed=True, mistakes=(options.other_direction,), later=(training.perplexity,),
+        options=(), fixed=True,
         is_loss=True,
     ),
     record(

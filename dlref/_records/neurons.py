@@ -6,17 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from ... import neurons as n
-from .._oracle.causes.training import overwritten
-from .._oracle.plain import layers
+from .. import neurons as n
 from . import _draw as draw
-from ._record import Cases, Known, call, record, words
+from ._spec import Cases, MapSpec, call, record, words
 
 #: Rows over which 16 bits are too few for the sum of a gradient of weights.
 MANY_ROWS = (2, 2053, 16)
 
 
-def with_gaps(known: Known, rng: Any, _size: Any) -> Cases:
+def with_gaps(known: MapSpec, rng: Any, _size: Any) -> Cases:
     """Yield inputs whose first array has every second row of its memory."""
     first, *rest = known.inputs(rng, known.hard_samples[0].shapes)
     yield "memory with gaps", (np.repeat(first, 2, axis=0)[::2], *rest), {}
@@ -71,8 +69,7 @@ RECORDS = [
             call((2, 3, 129), (65, 129), (65,)), call((130, 1024), (7, 1024), None),
             call(MANY_ROWS, (3, 16), (3,)),
         ],
-        more=with_gaps, batched=False, core=(1, 1), of=(0,), plain={"forward": layers.linear},
-        variants={"vjp": (layers.linear_vjp,)},
+        more=with_gaps, batched=False, core=(1, 1), of=(0,),
     ),
     record(
         n.embedding,
@@ -81,7 +78,6 @@ RECORDS = [
         draw=(draw.normal, draw.rows), constant=(1,), batched=False,
         hard=[call((6, 4), (5,)), call((131, 3), (2, 67))],
         options=[call((6, 4), (15,), padding_id=2), call((6, 4), (15,), scale=0.5)],
-        mistakes=(overwritten,),
     ),
     record(
         n.dropout,
@@ -101,8 +97,8 @@ RECORDS = [
         ],
         options=[call((5, 7), (6, 7), (2, 7), (6, 2), (6,), scale=0.5)],
     ),
-    Known(f=n.mlp, hard=mlp_calls, options=mlp_options),
-    Known(
+    MapSpec(f=n.mlp, hard=mlp_calls, options=mlp_options),
+    MapSpec(
         f=n.mlp_deltas, hard=lambda rng: mlp_calls(rng, before=_upstream(rng)),
         options=lambda rng: mlp_options(rng, before=_upstream(rng)),
     ),

@@ -7,12 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from ... import training as t
-from .._oracle.calls import changed
-from .._oracle.causes import options
-from .._oracle.causes import training as mistakes
-from .._oracle.together import APART, TOGETHER
-from ._record import RANDOM, Cases, Known, call, each, without, words
+from .. import training as t
+from .._core.pytree import map_floats
+from ._spec import APART, RANDOM, TOGETHER, Cases, MapSpec, call, each, without, words
 from .neurons import dense_layers, mlp_calls, mlp_options, sequence
 
 #: Options of optimizers.
@@ -42,18 +39,18 @@ def matrices(rng: Any) -> Any:
     return rng.normal(size=(3, 4)), (rng.normal(size=(4, 2)), rng.normal(size=(1, 1)))
 
 
-def optimizer(f: Any, *more: Any, first: tuple[Any, ...] = (), drawn: Any = tree) -> Known:
+def optimizer(f: Any, drawn: Any = tree) -> MapSpec:
     def two_steps(rng: Any, drawn: Any = drawn) -> Cases:
         params, grads = drawn(rng), drawn(rng)
         yield "the first step", (params, grads, None), {"learning_rate": 0.1}
         _, state = f(params, grads, None, learning_rate=0.1)
-        other = changed(lambda a: a / 8, drawn(rng))  # the same again says nothing of momentum
+        other = map_floats(lambda a: a / 8, drawn(rng))  # the same again says nothing of momentum
         yield "the second step", (params, other, state), {"learning_rate": 0.1}
 
     def second_steps(rng: Any, drawn: Any = drawn) -> Cases:
         """Yield a second step, with another and smaller gradient, for each option."""
         params, grads = drawn(rng), drawn(rng)
-        smaller = changed(lambda a: a / 8, drawn(rng))
+        smaller = map_floats(lambda a: a / 8, drawn(rng))
         for key in (key for key in STEPS if key in inspect.signature(f).parameters):
             told = {"learning_rate": 0.1, key: STEPS[key]}
             if key == "dampening":
@@ -80,14 +77,14 @@ def optimizer(f: Any, *more: Any, first: tuple[Any, ...] = (), drawn: Any = tree
         yield from second_steps(rng, of_shapes)
 
     every: dict[str, Any] = {"hard": two_steps, "options": second_steps, "shaped": shaped}
-    return Known(f=f, mistakes=first, later=(mistakes.uphill, *more), **every)
+    return MapSpec(f=f, **every)
 
 
-def schedule(f: Any, options: Any = (), **told: Any) -> Known:
+def schedule(f: Any, options: Any = (), **told: Any) -> MapSpec:
     def steps(_: Any) -> Cases:
         yield "steps", (np.arange(12),), {"peak": 1.0, **told}
 
-    return Known(f=f, hard=steps, options=options, mistakes=(mistakes.other_steps,))
+    return MapSpec(f=f, hard=steps, options=options)
 
 
 def _floor(_: Any) -> Cases:
@@ -110,26 +107,19 @@ def _mlp_loss_options(rng: Any) -> Cases:
 
 
 RECORDS = [
-    optimizer(t.sgd_step),
-    *(optimizer(f, first=(mistakes.other_momentum,)) for f in (t.momentum_step, t.nesterov_step)),
-    *(optimizer(f, first=(mistakes.eps_inside,)) for f in (t.adagrad_step, t.rmsprop_step)),
-    optimizer(
-        t.adam_step, mistakes.other_decay, mistakes.uncorrected, first=(options.exchanged_betas,),
+    *(
+        optimizer(f)
+        for f in (
+            t.sgd_step, t.momentum_step, t.nesterov_step, t.adagrad_step, t.rmsprop_step,
+            t.adam_step, t.adamw_step, t.lion_step,
+        )
     ),
-    optimizer(
-        t.adamw_step, mistakes.other_decay, mistakes.uncorrected, mistakes.decay_without_rate,
-        first=(options.exchanged_betas,),
-    ),
-    optimizer(t.lion_step, mistakes.decay_without_rate, first=(options.exchanged_betas,)),
-    optimizer(
-        t.muon_step, mistakes.decay_without_rate, first=(mistakes.summed_gradients,),
-        drawn=matrices,
-    ),
-    Known(
+    optimizer(t.muon_step, drawn=matrices),
+    MapSpec(
         f=t.newton_schulz, hard=[call((3, 7)), call((7, 3)), call((2, 4, 4)), call((1, 5))],
-        options=_polynomials, later=(mistakes.eps_added,),
+        options=_polynomials,
     ),
-    Known(
+    MapSpec(
         f=t.diffusion_target, hard=[call((5, 7), (5, 7), (5, 1), (5, 1)), call((6,), (6,), (), ())],
         options=[
             call((5, 7), (5, 7), (5, 1), (5, 1), kind=kind) for kind in ("data", "velocity", "flow")
@@ -137,18 +127,18 @@ RECORDS = [
     ),
     schedule(t.cosine_schedule, _floor, steps=9, warmup=2),
     schedule(t.inverse_sqrt_schedule, warmup=3), schedule(t.warmup_schedule, warmup=3),
-    Known(
+    MapSpec(
         f=t.mlp_loss, hard=lambda rng: mlp_calls(rng, _targets(rng)), options=_mlp_loss_options,
         is_loss=True,
     ),
-    Known(
+    MapSpec(
         f=t.fit_neuron, hard=[call((7, 3), (7,), (3,), (), learning_rate=0.1, epochs=3)],
         options=(), fixed=True,
     ),
-    Known(f=t.clip_by_norm, hard=[call((5, 7), 0.5), call((5, 7), 1e3)]),
-    Known(f=t.clip_by_value, hard=[call((5, 7), 0.5)]),
-    Known(f=t.tree_unravel, hard=[call((35,), (5, 7))]),
-    Known(f=t.tree_ravel, hard=lambda rng: iter([("a tree", (tree(rng),), {})])),
+    MapSpec(f=t.clip_by_norm, hard=[call((5, 7), 0.5), call((5, 7), 1e3)]),
+    MapSpec(f=t.clip_by_value, hard=[call((5, 7), 0.5)]),
+    MapSpec(f=t.tree_unravel, hard=[call((35,), (5, 7))]),
+    MapSpec(f=t.tree_ravel, hard=lambda rng: iter([("a tree", (tree(rng),), {})])),
     *without(RANDOM, t.minibatch_descent, t.minibatches),
     *without("it takes a function", t.gradient_descent, t.tree_map),
 ]  # fmt: skip

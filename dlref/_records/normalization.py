@@ -6,16 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from ... import normalization as n
-from .._oracle.causes import inputs, options, signs
-from .._oracle.causes import normalization as mistakes
-from .._oracle.plain import layers
+from .. import normalization as n
 from . import _draw as draw
-from ._record import Cases, Known, Sample, call, covered, record
+from ._spec import Cases, MapSpec, Sample, call, pairwise, record
 from .neurons import MANY_ROWS, with_gaps
 
 
-def _rows(known: Known, rng: Any, size: Any) -> Cases:
+def _rows(known: MapSpec, rng: Any, size: Any) -> Cases:
     x, *rest = known.inputs(rng, known.hard_samples[0].shapes)
     yield "a small variance", (x * 1e-2, *rest), {}
     yield "a variance near eps", (x * 3e-3, *rest), {}
@@ -28,21 +25,13 @@ def _rows(known: Known, rng: Any, size: Any) -> Cases:
     yield from with_gaps(known, rng, size)
 
 
-CENTERED = (
-    inputs.channels_first, mistakes.divided_by_less, mistakes.other_forms,
-    mistakes.constant_statistics, mistakes.weighted_gradients,
-)  # fmt: skip
-
-
-def norm(f: Any, *calls: Sample, **known: Any) -> Known:
+def norm(f: Any, *calls: Sample, **known: Any) -> MapSpec:
     """Return the record of a normalization, whose first sample is the plain one."""
     hard = known.pop("hard")
     eps = [Sample(hard[0].shapes, {"eps": 0.5})]
-    every: dict[str, Any] = {"later": CENTERED, "more": _rows, "last_signs": (signs.canceled,)}
-    if f not in (n.l2_norm, n.batch_norm_inference, n.group_norm):  # has other statistics
-        every["mistakes"] = (mistakes.least_variance,)
+    every: dict[str, Any] = {"more": _rows}
     every |= {"f": f, "calls": calls, "batched": False, "of": (0,), "hard": hard, "options": eps}
-    return Known(**(every | known))
+    return MapSpec(**(every | known))
 
 
 RECORDS = [
@@ -54,30 +43,19 @@ RECORDS = [
             call(MANY_ROWS, (16,), (16,)),
         ],
         hard=[call((5, 7), (7,), (7,)), call((3, 130), None, None)],
-        plain={"forward": layers.layer_norm},
-        variants={"vjp": (layers.weighted_layer_norm_vjp,)},
-        later=(*CENTERED, mistakes.along_one_axis, mistakes.joined_rows, mistakes.without_tail),
     ),
     norm(
         n.rms_norm, call((2, 8), (8,)), call((5,), None, eps=0.25),
         call((2, 3, 4), (4,), weight_offset=1.0), call((0, 3), (3,)), core=(1, 1),
         large=[
-            *covered(((2, 3, 1025), (1025,)), {"weight_offset": 1.0}), call((2, 4097), None),
+            *pairwise(((2, 3, 1025), (1025,)), {"weight_offset": 1.0}), call((2, 4097), None),
             call(MANY_ROWS, (16,)),
         ],
         hard=[call((5, 7), (7,)), call((3, 130), None), call((5, 7), (7,), weight_offset=1.0)],
-        plain={"forward": layers.rms_norm, "vjp": layers.rms_norm_vjp},
-        variants={"vjp": (layers.weighted_rms_norm_vjp,)},
-        later=(
-            inputs.channels_first, mistakes.other_forms, mistakes.constant_statistics,
-            mistakes.weighted_gradients, mistakes.joined_rows, mistakes.without_tail,
-        ),
-        last_signs=(),
     ),
     norm(
         n.l2_norm, call((2, 8)), call((5,), eps=0.25), call((2, 3, 4)), call((0, 3)),
-        hard=[call((5, 7)), call((3, 130))], later=(inputs.channels_first,), last_signs=(),
-        plain={"forward": layers.l2_norm, "vjp": layers.l2_norm_vjp},
+        hard=[call((5, 7)), call((3, 130))],
     ),
     norm(
         n.batch_norm, call((6, 3), (3,), (3,)), call((3, 3, 2), None, None, eps=0.25),
@@ -85,20 +63,17 @@ RECORDS = [
         large=[
             call((2, 129, 33), (33,), (33,)), call((1025, 3), None, None),
         ],
-        plain={"forward": layers.batch_norm, "vjp": layers.batch_norm_vjp},
         hard=[call((8, 5), (5,), (5,)), call((4, 3, 6), (6,), (6,))],
-        later=(*CENTERED, mistakes.along_one_axis),
     ),
     norm(
         n.batch_norm_inference, call((6, 3), (3,), (3,), (3,), (3,)),
         call((3,), (3,), (3,), None, None), call((2, 2, 3), (3,), (3,), None, (3,), eps=0.25),
         call((0, 3), (3,), (3,), (3,), None), draw=(draw.normal, draw.normal, draw.positive),
-        hard=[call((8, 5), (5,), (5,), (5,), (5,))], more=None, later=(), last_signs=(),
-        plain={"forward": layers.batch_norm_inference},
+        hard=[call((8, 5), (5,), (5,), (5,), (5,))], more=None,
     ),
     record(
         n.batch_norm_update, call((3,), (3,), momentum=0.25), call((), (), momentum=1),
-        hard=[call((7,), (7,), momentum=0.25)], options=(), mistakes=(options.momentum_kept,),
+        hard=[call((7,), (7,), momentum=0.25)], options=(),
     ),
     norm(
         n.group_norm, call((2, 3, 4), 2, (4,), (4,)), call((2, 6), 2, None, None, eps=0.25),
@@ -107,7 +82,6 @@ RECORDS = [
             call((2, 129, 64), 8, (64,), (64,)),
         ],
         hard=[call((3, 7, 6), 3, (6,), (6,)), call((3, 7, 6), 6, None, None)],
-        later=(inputs.channels_first, mistakes.divided_by_less),
     ),
     norm(
         n.instance_norm, call((2, 5, 3), (3,), (3,)), call((2, 2, 3, 2), None, None, eps=0.25),
@@ -117,8 +91,7 @@ RECORDS = [
         ],
         hard=[call((3, 5, 7), (7,), (7,))],
     ),
-    Known(
+    MapSpec(
         f=n.batch_norm_train, why_not="its derivatives are of its first output alone",
-        mistakes=(mistakes.running_variance,),
     ),
 ]  # fmt: skip

@@ -7,11 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ... import transformer as t
-from .._oracle.calls import changed
-from .._oracle.causes import attention as mistakes
-from .._oracle.causes.training import other_nuclei
-from ._record import NOT_ARRAYS, RANDOM, Cases, Known, call, each, without, words
+from .. import transformer as t
+from .._core.pytree import map_floats
+from ._spec import NOT_ARRAYS, RANDOM, Cases, MapSpec, call, each, without, words
 from .attention import HEADS, blind, each_of, rotated, rotations
 from .neurons import sequence
 
@@ -24,7 +22,7 @@ def model(rng: Any, init: Callable[..., Any], *more: Any, **changes: Any) -> tup
     told = {"layers": 1, "hidden": 12, "length": 40} | changes
     config = t.LanguageModelConfig(11, 8, 2, **told)
     params = init(rng, config, *more)
-    return changed(lambda a: a + rng.normal(size=a.shape) / 4, params), config
+    return map_floats(lambda a: a + rng.normal(size=a.shape) / 4, params), config
 
 
 def block(rng: Any, **changes: Any) -> Any:
@@ -68,7 +66,7 @@ OF_BLOCKS = {
 }
 
 
-def of_blocks(f: Any, inputs: Callable[..., Any], told: dict[str, Any], *, rms: bool) -> Known:
+def of_blocks(f: Any, inputs: Callable[..., Any], told: dict[str, Any], *, rms: bool) -> MapSpec:
     """Return the record of a block or a stack; `told` are options that others lack."""
 
     def hard(rng: Any) -> Cases:
@@ -105,9 +103,7 @@ def of_blocks(f: Any, inputs: Callable[..., Any], told: dict[str, Any], *, rms: 
     fields = {**OF_BLOCKS, "is_causal": "memory_mask" in told}
     # of blocks without cross-attention only, and of those with it
     del fields["parallel" if "memory_mask" in told else "cross_scale"]
-    return Known(
-        f=f, hard=hard, options=options, fields=fields, mistakes=(mistakes.masks_of_itself,)
-    )
+    return MapSpec(f=f, hard=hard, options=options, fields=fields)
 
 
 def _with(given: Any, change: Callable[[Any], Any]) -> Any:
@@ -172,14 +168,14 @@ def _mixture_options(rng: Any) -> Cases:
     yield words("top_groups"), given, {"k": 2, "groups": 3, "top_groups": 2}
 
 
-def network(f: Any, **changes: Any) -> Known:
+def network(f: Any, **changes: Any) -> MapSpec:
     def hard(rng: Any) -> Cases:
         p = block(rng, **changes).feed_forward
         yield "random", (sequence(rng), p), {}
         yield "{'activation': 'gelu'}", (sequence(rng), p), {"activation": "gelu"}
         yield "a length that is no multiple of a tile", (sequence(rng, 67), p), {}
 
-    return Known(f=f, hard=hard)
+    return MapSpec(f=f, hard=hard)
 
 
 # Models.
@@ -208,7 +204,7 @@ def _language_model(rng: Any) -> Cases:
     yield "texts padded on the left", (tokens, params), {**told, "padding": "left"}
 
 
-def of_model(f: Any, inputs: Callable[[Any], tuple[Any, Any]], told: Any, **known: Any) -> Known:
+def of_model(f: Any, inputs: Callable[[Any], tuple[Any, Any]], told: Any, **known: Any) -> MapSpec:
     """Return the record of a model; `inputs` has its configuration, too, `told` are options."""
 
     def hard(rng: Any) -> Cases:
@@ -220,7 +216,7 @@ def of_model(f: Any, inputs: Callable[[Any], tuple[Any, Any]], told: Any, **know
         given, config = inputs(rng)
         yield from each(lambda: given, told, config=config)
 
-    return Known(f=f, **({"hard": hard, "options": options} | known))
+    return MapSpec(f=f, **({"hard": hard, "options": options} | known))
 
 
 def _of_tokens(rng: Any) -> tuple[Any, Any]:
@@ -260,8 +256,8 @@ OF_PAIRS = {**OF_STACKS, "targets": np.array([[0, 3, -100, 10], [-100, 1, 1, 5]]
 
 RECORDS = [
     network(t.feed_forward), network(t.gated_feed_forward, activation="swiglu"),
-    Known(f=t.mixture_of_experts, hard=_mixtures, options=_mixture_options),
-    Known(f=t.router_z_loss, hard=[call((5, 7)), call((2, 33, 4))], is_loss=True),
+    MapSpec(f=t.mixture_of_experts, hard=_mixtures, options=_mixture_options),
+    MapSpec(f=t.router_z_loss, hard=[call((5, 7)), call((2, 33, 4))], is_loss=True),
     of_blocks(
         t.encoder_block, _encoder_block, {"dropout": DROPPED, "attention_dropout": OF_HEADS},
         rms=True,
@@ -279,17 +275,16 @@ RECORDS = [
         {"dropout": (OF_THREE, None), "attention_dropout": (None, OF_HEADS), **MEMORY}, rms=False,
     ),
     of_model(t.language_model, _of_tokens, OF_MODEL, hard=_language_model),
-    Known(f=t.language_model_trace, hard=_language_model),
+    MapSpec(f=t.language_model_trace, hard=_language_model),
     of_model(t.language_model_loss, _of_tokens, OF_LOSS, hard=_language_model, is_loss=True),
     of_model(t.sequence_classifier, _of_a_class, OF_MODEL),
     of_model(t.sequence_classifier_loss, _of_classes, OF_MODEL, is_loss=True),
     of_model(t.encoder_decoder_model, _of_pairs, OF_STACKS),
     of_model(t.encoder_decoder_model_loss, _of_pairs, OF_PAIRS, is_loss=True),
     of_model(t.encoder_decoder_weights, _of_pairs, None, options=None),
-    Known(
+    MapSpec(
         f=t.next_token_probabilities, hard=[call((5, 37)), call((5, 37), temperature=0.5)],
         options=[call((5, 37), top_k=5), call((5, 37), top_p=0.6)],
-        mistakes=(other_nuclei,),
     ),
     *without(
         RANDOM, t.addition_task, t.associative_recall_task, t.copy_task, t.dropout_mask, t.generate,

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from ... import interop as i
-from ._record import NOT_ARRAYS, Known, call, without
+from .. import interop as i
+from ._spec import NOT_ARRAYS, MapSpec, call, without
 
 RECORDS = [
-    Known(f=i.to_half_split, hard=[call((5, 8)), call((2, 33, 6))]),
-    Known(f=i.to_interleaved, hard=[call((5, 8)), call((2, 33, 6))]),
-    Known(
+    MapSpec(f=i.to_half_split, hard=[call((5, 8)), call((2, 33, 6))]),
+    MapSpec(f=i.to_interleaved, hard=[call((5, 8)), call((2, 33, 6))]),
+    MapSpec(
         f=i.transpose_heads, hard=[call((2, 3, 5, 4), "torch", "flash")],
         options=[call((2, 5, 8), "onnx_3d", "dlref", num_heads=2)],
     ),
-    Known(
+    MapSpec(
         f=i.convert_gates,
         hard=[
             call((12, 5), "torch", "onnx", cell="gru"),

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
 
-from ... import recurrent as r
-from .._oracle.causes import recurrent as mistakes
-from .._oracle.plain import recurrent as plain
+from .. import recurrent as r
 from . import _draw as draw
-from ._record import Cases, Known, Sample, covered, record, words
+from ._spec import Cases, MapSpec, Sample, pairwise, record, words
 from .neurons import sequence
 
 SHORTER = np.array([5, 2])
@@ -50,7 +47,7 @@ def layer(
     options: tuple[dict[str, Any], ...] = (),
     hard: tuple[dict[str, Any], ...] = (),
     **known: Any,
-) -> Known:
+) -> MapSpec:
     """Return the record of a cell or a sequence; `told` are options of further calls."""
     sequences = [] if cell else [{"reverse": True}, {"reverse": True, "lengths": [2, 0]}]
     rows: list[Any] = [
@@ -76,10 +73,10 @@ def layer(
         "draw": (1 + states) * (draw.normal,) + 2 * (draw.moderate,),
         "hard": [Sample(large, one) for one in ({}, *hard)],
         "options": [Sample(large, one) for one in options],
-        "large": covered(longer, *({key: one[key]} for one in (*hard, *options) for key in one)),
+        "large": pairwise(longer, *({key: one[key]} for one in (*hard, *options) for key in one)),
         "batched": False,
     }
-    return Known(**(every | known))
+    return MapSpec(**(every | known))
 
 
 def scan(
@@ -135,21 +132,10 @@ def _pair(rng: Any) -> Cases:
 
 LENGTHS, REVERSE, WITH_PEEPHOLES = {"lengths": SHORTER}, {"reverse": True}, {"w_p": PEEPHOLES}
 BEFORE, RELU = {"reset_after": False}, {"activation": "relu"}
-LSTM = (
-    functools.partial(mistakes.gate_order, order="ifgo"),
-    mistakes.forget_bias,
-    mistakes.peephole,
-    mistakes.coupled_gates,
-)
-GRU = (
-    functools.partial(mistakes.gate_order, order="rzn"), mistakes.update_gate, mistakes.reset_gate,
-)  # fmt: skip
-IN_TIME = (mistakes.state_held, mistakes.truncated)
-
 RECORDS = [
     layer(
         r.rnn, 1, 1, RELU, {"activation": "sigmoid"}, {"activation": "identity"},
-        options=(RELU, REVERSE, LENGTHS), mistakes=IN_TIME,
+        options=(RELU, REVERSE, LENGTHS),
     ),
     layer(r.rnn_cell, 1, 1, {"activation": "sigmoid"}, cell=True, options=(RELU,)),
     layer(
@@ -163,21 +149,17 @@ RECORDS = [
     ),
     layer(
         r.lstm, 4, 2, hard=(REVERSE,), options=(LENGTHS, WITH_PEEPHOLES),
-        mistakes=(*LSTM, *IN_TIME),
     ),
     layer(
         r.lstm_cell, 4, 2, cell=True, options=(WITH_PEEPHOLES,),
-        plain={"vjp": plain.lstm_cell_vjp, "jvp": plain.lstm_cell_jvp},
-        mistakes=(*LSTM, mistakes.without_tanh),
     ),
     layer(r.lstm_gates, 4, 2, options=(LENGTHS, REVERSE, WITH_PEEPHOLES)),
     layer(
         r.gru, 3, 1, BEFORE, {**BEFORE, "reverse": True, "lengths": [1, 3]}, hard=(BEFORE, REVERSE),
-        options=(LENGTHS,), mistakes=(*GRU, *IN_TIME),
+        options=(LENGTHS,),
     ),
     layer(
         r.gru_cell, 3, 1, BEFORE, cell=True, hard=(BEFORE,),
-        plain={"vjp": plain.gru_cell_vjp, "jvp": plain.gru_cell_jvp}, mistakes=GRU,
     ),
     record(
         r.selective_scan,
@@ -188,8 +170,9 @@ RECORDS = [
         hard=[Sample(scan(5, 7, 3)), Sample(scan(33, 3, 2, state=False))],
         options=[Sample(scan(5, 3, 2), {"delta_softplus": True})],
     ),
-    Known(f=r.bidirectional, hard=_bidirectional), Known(f=r.sequence_to_sequence, hard=_sequences),
-    Known(f=r.sequence_to_vector, hard=_sequences),
-    Known(f=r.vector_to_sequence, hard=_vector_to_sequence, options=_fed),
-    Known(f=r.encoder_decoder, hard=_pair),
+    MapSpec(f=r.bidirectional, hard=_bidirectional),
+    MapSpec(f=r.sequence_to_sequence, hard=_sequences),
+    MapSpec(f=r.sequence_to_vector, hard=_sequences),
+    MapSpec(f=r.vector_to_sequence, hard=_vector_to_sequence, options=_fed),
+    MapSpec(f=r.encoder_decoder, hard=_pair),
 ]  # fmt: skip

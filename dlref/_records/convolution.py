@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ... import convolution as c
-from .._oracle.causes import convolution as mistakes
-from ._record import call, record
+from .. import convolution as c
+from ._spec import call, record
 
 PLANE = (2, 4, 7, 6), (6, 4, 3, 2), (6,)
 HALVES = (2, 4, 7, 6), (6, 2, 3, 2), (6,)
@@ -29,8 +28,6 @@ RECORDS = [
             call(*PLANE, stride=2), call(*PLANE, padding=1), call(*PLANE, dilation=2),
             call(*HALVES, groups=2),
         ],
-        mistakes=(mistakes.reversed_kernel, mistakes.exchanged_axes),
-        later=(mistakes.interleaved_groups, mistakes.other_padding),
     ),
     record(
         c.conv_transpose,
@@ -54,8 +51,6 @@ RECORDS = [
             call(SMALL[0], (4, 3, 3, 2), (6,), groups=2),
             call(*SMALL, stride=2, output_padding=1),
         ],
-        mistakes=(mistakes.reversed_kernel, mistakes.exchanged_axes),
-        later=(mistakes.padded_at_the_start,),
     ),
     *(
         record(
@@ -69,12 +64,9 @@ RECORDS = [
                 call((2, 3, 7, 8), size=(3, 3), stride=2),
                 call((2, 3, 7, 8), size=(3, 3), padding=1),
             ],
-            needed=("size",), batched=False, mistakes=(mistake,), later=later,
+            needed=("size",), batched=False,
         )
-        for f, mistake, later in (
-            (c.max_pool, mistakes.zeros_win, (mistakes.other_winners,)),
-            (c.mean_pool, mistakes.padding_not_counted, ()),
-        )
+        for f in (c.max_pool, c.mean_pool)
     ),
     record(
         c.causal_conv,
@@ -84,6 +76,5 @@ RECORDS = [
         batched=False,
         hard=[call((2, 9, 5), (5, 4), (5,), (2, 3, 5)), call((7, 4), (4, 4), None, None)],
         large=[call((2, 131, 17), (17, 4), (17,), None), call((1030, 3), (3, 5), None, (4, 3))],
-        mistakes=(mistakes.reversed_in_time, mistakes.centered, mistakes.without_state),
     ),
 ]  # fmt: skip

@@ -4,21 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from ... import positions as p
-from .._oracle.causes import inputs
-from .._oracle.causes import positions as mistakes
-from .._oracle.causes.training import overwritten
-from .._oracle.plain import positions as plain
+from .. import positions as p
 from . import _draw as draw
-from ._record import NOT_ARRAYS, Known, Sample, call, covered, record, without
+from ._spec import NOT_ARRAYS, MapSpec, Sample, call, pairwise, record, without
 
 TABLE = {"T": 5, "S": 7}
 DISENTANGLED = (2, 11, 3), (2, 9, 3), (2, 8, 3), (2, 8, 3)
 
 
-def of_angles(f: Any, *calls: Sample) -> Known:
+def of_angles(f: Any, *calls: Sample) -> MapSpec:
     every = [call((4,), (3,)), call((2, 3), (2,)), call((), (1,)), call((0,), (2,)), *calls]
-    return Known(f=f, family="angles", calls=every, batched=False, fixed=True)
+    return MapSpec(f=f, family="angles", calls=every, batched=False, fixed=True)
 
 
 RECORDS = [
@@ -39,10 +35,9 @@ RECORDS = [
         ],
         options=[call((2, 3, 5, 8), (5, 2), (5, 2), rotary_dim=4)],
         large=[
-            *covered(((2, 3, 129, 64), (129, 32), (129, 32)), {"interleaved": False}),
+            *pairwise(((2, 3, 129, 64), (129, 32), (129, 32)), {"interleaved": False}),
             call((2, 129, 64), (129, 8), (129, 8), interleaved=False, rotary_dim=16),
         ],
-        later=(inputs.other_positions, inputs.other_bases, inputs.rotation_signs),
     ),
     record(
         p.apply_rope_axial,
@@ -53,7 +48,6 @@ RECORDS = [
         hard=[call((5, 8), (5, 2, 2), (5, 2, 2))],
         large=[call((2, 3, 129, 64), (129, 2, 16), (129, 2, 16))],
         options=[call((5, 8), (5, 2, 2), (5, 2, 2), interleaved=False)],
-        later=(inputs.other_positions,),
     ),
     record(
         p.apply_xpos,
@@ -67,7 +61,6 @@ RECORDS = [
             call((5, 8), *3 * [(5, 2)], inverse=True, interleaved=False, rotary_dim=4),
         ],
         options=[call((5, 8), *3 * [(5, 2)], rotary_dim=4)],
-        later=(inputs.other_positions, inputs.other_bases),
     ),
     record(
         p.timestep_embedding,
@@ -134,7 +127,6 @@ RECORDS = [
         call((32, 2), T=3, S=4), call((8, 1), T=9, S=12, max_distance=10),
         call((6, 3), T=2, S=9, bidirectional=False, q_offset=7),
         batched=False, hard=[call((32, 4), **TABLE), call((8, 4), **TABLE, bidirectional=False)],
-        mistakes=(mistakes.other_signs, mistakes.other_buckets),
         options=[call((32, 4), T=5, S=90, max_distance=16), call((32, 4), **TABLE, q_offset=2)],
         large=[
             call((32, 4), T=129, S=300),
@@ -151,7 +143,7 @@ RECORDS = [
         p.learned_positions,
         call((3, 4), (5,)), call((4, 2), (2, 3)), call((3, 2), ()), call((3, 2), (0,)),
         draw=(draw.normal, draw.rows), constant=(1,), batched=False,
-        hard=[call((6, 4), (5,)), call((131, 3), (2, 67))], mistakes=(overwritten,),
+        hard=[call((6, 4), (5,)), call((131, 3), (2, 67))],
     ),
     record(
         p.shaw_scores,
@@ -204,12 +196,11 @@ RECORDS = [
         p.cope,
         call((3, 2), (3, 3), (4, 2)), call((2, 3, 2), (2, 3, 5), (2, 2)),
         call((2, 2), (2, 3), (1, 2)), call((0, 2, 2), (0, 2, 3), (2, 2)),
-        batched=False, plain={"forward": plain.cope, "vjp": plain.cope_vjp},
+        batched=False,
     ),
-    Known(f=p.rope_frequencies, why_not=NOT_ARRAYS, mistakes=(mistakes.other_scalings,)),
-    Known(
+    MapSpec(f=p.rope_frequencies, why_not=NOT_ARRAYS),
+    MapSpec(
         f=p.t5_relative_position_bucket, why_not=NOT_ARRAYS,
-        mistakes=(mistakes.other_signs, mistakes.other_buckets),
     ),
     *without(
         NOT_ARRAYS, p.alibi_slopes, p.rope_attention_factor, p.rope_permutation, p.sinusoidal,

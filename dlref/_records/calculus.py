@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ... import calculus as c
+from .. import calculus as c
 from . import _draw as draw
-from ._record import FORMS, NOT_ARRAYS, Known, call, record, without
+from ._spec import FORMS, NOT_ARRAYS, MapSpec, call, record, without
 
 PAIRS = [
     call((3,), (3,)),
@@ -23,18 +23,18 @@ MATRICES = [call((3, 3)), call((2, 4, 2, 2)), call((1, 1)), call((0, 2, 2))]
 LARGER = [call((5, 5)), call((2, 7, 7))]
 
 
-def of(name: str, f: Any, **known: Any) -> Known:
+def of(name: str, f: Any, **known: Any) -> MapSpec:
     """Return the record of a map of NumPy whose derivatives have this name here."""
     forms = (getattr(c, f"{name}{form}", None) for form in FORMS)
-    return Known(f=f, forms=tuple(form for form in forms if form), **known)
+    return MapSpec(f=f, forms=tuple(form for form in forms if form), **known)
 
 
-def binary(name: str, *draw: Any, **known: Any) -> Known:
+def binary(name: str, *draw: Any, **known: Any) -> MapSpec:
     f = getattr(np, name)
     return of(name, f, family="pairs", calls=PAIRS, hard=HARD_PAIRS, draw=draw, **known)
 
 
-def reduction(name: str, f: Any, *, of_nothing: bool = True) -> Known:
+def reduction(name: str, f: Any, *, of_nothing: bool = True) -> MapSpec:
     calls = [call((5,)), call((2, 3, 4), axis=(0, -1)), call((2, 3), axis=0, keepdims=True)]
     empty = [call((0, 3)), call((3, 0), axis=1)] if of_nothing else []
     hard = [call((5, 7)), call((5, 7), axis=0), call((131,)), call((2, 3, 5), axis=1)]

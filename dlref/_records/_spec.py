@@ -11,6 +11,10 @@ import numpy as np
 
 from ._draw import angles, normal
 
+#: The names of cases whose options may be left out one by one begin with the first, of those whose
+#: inputs need their options with the second.
+TOGETHER, APART = "the options", "all of the options"
+
 #: Name, inputs and options.
 Case = tuple[str, tuple[Any, ...], dict[str, Any]]
 Cases = Iterator[Case]
@@ -30,7 +34,7 @@ def call(*shapes: Any, **options: Any) -> Sample:
     return Sample(shapes, options)
 
 
-def covered(shapes: tuple[Any, ...], *groups: dict[str, Any]) -> list[Sample]:
+def pairwise(shapes: tuple[Any, ...], *groups: dict[str, Any]) -> list[Sample]:
     """
     Return calls with groups of options, such that every two are together, alone and both left out.
 
@@ -59,7 +63,7 @@ def each(inputs: Callable[[], Any], values: Mapping[str, Any], **base: Any) -> C
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class Known:
+class MapSpec:
     """The record of a map and its forms."""
 
     f: Callable[..., Any] | None
@@ -79,7 +83,7 @@ class Known:
     # Inputs at which its kernels break.
     hard: Sequence[Sample] | CasesFrom | None = None  # None: the calls, with more rows and columns
     large: Sequence[Sample] | None = None  # beyond tiles; None: 17 times the first call
-    more: Callable[[Known, Any, Any], Cases] | None = None  # of its own, not varied
+    more: Callable[[MapSpec, Any, Any], Cases] | None = None  # of its own, not varied
     fixed: bool = False  # whether the first array means nothing if it is scaled or shifted
     needed: tuple[str, ...] = ()  # options that a candidate may not lack
     options: Sequence[Sample] | CasesFrom | None = None  # None: the calls that tell one
@@ -88,14 +92,7 @@ class Known:
     of_forms: Mapping[str, Sequence[Sample]] = field(default_factory=dict)  # of one form alone
     fields: Mapping[str, Any] = field(default_factory=dict)  # keywords of an object: defaults
 
-    # Formulas and mistakes of other kernels.
-    plain: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # by form
-    variants: Mapping[str, tuple[Callable[..., Any], ...]] = field(default_factory=dict)
-    mistakes: tuple[Callable[[Any], Iterator[Any]], ...] = ()
-    later: tuple[Callable[[Any], Iterator[Any]], ...] = ()  # if no option is ignored or another
-    signs: tuple[Callable[[Any], str], ...] = ()
-    last_signs: tuple[Callable[[Any], str], ...] = ()
-    exponent: Callable[[Any], float] | None = None  # the largest, if no maximum is subtracted
+    # Facts about the map.
     exponential: bool = False  # whether it has one that may overflow for one of the signs
     is_loss: bool = False
 
@@ -185,9 +182,9 @@ def _grown(sample: Sample, times: int) -> Sample:
     return Sample(tuple(shapes), sample.options)
 
 
-def record(f: Any, *calls: Sample, **known: Any) -> Known:
+def record(f: Any, *calls: Sample, **known: Any) -> MapSpec:
     """Return the record of a map that is called so; the first call is the plain one."""
-    return Known(f=f, calls=calls, **known)
+    return MapSpec(f=f, calls=calls, **known)
 
 
 #: Why nothing is known of functions of integers, names, files and so on.
@@ -195,7 +192,7 @@ NOT_ARRAYS = "it is no function of dlref that takes arrays of floats"
 RANDOM = "it draws random numbers"
 
 
-def without(why: str, *functions: Callable[..., Any]) -> Iterator[Known]:
+def without(why: str, *functions: Callable[..., Any]) -> Iterator[MapSpec]:
     """Yield the records of functions that nothing is known about, for this reason."""
     for f in functions:
-        yield Known(f=f, why_not=why)
+        yield MapSpec(f=f, why_not=why)

@@ -1,0 +1,143 @@
+"""Activations: a new one of single elements is one line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from .. import activations as a
+from . import _draw as draw
+from ._spec import Cases, MapSpec, Sample, call, pairwise, record
+from .calculus import PAIRS
+
+
+def _elements(_: MapSpec, rng: Any, size: Any) -> Cases:
+    yield "zeros of both signs", (np.array([0.0, -0.0, 1.0, -1.0]),), {}
+    yield "tiny", (np.array([1e-5, -1e-5, 2.0**-14, -(2.0**-14)]),), {}
+    yield "tails", (np.linspace(-30.0, 30.0, 61),), {}
+    yield "huge", (np.array([1e4, -1e4, size / 4, -size / 4]),), {}
+    yield "a length that is no multiple of a tile", (rng.normal(size=(3, 37)),), {}
+    yield "no elements", (np.empty((0, 3)),), {}
+
+
+def _rows(_: MapSpec, rng: Any, _size: Any) -> Cases:
+    x = rng.normal(size=(4, 37))
+    yield "ties", (np.repeat(x[:, :1], 8, 1),), {}
+    yield "large", (100.0 * x,), {}
+    yield "an offset of 1e4", (x + 1e4,), {}
+    yield "an offset of -1e4", (x - 1e4,), {}
+    yield "one that is far ahead", (np.where(np.arange(37) == 5, 80.0, x),), {}
+    masked = x.copy()
+    masked[0, ::2] = masked[1, 1:] = -np.inf
+    yield "some of -inf", (masked,), {}
+    late = rng.normal(size=(2, 1025))
+    late[:, -3] += 200.0  # the maximum is in the last tile
+    yield "the largest one in the last tile", (late,), {}
+    yield "one element per row", (x[:, :1],), {}
+    yield "a length that is no multiple of a tile", (rng.normal(size=(3, 131)),), {}
+    yield "memory with gaps", (np.repeat(rng.normal(size=(5, 7)), 2, axis=0)[::2],), {}
+
+
+def elementwise(
+    f: Any, *told: dict[str, Any], needed: tuple[str, ...] = (), **known: Any
+) -> MapSpec:
+    """Return the record of a map of single elements; each of `told` tells an option."""
+    calls = [call((5,)), call((2, 3)), call(()), call((0, 3))]
+    some = [Sample(((4, 7),), one) for one in told]
+    hard = [call((5, 7)), *(one for one in some if {*one.options} & {*needed})]
+    every: dict[str, Any] = {"family": "elements", "more": _elements, "hard": hard}
+    every |= {"large": pairwise(((2, 3, 1025),), *told), "exponential": True}
+    return record(f, *calls, *some, needed=needed, **(every | known))
+
+
+def gated(f: Any, *told: dict[str, Any], **known: Any) -> MapSpec:
+    calls = [*PAIRS, *(Sample(((2, 3), (3,)), one) for one in told)]
+    hard = [call((5, 7), (5, 7))]
+    every: dict[str, Any] = {"family": "pairs", "hard": hard, "exponential": True}
+    every["large"] = pairwise(((2, 3, 1025), (2, 3, 1025)), *told)
+    return MapSpec(f=f, calls=calls, **(every | known))
+
+
+def along_rows(f: Any, *calls: Sample, **known: Any) -> MapSpec:
+    every = [call((5,)), call((2, 3)), call((2, 1, 40)), call((0, 3)), *calls]
+    hard = [call((5, 7)), call((5, 7), axis=0)]
+    same: dict[str, Any] = {"family": "rows", "hard": hard, "more": _rows, "options": ()}
+    same["large"] = [call((2, 3, 1025)), call((3, 4097)), call((2, 1025, 3), axis=1)]
+    return MapSpec(f=f, calls=every, core=(1, 1), **(same | known))
+
+
+#: Polynomials, and a quotient, in pieces.
+PIECEWISE: dict[str, Any] = {"exponential": False}
+
+RECORDS = [
+    elementwise(a.relu, **PIECEWISE), elementwise(a.relu_squared, **PIECEWISE),
+    elementwise(
+        a.leaky_relu, {"negative_slope": 0.2}, **PIECEWISE,
+    ),
+    elementwise(
+        a.elu, {"alpha": 0.5},
+    ),
+    elementwise(
+        a.selu,
+    ),
+    elementwise(a.celu, {"alpha": 0.5}),
+    elementwise(a.sigmoid), elementwise(a.log_sigmoid),
+    elementwise(
+        a.hard_sigmoid, {"alpha": 0.2}, {"beta": 0.75}, {"alpha": 0.2, "beta": 0.4}, **PIECEWISE,
+    ),
+    elementwise(a.tanh),
+    elementwise(a.hard_tanh, **PIECEWISE),
+    elementwise(
+        a.softplus, {"beta": 0.75},
+    ),
+    elementwise(
+        a.softsign, **PIECEWISE,
+    ),
+    elementwise(a.silu, {"beta": 0.75}),
+    elementwise(
+        a.mish,
+    ),
+    elementwise(a.hard_swish, **PIECEWISE),
+    elementwise(
+        a.gelu, {"approximate": "tanh"}, needed=("approximate",),
+    ),
+    elementwise(a.relu6, **PIECEWISE),
+    elementwise(
+        a.tanhshrink, draw=(draw.nonzero,),
+    ),
+    elementwise(
+        a.thresholded_relu, {"alpha": 0.5}, **PIECEWISE,
+    ),
+    record(
+        a.prelu,
+        call((3,), (3,)), call((2, 3), (3,)), call((2, 3), ()), call((0, 3), (3,)),
+        hard=[call((5, 7), (7,))],
+    ),
+    gated(a.glu),
+    gated(
+        a.swiglu, {"beta": 0.75}, {"limit": 0.8}, {"shift": 1.0},
+    ),
+    gated(a.geglu),
+    gated(a.reglu, **PIECEWISE),
+    along_rows(
+        a.softmax, call((1,)),
+    ),
+    along_rows(
+        a.log_softmax, family="rows of several",
+    ),
+    along_rows(
+        a.logsumexp, call((1,)),
+    ),
+    along_rows(a.sparsemax, call((1,))),
+    record(
+        a.gumbel_softmax,
+        call((5,), (5,)),
+        call((2, 3), (2, 3), temperature=0.5),
+        call((2, 1, 4), (2, 1, 4)),
+        call((0, 3), (0, 3)),
+        hard=[call((5, 7), (5, 7)), call((3, 131), (3, 131), temperature=0.5)],
+        options=[call((5, 7), (5, 7), temperature=0.5), call((5, 7), (5, 7), hard=True)],
+    ),
+    along_rows(a.hardmax, call((1,))),
+]  # fmt: skip

@@ -1,0 +1,22 @@
+"""The fields of an explanation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Explanation:
+    """Formulas that usual kernels of a map compute, and mistakes that explain wrong ones."""
+
+    plain: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # by form
+    variants: Mapping[str, tuple[Callable[..., Any], ...]] = field(default_factory=dict)
+    mistakes: tuple[Callable[[Any], Iterator[Any]], ...] = ()
+    later: tuple[Callable[[Any], Iterator[Any]], ...] = ()  # if no option is ignored or another
+    signs: tuple[Callable[[Any], str], ...] = ()
+    last_signs: tuple[Callable[[Any], str], ...] = ()
+    exponent: Callable[[Any], float] | None = None  # the largest, if no maximum is subtracted

@@ -1,0 +1,42 @@
+"""Recurrent cells and sequences."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from .... import recurrent as r
+from ..causes import recurrent as mistakes
+from ..plain import recurrent as plain
+from ._explanation import Explanation
+
+LSTM = (
+    functools.partial(mistakes.gate_order, order="ifgo"),
+    mistakes.forget_bias,
+    mistakes.peephole,
+    mistakes.coupled_gates,
+)
+GRU = (
+    functools.partial(mistakes.gate_order, order="rzn"), mistakes.update_gate, mistakes.reset_gate,
+)  # fmt: skip
+IN_TIME = (mistakes.state_held, mistakes.truncated)
+
+EXPLANATIONS: dict[Any, Explanation] = {
+    r.rnn: Explanation(
+        mistakes=IN_TIME,
+    ),
+    r.lstm: Explanation(
+        mistakes=(*LSTM, *IN_TIME),
+    ),
+    r.lstm_cell: Explanation(
+        plain={"vjp": plain.lstm_cell_vjp, "jvp": plain.lstm_cell_jvp},
+        mistakes=(*LSTM, mistakes.without_tanh),
+    ),
+    r.gru: Explanation(
+        mistakes=(*GRU, *IN_TIME),
+    ),
+    r.gru_cell: Explanation(
+        plain={"vjp": plain.gru_cell_vjp, "jvp": plain.gru_cell_jvp},
+        mistakes=GRU,
+    ),
+}  # fmt: skip
