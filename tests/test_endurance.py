@@ -1,4 +1,4 @@
-"""Short runs of what ``measure/endurance.py`` does for long."""
+"""Short runs of what ``docs/measure/endurance.py`` does for long."""
 
 import battery
 import endurance

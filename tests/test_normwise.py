@@ -1,4 +1,4 @@
-"""The table that measure/normwise.py writes: its errors are there, and draws find no larger."""
+"""The table of docs/measure/normwise.py: its errors are there, and draws find no larger ones."""
 
 import csv
 import math

@@ -1,4 +1,4 @@
-"""Short runs of what ``measure/signals.py`` does for long."""
+"""Short runs of what ``docs/measure/signals.py`` does for long."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""A sample of measure/sweep.py: what the full sweep says of all float32 inputs."""
+"""A sample of docs/measure/sweep.py: what the full sweep says of all float32 inputs."""
 
 import numpy as np
 import pytest

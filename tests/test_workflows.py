@@ -1,7 +1,11 @@
 """What the workflow files call is there."""
 
 import configparser
+import json
 import re
+import subprocess
+import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -65,7 +69,28 @@ def test_nightly_scripts_exist():
     text = (ROOT / ".github/workflows/nightly.yml").read_text()
     scripts = re.findall(r"measure -- (\w+)", text)
     assert scripts
-    assert all((ROOT / "measure" / f"{name}.py").is_file() for name in scripts)
+    assert all((ROOT / "docs" / "measure" / f"{name}.py").is_file() for name in scripts)
+
+
+def test_versions_of_the_pages_are_sorted_as_versions(tmp_path):
+    pages = (ROOT / ".github/workflows/pages.yml").read_text()
+    program = re.search(r"<<'PROGRAM' .*?\n(.*?)^ +PROGRAM$", pages, re.DOTALL | re.MULTILINE)[1]
+    for name in ("v0.9.0", "v0.10.0", "v1.0.0", "v0.10.1"):
+        (tmp_path / name).mkdir()
+    command = [sys.executable, "-c", textwrap.dedent(program)]
+    out = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+    versions = [entry["version"] for entry in json.loads(out)]
+    assert versions == ["v1.0.0", "v0.10.1", "v0.10.0", "v0.9.0"]
+
+
+def test_hooks_run_what_lint_runs():
+    tox = configparser.ConfigParser(interpolation=None)
+    tox.read(ROOT / "tox.ini")
+    commands = tox["testenv:lint"]["commands"].split("\n")[1:]
+    hooks = re.findall(r"entry: (.*)", (ROOT / ".pre-commit-config.yaml").read_text())
+    plain = [re.sub(r" --force-exclude| \.(?= |$)| --check(?= \.)", "", c) for c in commands]
+    wanted = [re.sub(r" --force-exclude", "", hook) for hook in hooks]
+    assert wanted == plain
 
 
 def test_environments_are_found():

@@ -25,7 +25,10 @@ LARGEST = 2**27  # bytes of a file that is read; compiled code takes some hundre
 MONTH = 30 * 24 * 3600.0  # seconds after which an unused folder is removed
 MARKER = ".dlref"  # a file that says that a folder was made here
 TEMPORARY = "tmp-"
-BINARY = getattr(os, "O_BINARY", 0)  # of Windows
+#: How a file is opened: never through a link, and as bytes, which Windows has to be asked for.
+FLAGS = os.O_RDONLY | sum(
+    getattr(os, f"O_{name}", 0) for name in ("NONBLOCK", "NOFOLLOW", "BINARY")
+)
 
 
 def user_folder() -> Path | None:
@@ -56,13 +59,14 @@ def folder_of(key: str) -> Path | None:
     folder = root / "dlref" / key
     try:
         try:
-            folder.mkdir(mode=0o700, parents=True)
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            folder.mkdir(mode=0o700)
             (folder / MARKER).touch(mode=0o600)
             _remove_unused(folder)
         except FileExistsError:
             with contextlib.suppress(OSError):  # read-only
                 os.utime(folder)  # it is used
-        return folder if folder.is_dir() and _is_safe(folder.stat()) else None
+        return folder if _is_ours(folder) else None
     except OSError:
         return None
 
@@ -72,6 +76,27 @@ def _is_safe(found: os.stat_result) -> bool:
     return not hasattr(os, "geteuid") or (
         found.st_uid == os.geteuid() and not found.st_mode & 0o022
     )
+
+
+def _is_ours(folder: Path) -> bool:
+    """
+    Return whether nobody else can put another folder in the place of one.
+
+    The folder and the one above were made here: they are no links, and no one else writes to them.
+    Further up a folder may be root's, and may be writable by all if it is sticky, as /tmp is.
+    """
+    made = [folder.lstat(), folder.parent.lstat()]
+    if not all(stat.S_ISDIR(found.st_mode) and _is_safe(found) for found in made):
+        return False
+    return all(_keeps_names(above.stat()) for above in folder.parent.resolve().parents)
+
+
+def _keeps_names(found: os.stat_result) -> bool:
+    """Return whether other users cannot rename what lies in a folder."""
+    if not hasattr(os, "geteuid"):
+        return True
+    trusted = found.st_uid in (0, os.geteuid())
+    return trusted and (not found.st_mode & stat.S_IWOTH or bool(found.st_mode & stat.S_ISVTX))
 
 
 def _remove_unused(folder: Path) -> None:
@@ -105,7 +130,7 @@ def read(folder: Path | None, name: str) -> bytes | None:
         return None
     try:
         # a pipe in the file's place would wait for a writer
-        number = os.open(_path(folder, name), os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | BINARY)
+        number = os.open(_path(folder, name), FLAGS)
         with open(number, "rb") as file:
             found = os.fstat(number)
             if not (stat.S_ISREG(found.st_mode) and _is_safe(found) and found.st_size <= LARGEST):
@@ -117,7 +142,7 @@ def read(folder: Path | None, name: str) -> bytes | None:
 
 
 def write(folder: Path | None, name: str, data: bytes) -> None:
-    """Write a file at once, in place of one of that name; without a word if that is impossible."""
+    """Write a file atomically, replacing an old one; ignore failures."""
     if folder is None:
         return
     with contextlib.suppress(OSError):

@@ -3,7 +3,12 @@ The one place where numba is configured; nothing else in dlref imports it.
 
 A kernel is a loop over preallocated arrays, its workspaces among them.  It is also legal, plain
 Python: where numba is missing (a browser) or switched off (``NUMBA_DISABLE_JIT=1``: a debugger, a
-coverage run) the same lines run interpreted, slower, with the same results.
+coverage run) the same lines run interpreted, slower. Sums then round in another order, so that the
+last bits differ.
+
+The cache, the target and the lock are numba's private interface. All of it is looked up in one
+place, `_internals`. Where a version of numba has changed it, a warning says so, and kernels are
+compiled by plain ``numba.njit``, anew in every process.
 
 Accumulators start as ``np.float64(0.0)``: a bare ``0.0`` is float64 when compiled but
 takes the dtype of the other operand when interpreted (NEP 50).
@@ -28,6 +33,7 @@ import warnings
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -69,21 +75,51 @@ SETTINGS = ("BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "OPT", "SLP_VE
 #: threads must see, would take as long as a row of a hundred numbers.
 OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
 
+#: Bytes of the stack of a thread that compiles: the usual size of a main thread.
+STACK = 8 * 2**20
+
 #: The function that each kernel and formula was compiled from, and its decorator.
 SOURCES: dict[Any, tuple[Any, Callable[[Any], Any]]] = {}
 
-if COMPILED:
-    # numba loads its tables of NumPy and SciPy, a quarter of a second, at the first call of
-    # a process.  Done here it belongs to the import, and a first call whose code is
-    # on disk takes milliseconds.
-    numba.core.registry.cpu_target.typing_context.refresh()
-    numba.core.registry.cpu_target.target_context.refresh()
+#: How a thread is started. Libraries that replace it (gevent) would never run a compilation.
+_start_new_thread = _thread.start_new_thread
+
+
+def _internals() -> SimpleNamespace | None:
+    """Return the parts of numba's private interface that are used here, or None with a warning."""
+    try:
+        core = numba.core
+        found = SimpleNamespace(
+            cache=core.caching.FunctionCache,
+            dumps=core.serialize.dumps,
+            lock=core.compiler_lock.global_compiler_lock,
+            rebuild=core.compiler.CompileResult._rebuild,
+            target=core.registry.cpu_target.target_context,
+        )
+        # numba loads its tables of NumPy and SciPy, a quarter of a second, at the first call of
+        # a process.  Done here it belongs to the import, and a first call whose code is
+        # on disk takes milliseconds.
+        core.registry.cpu_target.typing_context.refresh()
+        found.target.refresh()
+        found.target.codegen().magic_tuple()
+        numba.njit(**OPTIONS)(lambda: None)._compile_for_args  # noqa: B018  # is it there?
+    except (AttributeError, ImportError, KeyError, TypeError) as error:
+        message = f"{type(error).__name__}: {error}; every process will compile anew"
+        warnings.warn(
+            f"dlref does not know numba {numba.__version__}: {message}", RuntimeWarning, 2
+        )
+        return None
+    return found
+
+
+INTERNALS: Any = _internals() if COMPILED else None
 
 
 def _target() -> tuple[str, ...]:
     """Return the system, the processor and its features that numba compiles for."""
-    codegen = numba.core.registry.cpu_target.target_context.codegen()
-    return tuple(str(part) for part in codegen.magic_tuple())
+    if INTERNALS is None:
+        return ("unknown", "")
+    return tuple(str(part) for part in INTERNALS.target.codegen().magic_tuple())
 
 
 def target_has(feature: str) -> bool:
@@ -143,9 +179,9 @@ def _hash_of_file(path: str) -> str:
     return hashlib.blake2b(Path(path).read_bytes()).hexdigest()
 
 
-if COMPILED:
+if INTERNALS is not None:
 
-    class _Cache(numba.core.caching.FunctionCache):  # type: ignore[misc]
+    class _Cache(INTERNALS.cache):  # type: ignore[misc]
         """The compiled code of a kernel on disk; code that cannot be loaded is compiled anew."""
 
         def __init__(self, function: FunctionType) -> None:
@@ -162,19 +198,18 @@ if COMPILED:
             with _without_cache():
                 data = read(cache_folder(), self._name(signature, context.codegen()))
                 if data is not None:
-                    rebuild = numba.core.compiler.CompileResult._rebuild
-                    return rebuild(context, *pickle.loads(data))
+                    return INTERNALS.rebuild(context, *pickle.loads(data))
             announce()
             return None
 
         def save_overload(self, signature: Any, compiled: Any) -> None:
             with _without_cache():
                 if not compiled.library.has_dynamic_globals:  # addresses of this process
-                    data = numba.core.serialize.dumps(compiled._reduce())
+                    data = INTERNALS.dumps(compiled._reduce())
                     write(cache_folder(), self._name(signature, compiled.library.codegen), data)
 
     #: The lock that numba holds while it compiles or loads compiled code.
-    COMPILING = numba.core.compiler_lock.global_compiler_lock
+    COMPILING = INTERNALS.lock
 
     if hasattr(os, "register_at_fork"):  # pragma: no branch  # not on Windows
         # A child in which nobody would ever release it could not compile.
@@ -205,15 +240,19 @@ def _without_signals(compilation: Callable[..., Any]) -> Callable[..., Any]:
     again. So another thread compiles while the main thread waits; it goes on if a handler raises.
     """
 
+    @_switched_on()
     def wait(*types: Any) -> Any:
         is_main = _thread.get_ident() == threading.main_thread().ident
         if not is_main or COMPILING.is_locked():  # if this thread holds it, no other may compile
             return compilation(*types)
         done: SimpleQueue[Any] = SimpleQueue()
+        chosen = threading.stack_size(STACK)  # LLVM needs more than some programs choose
         try:
-            _thread.start_new_thread(_answer, (compilation, types, done))
+            _start_new_thread(_answer, (compilation, types, done))
         except RuntimeError:  # no thread can be started
             return compilation(*types)
+        finally:
+            threading.stack_size(chosen)
         result, error = done.get()
         if error is None:
             return result
@@ -225,8 +264,25 @@ def _without_signals(compilation: Callable[..., Any]) -> Callable[..., Any]:
     return wait
 
 
+@contextlib.contextmanager
+def _switched_on() -> Iterator[None]:
+    """Compile although numba was switched off after dlref was imported: it would fail halfway."""
+    chosen = numba.config.DISABLE_JIT
+    if not chosen:
+        yield
+        return
+    numba.config.DISABLE_JIT = 0
+    try:
+        yield
+    finally:
+        numba.config.DISABLE_JIT = chosen
+
+
 def _njit(function: Any, **options: Any) -> Any:
-    compiled = numba.njit(**OPTIONS, **options)(function)
+    with _switched_on():
+        if INTERNALS is None:
+            return numba.njit(nogil=True, error_model="numpy", **options)(function)
+        compiled = numba.njit(**OPTIONS, **options)(function)
     compiled._compile_for_args = _without_signals(compiled._compile_for_args)
     return compiled
 
@@ -244,7 +300,8 @@ def kernel(function: F) -> F:
         SOURCES[quiet] = function, kernel
         return quiet
     compiled: F = _njit(function)
-    compiled._cache = _Cache(function)  # type: ignore[attr-defined, arg-type]
+    if INTERNALS is not None:
+        compiled._cache = _Cache(function)  # type: ignore[attr-defined, arg-type]
     SOURCES[compiled] = function, kernel
     return compiled
 

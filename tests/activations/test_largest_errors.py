@@ -1,4 +1,4 @@
-"""The errors that measure/largest_errors.py found: so large there, and what docstrings quote."""
+"""Errors that docs/measure/largest_errors.py found: so large there, and as docstrings quote."""
 
 import csv
 import json

@@ -100,6 +100,27 @@ class TestFolder:
         monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "root"))
         assert cache.folder_of(KEY) is None
 
+    @posix_only
+    def test_behind_a_link_is_not_used(self, root, folder):
+        shutil.move(root / "dlref", root / "elsewhere")
+        (root / "dlref").symlink_to(root / "elsewhere")
+        assert cache.folder_of(KEY) is None
+
+    @posix_only
+    @pytest.mark.parametrize(("mode", "is_used"), [(0o777, False), (0o1777, True), (0o755, True)])
+    def test_in_a_folder_that_all_can_write_to(self, root, folder, mode, is_used):
+        """Another user might put a folder of that name in its place, unless it is sticky."""
+        root.chmod(mode)
+        assert cache.folder_of(KEY) == (folder if is_used else None)
+
+    @posix_only
+    def test_a_link_to_a_file_is_not_read(self, folder, tmp_path):
+        cache.write(folder, "name", b"data")
+        path = cache._path(folder, "name")
+        path.rename(tmp_path / "copy")
+        path.symlink_to(tmp_path / "copy")
+        assert cache.read(folder, "name") is None
+
     def test_that_cannot_be_changed_is_read(self, root, folder, monkeypatch):
         def fail(*_, **__):
             raise OSError(errno.EROFS, "Read-only file system")

@@ -415,6 +415,79 @@ def test_a_cache_that_fails_is_said_and_costs_a_compilation(monkeypatch):
     assert x.tolist() == [2.0, 2.0]
 
 
+#: What another version of numba might lack: all that dlref uses of its private interface.
+PRIVATE = [
+    "numba.core.caching.FunctionCache",
+    "numba.core.serialize.dumps",
+    "numba.core.compiler_lock.global_compiler_lock",
+    "numba.core.compiler.CompileResult._rebuild",
+    "numba.core.registry.cpu_target",
+]
+
+
+@compiled_only
+@pytest.mark.parametrize("name", [*PRIVATE, "an option"])
+def test_another_numba_compiles_without_a_cache_and_with_a_warning(name, tmp_path):
+    code = f"""
+import warnings
+import numpy as np
+import numba
+
+name = {name!r}
+if name == "an option":
+    njit = numba.njit
+    def only_public(*function, **options):
+        if "_nrt" in options:
+            raise KeyError("Unrecognized options: '_nrt'")
+        return njit(*function, **options)
+    numba.njit = only_public
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    if name != "an option":
+        holder, _, attribute = name.rpartition(".")
+        holder = eval(holder)
+        hidden = getattr(holder, attribute)
+        delattr(holder, attribute)
+    import dlref._core.jit
+    if name != "an option":
+        setattr(holder, attribute, hidden)  # numba itself needs it
+    from dlref.activations import softmax
+    print(softmax(np.log([1.0, 1.0, 2.0])))
+print([str(w.message) for w in caught if "does not know numba" in str(w.message)])
+"""
+    out = run(code, cwd=ROOT, NUMBA_CACHE_DIR=str(tmp_path))
+    values, warnings = out.split("\n", 1)
+    assert values == "[0.25 0.25 0.5 ]"
+    assert "every process will compile anew" in warnings
+    assert not [*tmp_path.rglob("dlref/*/*")]
+
+
+@compiled_only
+def test_a_late_switch_to_the_interpreter(tmp_path):
+    code = """
+import numba, numpy as np
+from dlref.activations import softmax
+numba.config.DISABLE_JIT = True
+from dlref.normalization import layer_norm
+print(softmax(np.zeros(2)), layer_norm(np.array([1.0, 3.0]), eps=0.0))
+"""
+    assert run(code, cwd=ROOT, NUMBA_CACHE_DIR=str(tmp_path)) == "[0.5 0.5] [-1.  1.]\n"
+
+
+@compiled_only
+@pytest.mark.parametrize(
+    "before",
+    [
+        "import threading; threading.stack_size(65536)",
+        "import _thread; _thread.start_new_thread = lambda *_: 0",  # as gevent replaces it
+    ],
+)
+def test_a_first_call_where_threads_are_changed(before, tmp_path):
+    code = f"import dlref, numpy as np\nfrom dlref.activations import softmax\n{before}\n"
+    code += "print(softmax(np.zeros(2)))"
+    assert run(code, cwd=ROOT, NUMBA_CACHE_DIR=str(tmp_path)) == "[0.5 0.5]\n"
+
+
 @compiled_only
 class TestCompilationAndSignals:
     """Handlers of signals run in the main thread only, so another one compiles."""
@@ -458,7 +531,7 @@ class TestCompilationAndSignals:
         def refuse(*_):
             raise RuntimeError
 
-        monkeypatch.setattr("_thread.start_new_thread", refuse)
+        monkeypatch.setattr(jit, "_start_new_thread", refuse)
         assert self.fresh()(np.ones(1)) == 2
         assert places == [threading.get_ident()]
 

@@ -10,7 +10,7 @@ the plain formulas of tests/plain.py in numbers of 64 binary digits.  An error i
 of the machine epsilon times the size of what was added up, which each map states; the condition
 number is that size over the largest element of the result.
 
-    python measure/normwise.py --seed 3 --points 1e7 --compare
+    python docs/measure/normwise.py --seed 3 --points 1e7 --compare
 
 says by how much a search with another seed, without a climb, exceeds the table.
 """
@@ -31,7 +31,7 @@ import plain
 
 import dlref
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "normwise.csv"
+RESULTS = Path(__file__).parents[1] / "results" / "normwise.csv"
 STEPS = RESULTS.with_name("normwise_steps.csv")
 CELLS = ("largest error", "condition", "drawn", "kind", "size", "seed")
 HEADER = ["function", "dtype", *CELLS, "vjp", *(f"{name} of vjp" for name in CELLS[1:])]

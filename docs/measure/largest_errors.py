@@ -10,7 +10,7 @@ arguments to tests/activations/largest_errors.json; `activations/test_largest_er
 A search with another seed raises the figures that it exceeds, unless the table is to be `--fresh`:
 after a change of the formulas.
 
-    python measure/largest_errors.py mish gelu_deriv --seed 3 --compare
+    python docs/measure/largest_errors.py mish gelu_deriv --seed 3 --compare
 
 says by how much another search exceeds the table.
 """
@@ -32,7 +32,7 @@ from libraries import Dlref
 from mpmath import mp
 from tqdm import tqdm
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "largest.csv"
+RESULTS = Path(__file__).parents[1] / "results" / "largest.csv"
 ARGUMENTS = RESULTS.parents[2] / "tests" / "activations" / "largest_errors.json"
 HEADER = ["function", "dtype", "largest error", "unit", "at", "points"]
 CHUNK = 2**17

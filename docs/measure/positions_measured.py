@@ -35,7 +35,7 @@ from dlref.transformer import (
     language_model_loss_value_and_grad,
 )
 
-HERE = Path(__file__).parents[1]
+HERE = Path(__file__).parents[2]
 FILE = HERE / "docs" / "results" / "positions_measured.csv"
 TEXT = HERE / "gallery" / "transformer" / "alice.txt"
 T, LENGTHS, LAST = 32, (32, 64, 128), 16  # trained, read, and characters predicted of each piece

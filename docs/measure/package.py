@@ -16,7 +16,7 @@ import tomllib
 import zipfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 CALLS = """
 import importlib, numpy as np, dlref
 from dlref import *

@@ -1,7 +1,7 @@
 """
 All 4 294 967 296 float32 inputs of an activation, compared with a double-double reference.
 
-    python measure/sweep.py sigmoid gelu_deriv --jobs 2 --results sweep
+    python docs/measure/sweep.py sigmoid gelu_deriv --jobs 2 --results sweep
 
 The bit patterns of float32 are cut into pieces of neighbors, halved until a polynomial fits to the
 values of mpmath with 40 digits.  It stands for the function: its value is the sum of two float64
@@ -23,7 +23,7 @@ from mpmath import mp, mpf
 
 import dlref.activations as A
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "sweep.csv"
+RESULTS = Path(__file__).parents[1] / "results" / "sweep.csv"
 CHUNKS = 4096
 SIZE = 2**32 // CHUNKS
 BLOCK = 2**15  # inputs at a time, for the cache

@@ -17,7 +17,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGES = ["libstdc++6:arm64", "python3:arm64"]
 WHEELS = [
     "hypothesis", "lazy_loader", "ml_dtypes", "mpmath", "numba", "numpy", "pytest", "safetensors",

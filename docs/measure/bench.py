@@ -11,7 +11,7 @@ docs/results/slow.csv has its rows below one half.  Rows that are not timed stay
 ``bench --missing`` times those that the table does not have.
 
 Maps of one array stand in TABLE below.  A chapter whose maps take more has a module of its own,
-measure/benches/<chapter>.py, with SIZES = {map: shapes} and functions dlref_call and torch_call
+docs/measure/benches/<chapter>.py, with SIZES = {map: shapes} and functions dlref_call and torch_call
 (name, form, shape, dtype) that return a call without arguments, or None; "vjp" is forward and
 backward.
 """
@@ -30,7 +30,7 @@ from statistics import geometric_mean
 
 import numpy as np
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "speed.csv"
+RESULTS = Path(__file__).parents[1] / "results" / "speed.csv"
 THREADS = 2
 ROUNDS = 4  # turns that each library takes at a row
 SECONDS = 0.08  # of repetitions in a turn

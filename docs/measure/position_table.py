@@ -1,9 +1,9 @@
 """
 Write docs/results/positions.csv: what distinguishes the position schemes.
 
-``python measure/position_table.py``; tests/test_position_table.py compares the file with the code.
+``python docs/measure/position_table.py``; tests/test_position_table.py compares the file with the code.
 Most is computed here; losses and times are those of positions_measured.csv, which
-measure/positions_measured.py measures.
+docs/measure/positions_measured.py measures.
 """
 
 import ast
@@ -15,7 +15,7 @@ import numpy as np
 
 from dlref import positions as P
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results"
 FILE, MEASURED = RESULTS / "positions.csv", RESULTS / "positions_measured.csv"
 D, H, E, L, BUCKETS = 512, 8, 64, 512, 32  # the model that parameters are counted for

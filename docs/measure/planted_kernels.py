@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from chapters import RECORDS  # noqa: E402

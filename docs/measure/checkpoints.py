@@ -19,7 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "checkpoints.csv"
+RESULTS = Path(__file__).parents[1] / "results" / "checkpoints.csv"
 LAYERS = 12
 TIMES = """
 import json, sys, time, tracemalloc

@@ -15,7 +15,7 @@ from libraries import LIBRARIES
 from mpmath import mp, mpf
 from tqdm import tqdm
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "accuracy.csv"
+RESULTS = Path(__file__).parents[1] / "results" / "accuracy.csv"
 POINTS = 2400
 
 #: The interval on which each function is neither constant nor its argument to the last digit.

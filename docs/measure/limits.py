@@ -18,7 +18,7 @@ import bench
 import numpy as np
 from bench import label
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "limits.csv"
+RESULTS = Path(__file__).parents[1] / "results" / "limits.csv"
 SIDE = 1024  # of the matrices that are multiplied
 SEQUENCES = [(100, 32, 64, 128), (100, 64, 256, 512)]  # T, B, D, H
 MODEL = (8, 128, 256, 4, 4)

@@ -22,7 +22,7 @@ from unittest import mock
 
 import numpy as np
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "interop")]
 
 import peers  # noqa: E402

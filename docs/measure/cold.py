@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "cold.csv"
+RESULTS = Path(__file__).parents[1] / "results" / "cold.csv"
 DTYPES = ("float32", "float64")
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "threads.csv"
+RESULTS = Path(__file__).parents[1] / "results" / "threads.csv"
 THREADS = (1, 2, 8, 64)
 SECONDS, ROUNDS = 1.0, 5
 

@@ -29,7 +29,7 @@ from pathlib import Path
 
 import numpy as np
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "signals.csv"
+RESULTS = Path(__file__).parents[1] / "results" / "signals.csv"
 HANDLERS = ("calls", "raises")
 SILENCE = 180  #: seconds without a finished or interrupted call after which a process hangs
 PERIOD = 3e-3

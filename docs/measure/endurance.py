@@ -1,7 +1,7 @@
 """
 Long runs: a million calls that leave no memory behind, training that has the same bits everywhere.
 
-    python measure/endurance.py --calls 1000000 --steps 1000
+    python docs/measure/endurance.py --calls 1000000 --steps 1000
 
 All public functions take turns.  Memory counts from the time when each was called often enough to
 be compiled and to have filled what it keeps.  A small language model is trained with 1, 2 and 5
@@ -31,7 +31,7 @@ from dlref.transformer import (
     language_model_loss_value_and_grad,
 )
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "endurance.csv"
+RESULTS = Path(__file__).parents[1] / "results" / "endurance.csv"
 THREADS = (1, 2, 5)
 MEGABYTE = 2**20
 GROWTH = 4 * MEGABYTE  # of the heap itself, which is not given back page by page

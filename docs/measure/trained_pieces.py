@@ -31,7 +31,7 @@ from dlref.transformer import (
     top_k_router_vjp,
 )
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "docs" / "results" / "trained_pieces.csv"
 TEXT = ROOT / "gallery" / "transformer" / "alice.txt"
 SEEDS = 0, 1, 2

@@ -1,7 +1,7 @@
 """
 What dlref withstands: every public function, with every fault in turn at every argument.
 
-    python measure/battery.py --seconds 3600 --results battery.jsonl
+    python docs/measure/battery.py --seconds 3600 --results battery.jsonl
 
 The trials are generated from the public list, so that no new function escapes them: bad arrays and
 bad options, extreme values, odd memory, threads, other processes.  What is allowed is written with
@@ -44,7 +44,7 @@ from cases import (
     public_functions,
 )
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "battery.csv"
+RESULTS = Path(__file__).parents[1] / "results" / "battery.csv"
 SECONDS = 60  # that one trial may take; the first compiles
 MEMORY = 2**31  # bytes that all trials of a process may take beyond what it has
 HUGE = 2**70

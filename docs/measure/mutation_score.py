@@ -33,7 +33,7 @@ from typing import NamedTuple
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 TABLE = ROOT / "docs" / "results" / "mutation_score.csv"
 HEADER = ("file", "line", "change", "noticed by", "reason")
 SURVIVES = "survives"

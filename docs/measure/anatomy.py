@@ -13,7 +13,7 @@ from dlref.interop._decoders import KIN
 from dlref.interop._settings import Settings
 from dlref.transformer import EncoderBlockParams, GatedDeltaParams, MixtureParams
 
-FILE = Path(__file__).parents[1] / "docs" / "results" / "anatomy.csv"
+FILE = Path(__file__).parents[1] / "results" / "anatomy.csv"
 HEADER = ["family", "positions", "norms", "attention", "network", "also"]
 LINKS = {
     "learned": "positions.learned_positions",

@@ -1,7 +1,7 @@
 """
 Damaged files of saved models: each is refused with a ValueError, or loads unchanged.
 
-    python measure/fuzz_storage.py --count 20000 --seed 0
+    python docs/measure/fuzz_storage.py --count 20000 --seed 0
 
 The files are damaged as disks, transfers and forgers damage them, and read by processes that may
 take only little more memory than dlref itself.  A failure prints the numbers that repeat it.
@@ -39,7 +39,7 @@ from dlref.transformer import (
     save_params,
 )
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results" / "fuzz.csv"
+RESULTS = Path(__file__).parents[1] / "results" / "fuzz.csv"
 MEMORY = 2**28  # bytes that reading may take beyond what the process has
 SECONDS = 20
 WORDS = (0, 1, 2, 0x7F, 0x7FFF, 0xFFFF, 0x7FFFFFFF, 0xFFFFFFFE, 0xFFFFFFFF)
