@@ -204,13 +204,13 @@ def label_answers(page, text, topics):
     return CONCERNS.sub(mark, text)
 
 
-def uses(topics, transcripts):
+def uses(topics, blocks):
     """Return for each topic those whose modules import from it, or whose NumPy calls it."""
     of_name = {(t.chapter, n): t for t in topics for n in t.names}
     of_module = {(t.chapter, t.name): t for t in topics}
     found = {t.page: set() for t in topics}
     for user in topics:
-        for key in transcripts.topics_called(user):
+        for key in blocks.topics_called(user):
             found[f"reference/{key.replace('.', '/')}"].add(user)
         path = ROOT / "dlref" / user.chapter / f"_{user.name}.py"
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):

@@ -14,8 +14,8 @@ from textwrap import dedent, indent
 
 import facts
 from learn import Route
+from numpy_blocks import Blocks
 from sphinx.util import logging
-from transcripts import Transcripts
 
 logger = logging.getLogger(__name__)
 #: A derivative, by the end of its name, in the order of a page.
@@ -194,7 +194,7 @@ def part(folder, topic, title=""):
 
 
 def place(topic, blocks):
-    """Share transcriptions out: those of a derivative go to its section, the others to the top."""
+    """Share blocks out: those of a derivative go to its section, the others to the top."""
     top, below = [], {}
     for function, text in blocks:
         suffix = form(function.name)
@@ -208,7 +208,7 @@ def place(topic, blocks):
 
 
 def variant(name, text):
-    """Return a transcription that is not the plain form: folded, as long ones already are."""
+    """Return NumPy that is not the plain form: folded, as long blocks already are."""
     return text if ".. dropdown::" in text else facts.dropdown(f"``{name}`` in NumPy", text)
 
 
@@ -291,7 +291,7 @@ def compose(topic, srcdir, told):
     """Return the text of a topic's page."""
     first = topic.first
     notes = {n: facts.split_notes(topic.parts[n].get("Notes", "")) for n in topic.names}
-    code, code_of = place(topic, told.transcripts.blocks(topic))
+    code, code_of = place(topic, told.numpy.blocks(topic))
     if not topic.maps:  # the derivatives of an operation of NumPy: all of their code belongs here
         code += [(first, text) for text in code_of.pop(first, [])]
     examples = {n: topic.parts[n].get("Examples", "") for n in topic.names}
@@ -324,7 +324,7 @@ def compose(topic, srcdir, told):
     out += told.learn.question(topic.page, told.titles)
     users = sorted(told.uses[topic.page], key=lambda user: user.title)
     links = ", ".join(f":doc:`{u.title} </{u.page}>`" for u in users)
-    out += [heading("Used in", "-"), f"{links or 'No other topic calls these functions'}.", ""]
+    out += [heading("Used in", "-"), f"{links}.", ""] if links else []
     sources = dict.fromkeys(
         line
         for n in topic.names
@@ -350,9 +350,9 @@ class Told:
         topics = app.topics.values()
         self.learn = app.learn
         self.titles = {t.page: t.title for t in topics}
-        self.transcripts = Transcripts(topics)
+        self.numpy = Blocks(topics)
         self.answers = facts.answers(app.srcdir)
-        self.uses = facts.uses(topics, self.transcripts)
+        self.uses = facts.uses(topics, self.numpy)
         keys = {f"{t.chapter}.{t.name}" for t in topics}
         if unknown := self.answers.keys() - keys:
             msg = f"Questions or misconceptions concern what is no topic: {sorted(unknown)}"

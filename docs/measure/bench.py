@@ -10,8 +10,8 @@ Writes docs/results/speed.csv: dlref's time in microseconds, and the others' as 
 docs/results/slow.csv has its rows below one half.  Rows that are not timed stay as they were;
 ``bench --missing`` times those that the table does not have.
 
-Maps of one array stand in TABLE below.  A chapter whose maps take more has a module of its own,
-docs/measure/benches/<chapter>.py, with SIZES = {map: shapes} and functions dlref_call and torch_call
+Maps of one array stand in TABLE below.  A chapter whose maps take more has a module of its own in
+benches/<chapter>.py, with SIZES = {map: shapes} and functions dlref_call and torch_call
 (name, form, shape, dtype) that return a call without arguments, or None; "vjp" is forward and
 backward.
 """

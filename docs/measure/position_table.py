@@ -1,7 +1,7 @@
 """
 Write docs/results/positions.csv: what distinguishes the position schemes.
 
-``python docs/measure/position_table.py``; tests/test_position_table.py compares the file with the code.
+``python docs/measure/position_table.py``; tests/test_position_table.py compares the file and code.
 Most is computed here; losses and times are those of positions_measured.csv, which
 docs/measure/positions_measured.py measures.
 """
