@@ -716,7 +716,8 @@ def log_softmax_vjp(dout, x, *, axis=-1):
 
 def logsumexp(x, *, axis=-1):
     """Logarithm of the sum of exponentials, without overflow."""
-    m = np.max(x, axis=axis, keepdims=True)
+    m = np.max(x, axis=axis, keepdims=True, initial=-np.inf)
+    m = np.where(np.isfinite(m), m, 0)  # Infinite scores need no shift.
     total = np.sum(np.exp(x - m), axis=axis)
     return np.squeeze(m, axis) + np.log(total)
 
