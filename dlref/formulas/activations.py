@@ -14,7 +14,12 @@ from .calculus import absolute, sum_to_shape
 
 
 def clip(x, low, high):
-    """x, or the bound that it exceeds."""
+    """The input, or the bound that it exceeds."""
+    return np.where(x.real < low, low, np.where(x.real > high, high, x))
+
+
+def saturate(x, low, high):
+    """The input between two bounds, and a constant from each bound on, with the slope 0."""
     return np.where(x.real <= low, low, np.where(x.real >= high, high, x))
 
 
@@ -127,7 +132,7 @@ def prelu_vjp(dout, x, slope):
 
 def relu6(x):
     """The input, between 0 and 6."""
-    return clip(x, 0, 6)
+    return saturate(x, 0, 6)
 
 
 def relu6_deriv(x):
@@ -174,7 +179,7 @@ def thresholded_relu_vjp(dout, x, *, alpha=1.0):
 
 def hard_tanh(x):
     """The input, between -1 and 1."""
-    return clip(x, -1, 1)
+    return saturate(x, -1, 1)
 
 
 def hard_tanh_deriv(x):
@@ -198,7 +203,7 @@ def hard_tanh_vjp(dout, x):
 
 def hard_sigmoid(x, *, alpha=1 / 6, beta=0.5):
     """A line, between 0 and 1."""
-    return clip(alpha * x + beta, 0, 1)
+    return saturate(alpha * x + beta, 0, 1)
 
 
 def hard_sigmoid_deriv(x, *, alpha=1 / 6, beta=0.5):
@@ -223,7 +228,7 @@ def hard_sigmoid_vjp(dout, x, *, alpha=1 / 6, beta=0.5):
 
 def hard_swish(x):
     """The input times a hard sigmoid."""
-    return x * clip((x + 3) / 6, 0, 1)
+    return x * saturate((x + 3) / 6, 0, 1)
 
 
 def hard_swish_deriv(x):
