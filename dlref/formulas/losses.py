@@ -6,6 +6,7 @@ sum, or leaves them as they are. A `_grad` is the backward pass of a cotangent o
 a row stand along the last axis.
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -756,6 +757,18 @@ def policy_loss_vjp(
 
 
 # == ctc_loss
+
+
+def ctc_of_all_paths(x, text, blank=0):
+    """Definition, for a text: the sum over all paths that become it."""
+    steps, classes = x.shape
+    total = 0
+    for path in itertools.product(range(classes), repeat=steps):
+        merged = [k for k, _ in itertools.groupby(path)]
+        letters = [k for k in merged if k != blank]
+        if letters == list(text):
+            total = total + np.exp(np.sum(x[range(steps), path]))
+    return -np.log(total)
 
 
 def ctc_places(text, blank):
