@@ -1,0 +1,463 @@
+"""
+Derivatives of the maps that NumPy has: arithmetic, reductions, matrices, chains.
+
+Operands are w and x, matrices a and b, and y is the output. The cotangent `dout` has the shape of
+the output. A `_grad` is the backward pass of a cotangent of 1.
+"""
+
+import functools
+import math
+
+import numpy as np
+
+# == shared
+
+
+def absolute(x):
+    """Absolute value."""
+    # The function of NumPy drops the imaginary part, which carries the derivative.
+    return np.where(x.real < 0, -x, x)
+
+
+def sum_to_shape(dout, shape):
+    """Backward pass of a broadcast: the sum over all copies of an element."""
+    added = dout.ndim - len(shape)
+    stretched = [i for i, n in enumerate(shape) if n == 1]
+    dout = np.sum(dout, axis=tuple(range(added)))
+    return np.sum(dout, axis=tuple(stretched), keepdims=True)
+
+
+def spread(dout, x, axis, keepdims):
+    """Hand the cotangent of each slice to all elements of the slice."""
+    if axis is not None and not keepdims:
+        dout = np.expand_dims(dout, axis)
+    return np.broadcast_to(dout, x.shape)
+
+
+def slice_size(x, axis):
+    """Number of elements that a reduction combines."""
+    if axis is None:
+        return x.size
+    axes = axis if isinstance(axis, tuple) else (axis,)
+    return math.prod(x.shape[i] for i in axes)
+
+
+# == accumulation
+
+
+def cost_of_mode(shapes, mode):
+    """Multiplications of a product of Jacobians, from the left or from the right."""
+    rows, columns = shapes[0][0], shapes[-1][1]
+    cost = 0
+    if mode == "reverse":  # From the output: each product has the rows of the first Jacobian.
+        for m, n in shapes[1:]:
+            cost += rows * m * n
+    if mode == "forward":  # From the input: each product has the columns of the last one.
+        for m, n in shapes[:-1]:
+            cost += m * n * columns
+    return cost
+
+
+def chain_cost(shapes, *, mode="optimal"):
+    """Cheapest order of multiplication, by the best last product of each part of the chain."""
+    widths = [shapes[0][0], *(columns for _, columns in shapes)]
+
+    @functools.cache
+    def best(i, j):
+        if i == j:
+            return 0, i
+        splits = {"forward": [i], "reverse": [j - 1], "optimal": range(j - 1, i - 1, -1)}[mode]
+        candidates = []
+        for k in splits:
+            left, left_order = best(i, k)
+            right, right_order = best(k + 1, j)
+            last = widths[i] * widths[k + 1] * widths[j + 1]
+            candidates.append((left + right + last, (left_order, right_order)))
+        return min(candidates, key=lambda candidate: candidate[0])
+
+    return best(0, len(shapes) - 1)
+
+
+# == chain_rule
+
+
+def matrix_chain(*jacobians):
+    """Jacobian of a composition of maps of vectors, the outermost map first."""
+    return functools.reduce(np.matmul, jacobians)
+
+
+def scalar_variables(jacobians):
+    """Which variables of a chain are scalars, from the output to the input."""
+    # A Jacobian with one axis has a scalar on one side and a vector on the other. The first one
+    # with another number of axes decides; a chain without such a Jacobian begins with a row.
+    decisive = [k for k, jacobian in enumerate(jacobians) if jacobian.ndim != 1]
+    output = True
+    if decisive:
+        k = decisive[0]
+        output = (jacobians[k].ndim == 0) != (k % 2 == 1)
+    variables = [output]
+    for jacobian in jacobians:
+        changes = jacobian.ndim == 1
+        variables.append(variables[-1] != changes)
+    return variables
+
+
+def chain_rule(*jacobians):
+    """Jacobian of a composition, between scalars and vectors."""
+    is_scalar = scalar_variables(jacobians)
+    matrices = []
+    for jacobian, output, given in zip(jacobians, is_scalar, is_scalar[1:], strict=False):
+        shape = (1 if output else -1, 1 if given else -1)
+        matrices.append(jacobian if jacobian.ndim > 1 else jacobian.reshape(shape))
+    product = matrix_chain(*matrices)
+    product = product[..., 0, :] if is_scalar[0] else product
+    return product[..., 0] if is_scalar[-1] else product
+
+
+def total_derivative(partials, inner):
+    """Sum over all paths from the input to the output."""
+    return np.sum([chain_rule(f, u) for f, u in zip(partials, inner, strict=True)], axis=0)
+
+
+# == add
+
+
+def add(w, x):
+    """Sum of two operands."""
+    return w + x
+
+
+def add_vjp(dout, w, x):
+    """Backward pass: a sum copies the cotangent."""
+    return sum_to_shape(dout, w.shape), sum_to_shape(dout, x.shape)
+
+
+# == subtract
+
+
+def subtract(w, x):
+    """Difference of two operands."""
+    return w - x
+
+
+def subtract_vjp(dout, w, x):
+    """Backward pass."""
+    return sum_to_shape(dout, w.shape), sum_to_shape(-dout, x.shape)
+
+
+# == multiply
+
+
+def multiply(w, x):
+    """Product of two operands."""
+    return w * x
+
+
+def multiply_vjp(dout, w, x):
+    """Backward pass: a product swaps its operands."""
+    return sum_to_shape(dout * x, w.shape), sum_to_shape(dout * w, x.shape)
+
+
+# == divide
+
+
+def divide(w, x):
+    """Quotient of two operands."""
+    return w / x
+
+
+def divide_vjp(dout, w, x):
+    """Backward pass."""
+    y = w / x
+    dw = dout / x
+    dx = -dout * y / x
+    return sum_to_shape(dw, w.shape), sum_to_shape(dx, x.shape)
+
+
+# == power
+
+
+def power(w, x):
+    """Power of two operands."""
+    return w**x
+
+
+def power_vjp(dout, w, x):
+    """Backward pass."""
+    slope_w = np.where(x == 0, 0, x * w ** (x - 1))
+    slope_x = np.where((w == 0) & (x.real >= 0), 0, w**x * np.log(w))
+    return sum_to_shape(dout * slope_w, w.shape), sum_to_shape(dout * slope_x, x.shape)
+
+
+# == maximum
+
+
+def maximum(w, x):
+    """The larger of two operands."""
+    return np.where(w.real > x.real, w, x)
+
+
+def maximum_vjp(dout, w, x):
+    """Backward pass: to the larger operand, or half to each at a tie."""
+    dw = dout * np.heaviside(w - x, 0.5)
+    dx = dout * np.heaviside(x - w, 0.5)
+    return sum_to_shape(dw, w.shape), sum_to_shape(dx, x.shape)
+
+
+# == minimum
+
+
+def minimum(w, x):
+    """The smaller of two operands."""
+    return np.where(w.real < x.real, w, x)
+
+
+def minimum_vjp(dout, w, x):
+    """Backward pass: to the smaller operand, or half to each at a tie."""
+    dw = dout * np.heaviside(x - w, 0.5)
+    dx = dout * np.heaviside(w - x, 0.5)
+    return sum_to_shape(dw, w.shape), sum_to_shape(dx, x.shape)
+
+
+# == sum
+
+
+def sum(x, *, axis=None, keepdims=False):
+    """Sum over axes."""
+    return np.sum(x, axis=axis, keepdims=keepdims)
+
+
+def sum_grad(x, *, axis=None):
+    """Gradient: every element counts once."""
+    return np.ones_like(x)
+
+
+def sum_vjp(dout, x, *, axis=None, keepdims=False):
+    """Backward pass: every element gets the cotangent of its sum."""
+    return spread(dout, x, axis, keepdims) * sum_grad(x, axis=axis)
+
+
+# == mean
+
+
+def mean(x, *, axis=None, keepdims=False):
+    """Mean over axes."""
+    n = slice_size(x, axis)
+    return np.sum(x, axis=axis, keepdims=keepdims) / n
+
+
+def mean_grad(x, *, axis=None):
+    """Gradient: equal shares."""
+    n = slice_size(x, axis)
+    return np.ones_like(x) / n
+
+
+def mean_vjp(dout, x, *, axis=None, keepdims=False):
+    """Backward pass."""
+    return spread(dout, x, axis, keepdims) * mean_grad(x, axis=axis)
+
+
+# == prod
+
+
+def prod(x, *, axis=None, keepdims=False):
+    """Product over axes."""
+    return np.prod(x, axis=axis, keepdims=keepdims)
+
+
+def product_of_others(x):
+    """Product of all other elements of a row, for each element."""
+    itself = np.eye(x.shape[-1], dtype=bool)
+    others = np.where(itself, 1, x[..., None, :])
+    return np.prod(others, axis=-1)
+
+
+def prod_grad(x, *, axis=None):
+    """Gradient: the slope of a factor is the product of the others."""
+    axes = tuple(range(x.ndim)) if axis is None else axis if isinstance(axis, tuple) else (axis,)
+    last = tuple(range(-len(axes), 0))
+    slices = np.moveaxis(x, axes, last)
+    rows = slices.reshape(-1, slice_size(x, axis))
+    return np.moveaxis(product_of_others(rows).reshape(slices.shape), last, axes)
+
+
+def prod_vjp(dout, x, *, axis=None, keepdims=False):
+    """Backward pass."""
+    return spread(dout, x, axis, keepdims) * prod_grad(x, axis=axis)
+
+
+# == max
+
+
+def max(x, *, axis=None, keepdims=False):
+    """Largest element over axes."""
+    # Complex numbers compare by their real parts first.
+    return np.max(x, axis=axis, keepdims=keepdims)
+
+
+def max_grad(x, *, axis=None):
+    """Gradient: 1 at the largest element, shared evenly among equals."""
+    largest = np.max(x, axis=axis, keepdims=True)
+    winners = (x == largest).astype(x.dtype)
+    return winners / np.sum(winners, axis=axis, keepdims=True)
+
+
+def max_vjp(dout, x, *, axis=None, keepdims=False):
+    """Backward pass."""
+    return spread(dout, x, axis, keepdims) * max_grad(x, axis=axis)
+
+
+# == norm
+
+
+def norm(x, *, axis=None, keepdims=False):
+    """Root of the sum of squares."""
+    return np.sqrt(np.sum(x * x, axis=axis, keepdims=keepdims))
+
+
+def norm_grad(x, *, axis=None):
+    """Gradient: the unit vector along x, or 0 at the origin."""
+    y = norm(x, axis=axis, keepdims=True)
+    return x / np.where(y == 0, 1, y)
+
+
+def norm_vjp(dout, x, *, axis=None, keepdims=False):
+    """Backward pass."""
+    return spread(dout, x, axis, keepdims) * norm_grad(x, axis=axis)
+
+
+# == dot
+
+
+def dot(w, x):
+    """Dot product of two vectors, or of each row of two arrays."""
+    return np.sum(w * x, axis=-1)
+
+
+def dot_grad(w, x):
+    """Gradients: each vector is the gradient of the other."""
+    return x, w
+
+
+def dot_vjp(dout, w, x):
+    """Backward pass."""
+    dout = np.asarray(dout)[..., None]
+    return dout * x, dout * w
+
+
+# == scaled_sum
+
+
+def scaled_sum(x, z):
+    """Sum of a vector, times one number."""
+    return np.sum(x * np.reshape(z, ()))
+
+
+def scaled_sum_grad(x, z):
+    """Gradients."""
+    gx = np.full_like(x, np.reshape(z, ()))
+    gz = np.full_like(z, np.sum(x))
+    return gx, gz
+
+
+def scaled_sum_vjp(dout, x, z):
+    """Backward pass."""
+    gx, gz = scaled_sum_grad(x, z)
+    return dout * gx, dout * gz
+
+
+# == matmul
+
+
+def matmul(a, b):
+    """Product of two matrices."""
+    return a @ b
+
+
+def matrix_product_vjp(dout, a, b):
+    """Backward pass, for two matrices."""
+    return dout @ b.mT, a.mT @ dout
+
+
+def matmul_vjp(dout, a, b):
+    """Backward pass, for vectors and stacks of matrices, too."""
+    row = a[None, :] if a.ndim == 1 else a
+    column = b[:, None] if b.ndim == 1 else b
+    dout = np.expand_dims(dout, -1) if b.ndim == 1 else dout
+    dout = np.expand_dims(dout, -2) if a.ndim == 1 else dout
+    da, db = matrix_product_vjp(dout, row, column)
+    da = sum_to_shape(da, row.shape)
+    db = sum_to_shape(db, column.shape)
+    return da.reshape(a.shape), db.reshape(b.shape)
+
+
+# == quadratic_form
+
+
+def quadratic_form(x, a):
+    """A vector, a matrix and the vector again."""
+    return np.einsum("...i,...ij,...j->...", x, a, x)
+
+
+def quadratic_form_grad(x, a):
+    """Gradients."""
+    gx = ((a + a.mT) @ x[..., None])[..., 0]
+    ga = x[..., :, None] * x[..., None, :]
+    return gx, ga
+
+
+def quadratic_form_vjp(dout, x, a):
+    """Backward pass."""
+    dout = np.asarray(dout)
+    gx, ga = quadratic_form_grad(x, a)
+    return dout[..., None] * gx, dout[..., None, None] * ga
+
+
+# == trace
+
+
+def trace(a):
+    """Sum of the diagonal."""
+    return np.einsum("...ii->...", a)
+
+
+def trace_grad(a):
+    """Gradient: the identity."""
+    return np.broadcast_to(np.eye(a.shape[-1], dtype=a.dtype), a.shape)
+
+
+def trace_vjp(dout, a):
+    """Backward pass."""
+    return np.asarray(dout)[..., None, None] * trace_grad(a)
+
+
+# == inverse
+
+
+def inverse(a):
+    """Inverse of a matrix."""
+    return np.linalg.inv(a)
+
+
+def inverse_vjp(dout, a):
+    """Backward pass."""
+    y = np.linalg.inv(a)
+    return -y.mT @ dout @ y.mT
+
+
+# == logdet
+
+
+def logdet(a):
+    """Logarithm of the size of the determinant."""
+    return np.log(absolute(np.linalg.det(a)))
+
+
+def logdet_grad(a):
+    """Gradient: the transposed inverse."""
+    return np.linalg.inv(a).mT
+
+
+def logdet_vjp(dout, a):
+    """Backward pass."""
+    return np.asarray(dout)[..., None, None] * logdet_grad(a)

@@ -1,0 +1,341 @@
+"""
+Convolutions and pooling, over one or several axes of space.
+
+Channels come before the axes of space, and batches before the channels. Place k of the kernel meets
+the same slice of the input for all windows at once; `stride`, `padding` and `dilation` are integers
+or have an entry for each axis of space.
+"""
+
+import math
+
+import numpy as np
+
+from .neurons import as_rows
+
+# == shared
+
+
+def for_each_axis(option, axes):
+    """One entry for each axis of space."""
+    return option if isinstance(option, tuple) else axes * (option,)
+
+
+def pad_space(x, padding, value=0):
+    """Surround the axes of space with a number."""
+    widths = [(0, 0)] * (x.ndim - len(padding)) + [(p, p) for p in padding]
+    return np.pad(x, widths, constant_values=value)
+
+
+def crop_space(x, padding):
+    """Remove what surrounds the axes of space."""
+    space = x.shape[x.ndim - len(padding) :]
+    inner = [slice(p, n - p) for n, p in zip(space, padding, strict=True)]
+    return x[(..., *inner)]
+
+
+def count_windows(space, kernel, stride, padding, dilation):
+    """Windows that fit into the padded input, along each axis."""
+    counts = []
+    for T, K, s, p, d in zip(space, kernel, stride, padding, dilation, strict=True):
+        counts.append((T + 2 * p - d * (K - 1) - 1) // s + 1)
+    return tuple(counts)
+
+
+def slices_at(k, windows, stride, dilation):
+    """Part of the padded input that stands at place k of all windows."""
+    parts = []
+    for i, count, s, d in zip(k, windows, stride, dilation, strict=True):
+        parts.append(slice(d * i, d * i + s * count, s))
+    return (..., *parts)
+
+
+def matrix_of_groups(x, groups, axes):
+    """Channels of each group as rows, places of space as columns."""
+    batch, channels, space = x.shape[: -axes - 1], x.shape[-axes - 1], x.shape[-axes:]
+    return x.reshape(*batch, groups, channels // groups, math.prod(space))
+
+
+def kernels_of_groups(weight, groups):
+    """Weights with an axis for the groups."""
+    return weight.reshape(groups, len(weight) // groups, *weight.shape[1:])
+
+
+def read_windows(padded, weight, windows, stride, dilation, groups):
+    """Convolution of a padded input: a product of matrices for each place of the kernel."""
+    axes = len(windows)
+    w = kernels_of_groups(weight, groups)
+    y = 0
+    for k in np.ndindex(weight.shape[2:]):
+        part = padded[slices_at(k, windows, stride, dilation)]
+        y = y + w[(..., *k)] @ matrix_of_groups(part, groups, axes)
+    return y.reshape(*padded.shape[: -axes - 1], len(weight), *windows)
+
+
+def write_windows(u, weight, space, stride, dilation, groups):
+    """Transposed convolution, with its padding: what was read is added to."""
+    windows = u.shape[-len(space) :]
+    axes = len(windows)
+    w = kernels_of_groups(weight, groups)
+    channels = groups * weight.shape[1]
+    padded = np.zeros((*u.shape[: -axes - 1], channels, *space), np.result_type(u, weight))
+    for k in np.ndindex(weight.shape[2:]):
+        part = slices_at(k, windows, stride, dilation)
+        added = w[(..., *k)].mT @ matrix_of_groups(u, groups, axes)
+        padded[part] += added.reshape(padded[part].shape)
+    return padded
+
+
+def multiply_windows(u, padded, weight, stride, dilation, groups):
+    """Gradient of the weights: cotangents times inputs, summed over windows and batch."""
+    axes = weight.ndim - 2
+    windows = u.shape[-axes:]
+    dweight = np.zeros_like(weight)
+    dw = kernels_of_groups(dweight, groups)
+    for k in np.ndindex(weight.shape[2:]):
+        part = padded[slices_at(k, windows, stride, dilation)]
+        products = matrix_of_groups(u, groups, axes) @ matrix_of_groups(part, groups, axes).mT
+        batch = tuple(range(products.ndim - 3))
+        dw[(..., *k)] = np.sum(products, axis=batch)
+    return dweight
+
+
+def add_bias(y, bias, axes):
+    """Add a number to each channel."""
+    return y if bias is None else y + bias.reshape(-1, *axes * (1,))
+
+
+def bias_grad(dout, axes):
+    """Sum over the batch and over space."""
+    channels = dout.ndim - axes - 1
+    others = tuple(i for i in range(dout.ndim) if i != channels)
+    return np.sum(dout, axis=others)
+
+
+# == conv
+
+
+def conv_line(x, weight, stride=1, padding=0, dilation=1):
+    """Convolution along one axis: x (C, T), weight (O, C, K)."""
+    x = np.pad(x, [(0, 0), (padding, padding)])
+    O, _, K = weight.shape
+    count = (x.shape[1] - dilation * (K - 1) - 1) // stride + 1
+    y = np.zeros((O, count), np.result_type(x, weight))
+    for k in range(K):
+        first = dilation * k
+        y += weight[:, :, k] @ x[:, first : first + stride * count : stride]
+    return y
+
+
+def conv_line_vjp(dout, x, weight, stride=1, padding=0, dilation=1):
+    """Backward pass: the same slices are added to and read."""
+    x = np.pad(x, [(0, 0), (padding, padding)])
+    dx, dweight = np.zeros_like(x), np.zeros_like(weight)
+    for k in range(weight.shape[2]):
+        first = dilation * k
+        part = slice(first, first + stride * dout.shape[1], stride)
+        dx[:, part] += weight[:, :, k].T @ dout
+        dweight[:, :, k] = dout @ x[:, part].T
+    return dx[:, padding : x.shape[1] - padding], dweight
+
+
+def conv(x, weight, bias=None, *, stride=1, padding=0, dilation=1, groups=1):
+    """Convolution along any number of axes, with groups of channels."""
+    axes = weight.ndim - 2
+    s, p, d = (for_each_axis(option, axes) for option in (stride, padding, dilation))
+    windows = count_windows(x.shape[-axes:], weight.shape[2:], s, p, d)
+    y = read_windows(pad_space(x, p), weight, windows, s, d, groups)
+    return add_bias(y, bias, axes)
+
+
+def conv_vjp(dout, x, weight, bias=None, *, stride=1, padding=0, dilation=1, groups=1):
+    """Backward pass: the input's gradient is a transposed convolution."""
+    axes = weight.ndim - 2
+    s, p, d = (for_each_axis(option, axes) for option in (stride, padding, dilation))
+    padded = pad_space(x, p)
+    dpadded = write_windows(dout, weight, padded.shape[-axes:], s, d, groups)
+    dx = crop_space(dpadded, p)
+    dweight = multiply_windows(dout, padded, weight, s, d, groups)
+    return (dx, dweight) if bias is None else (dx, dweight, bias_grad(dout, axes))
+
+
+# == conv_transpose
+
+
+def conv_transpose_line(x, weight, stride=1, padding=0):
+    """Transposed convolution along one axis: x (C, T), weight (C, O, K)."""
+    (_, O, K), T = weight.shape, x.shape[1]
+    y = np.zeros((O, (T - 1) * stride + K), np.result_type(x, weight))
+    for k in range(K):
+        y[:, k : k + stride * T : stride] += weight[:, :, k].T @ x
+    return y[:, padding : y.shape[1] - padding]
+
+
+def conv_transpose_line_vjp(dout, x, weight, stride=1, padding=0):
+    """Backward pass: a convolution of the cotangent, and the products for the weights."""
+    dout = np.pad(dout, [(0, 0), (padding, padding)])
+    dx, dweight, T = np.zeros_like(x), np.zeros_like(weight), x.shape[1]
+    for k in range(weight.shape[2]):
+        part = dout[:, k : k + stride * T : stride]
+        dx += weight[:, :, k] @ part
+        dweight[:, :, k] = x @ part.T
+    return dx, dweight
+
+
+def conv_transpose(
+    x, weight, bias=None, *, stride=1, padding=0, output_padding=0, dilation=1, groups=1
+):
+    """Transposed convolution: each input adds its kernel to the output."""
+    axes = weight.ndim - 2
+    s, p, d = (for_each_axis(option, axes) for option in (stride, padding, dilation))
+    space = []
+    for T, K, i, j, q in zip(
+        x.shape[-axes:], weight.shape[2:], s, d, for_each_axis(output_padding, axes), strict=True
+    ):
+        space.append((T - 1) * i + j * (K - 1) + 1 + q)
+    y = crop_space(write_windows(x, weight, space, s, d, groups), p)
+    return add_bias(y, bias, axes)
+
+
+def conv_transpose_vjp(
+    dout, x, weight, bias=None, *, stride=1, padding=0, output_padding=0, dilation=1, groups=1
+):
+    """Backward pass: input and cotangent have changed places."""
+    axes = weight.ndim - 2
+    s, p, d = (for_each_axis(option, axes) for option in (stride, padding, dilation))
+    padded = pad_space(dout, p)
+    dx = read_windows(padded, weight, x.shape[-axes:], s, d, groups)
+    dweight = multiply_windows(x, padded, weight, s, d, groups)
+    return (dx, dweight) if bias is None else (dx, dweight, bias_grad(dout, axes))
+
+
+# == max_pool
+
+
+def max_pool_plane(x, size, stride):
+    """Maximum of each window of a plane, and where it is."""
+    windows = np.lib.stride_tricks.sliding_window_view(x, size)[::stride, ::stride]
+    flat = windows.reshape(*windows.shape[:2], math.prod(size))
+    return np.max(flat, axis=-1), np.argmax(flat, axis=-1)
+
+
+def max_pool_plane_vjp(dout, x, size, stride):
+    """Backward pass of a plane: each cotangent goes to the winner of its window."""
+    _, winners = max_pool_plane(x, size, stride)
+    dx = np.zeros_like(x)
+    for (i, j), k in np.ndenumerate(winners):
+        row, column = divmod(k, size[1])
+        dx[stride * i + row, stride * j + column] += dout[i, j]
+    return dx
+
+
+def windows_of(x, size, stride, padding, value):
+    """All windows, with their elements along the last axis."""
+    axes = len(size)
+    s, p = for_each_axis(size if stride is None else stride, axes), for_each_axis(padding, axes)
+    d = axes * (1,)
+    counts = count_windows(x.shape[-axes:], size, s, p, d)
+    padded = pad_space(x, p, value)
+    return np.stack([padded[slices_at(k, counts, s, d)] for k in np.ndindex(size)], axis=-1)
+
+
+def windows_of_vjp(dwindows, x, size, stride, padding):
+    """Backward pass of the windows: an element adds up all windows that it is in."""
+    axes = len(size)
+    s, p = for_each_axis(size if stride is None else stride, axes), for_each_axis(padding, axes)
+    d = axes * (1,)
+    counts = count_windows(x.shape[-axes:], size, s, p, d)
+    dpadded = pad_space(np.zeros_like(x), p)
+    for number, k in enumerate(np.ndindex(size)):
+        dpadded[slices_at(k, counts, s, d)] += dwindows[..., number]
+    return crop_space(dpadded, p)
+
+
+def winners_of(x, size, stride, padding):
+    """Number of the first of the largest elements of each window, outside of the padding."""
+    values = windows_of(x.real, size, stride, padding, -np.inf)
+    inside = windows_of(np.ones(x.shape, bool), size, stride, padding, False)
+    largest = values == np.max(values, axis=-1, keepdims=True)
+    return np.argmax(largest & inside, axis=-1)[..., None]
+
+
+def max_pool(x, *, size, stride=None, padding=0):
+    """Maximum of each window, along any number of axes."""
+    values = windows_of(x, size, stride, padding, -np.inf)
+    winners = winners_of(x, size, stride, padding)
+    return np.take_along_axis(values, winners, axis=-1)[..., 0]
+
+
+def max_pool_vjp(dout, x, *, size, stride=None, padding=0):
+    """Backward pass: to the winners, whose windows may overlap."""
+    is_winner = np.arange(math.prod(size)) == winners_of(x, size, stride, padding)
+    return windows_of_vjp(dout[..., None] * is_winner, x, size, stride, padding)
+
+
+# == mean_pool
+
+
+def mean_pool_plane(x, size, stride):
+    """Mean of each window of a plane."""
+    windows = np.lib.stride_tricks.sliding_window_view(x, size)[::stride, ::stride]
+    return np.mean(windows, axis=(2, 3))
+
+
+def mean_pool_plane_vjp(dout, x, size, stride):
+    """Backward pass of a plane: equal shares."""
+    rows, columns = size
+    dx = np.zeros_like(x)
+    for i, j in np.ndindex(dout.shape):
+        top, left = stride * i, stride * j
+        dx[top : top + rows, left : left + columns] += dout[i, j] / (rows * columns)
+    return dx
+
+
+def mean_pool(x, *, size, stride=None, padding=0):
+    """Mean of each window, along any number of axes."""
+    return np.mean(windows_of(x, size, stride, padding, 0), axis=-1)
+
+
+def mean_pool_vjp(dout, x, *, size, stride=None, padding=0):
+    """Backward pass: equal shares from all windows of an element."""
+    share = dout[..., None] / math.prod(size)
+    shares = np.broadcast_to(share, (*dout.shape, math.prod(size)))
+    return windows_of_vjp(shares, x, size, stride, padding)
+
+
+# == causal_conv
+
+
+def with_state(x, weight, state):
+    """Inputs of all steps, after the K - 1 inputs before the first."""
+    D, K = weight.shape
+    before = np.zeros((*x.shape[:-2], K - 1, D), x.dtype) if state is None else state
+    return np.concatenate([before, x], axis=-2)
+
+
+def causal_conv(x, weight, bias=None, state=None):
+    """Weighted sum of the last K inputs of each channel, and the state of the next call."""
+    T, K = x.shape[-2], weight.shape[1]
+    x = with_state(x, weight, state)
+    y = 0 if bias is None else bias
+    for k in range(K):
+        y = y + weight[:, k] * x[..., k : k + T, :]
+    return y, x[..., T:, :]
+
+
+def causal_conv_vjp(dout, x, weight, bias=None, state=None):
+    """Backward pass, with the cotangents of the outputs and of the last state."""
+    T, K = x.shape[-2], weight.shape[1]
+    x = with_state(x, weight, state)
+    u = np.zeros_like(x[..., :T, :]) if dout[0] is None else dout[0]
+    v = np.zeros_like(x[..., T:, :]) if dout[1] is None else dout[1]
+    dx, dweight = np.zeros_like(x), np.zeros_like(weight)
+    dx[..., T:, :] += v
+    for k in range(K):
+        dx[..., k : k + T, :] += weight[:, k] * u
+        dweight[:, k] = np.sum(as_rows(u * x[..., k : k + T, :]), axis=0)
+    grads = [dx[..., K - 1 :, :], dweight]
+    if bias is not None:
+        grads.append(np.sum(as_rows(u), axis=0))
+    if state is not None:
+        grads.append(dx[..., : K - 1, :])
+    return tuple(grads)

@@ -1,0 +1,863 @@
+"""
+Losses, their gradients and their reductions.
+
+A loss has a term for each element, each row or each pair; `reduction` takes their mean or their
+sum, or leaves them as they are. A `_grad` is the backward pass of a cotangent of 1. The classes of
+a row stand along the last axis.
+"""
+
+import itertools
+import math
+
+import numpy as np
+
+from .activations import (
+    clip,
+    log_softmax,
+    logsumexp,
+    one_hot,
+    relu,
+    relu_deriv,
+    sigmoid,
+    softmax,
+    softplus,
+)
+from .calculus import absolute
+from .neurons import as_rows, linear
+
+# == shared
+
+
+def reduce(terms, reduction):
+    """Mean or sum of all terms, or the terms themselves."""
+    if reduction == "none":
+        return terms
+    return np.sum(terms) / terms.size if reduction == "mean" else np.sum(terms)
+
+
+def reduce_grad(slopes, count, reduction):
+    """Slopes of the reduced loss, from the slopes of its terms."""
+    return slopes / count if reduction == "mean" else slopes
+
+
+def count_rows(x):
+    """Number of rows along the last axis."""
+    return math.prod(x.shape[:-1])
+
+
+def of_rows(dout):
+    """Cotangent of each row, with an axis for the elements of the row."""
+    return np.asarray(dout)[..., None]
+
+
+def class_weights(weight, scores):
+    """Weight of each class, 1 unless it is given."""
+    weight = np.ones(scores.shape[-1]) if weight is None else weight
+    return np.asarray(weight, scores.dtype)
+
+
+# == squared_error
+
+
+def squared_error(pred, target, *, reduction="mean"):
+    """Square of the difference."""
+    return reduce((pred - target) ** 2, reduction)
+
+
+def squared_error_grad(pred, target, *, reduction="mean"):
+    """Gradient: twice the difference."""
+    return reduce_grad(2 * (pred - target), pred.size, reduction)
+
+
+def squared_error_vjp(dout, pred, target, *, reduction="mean"):
+    """Backward pass."""
+    dpred = dout * squared_error_grad(pred, target, reduction=reduction)
+    return dpred, -dpred
+
+
+# == neuron_squared_error
+
+
+def neuron_squared_error(X, y, w, b):
+    """Mean squared error of a neuron with ReLU."""
+    z = X @ w + b
+    return np.mean((relu(z) - y) ** 2)
+
+
+def neuron_squared_error_deltas(X, y, w, b):
+    """Gradients with respect to the errors and to the pre-activations."""
+    z = X @ w + b
+    error = relu(z) - y
+    derror = 2 * error / y.size
+    return derror, derror * relu_deriv(z)
+
+
+def neuron_squared_error_grad(X, y, w, b):
+    """Gradients of the weights and the bias, by the chain rule."""
+    _, delta = neuron_squared_error_deltas(X, y, w, b)
+    return delta @ X, np.sum(delta)
+
+
+def neuron_squared_error_vjp(dout, X, y, w, b):
+    """Backward pass, with the gradients of the examples."""
+    derror, delta = neuron_squared_error_deltas(X, y, w, b)
+    dX = delta[:, None] * w
+    dw, db = neuron_squared_error_grad(X, y, w, b)
+    return dout * dX, -dout * derror, dout * dw, dout * db
+
+
+# == absolute_error
+
+
+def absolute_error(pred, target, *, reduction="mean"):
+    """Size of the difference."""
+    return reduce(absolute(pred - target), reduction)
+
+
+def absolute_error_grad(pred, target, *, reduction="mean"):
+    """Gradient: the sign of the difference, 0 at the kink."""
+    return reduce_grad(np.sign(pred - target), pred.size, reduction)
+
+
+def absolute_error_vjp(dout, pred, target, *, reduction="mean"):
+    """Backward pass."""
+    dpred = dout * absolute_error_grad(pred, target, reduction=reduction)
+    return dpred, -dpred
+
+
+# == huber
+
+
+def huber(pred, target, *, delta=1.0, reduction="mean"):
+    """A parabola, continued by its tangents where the difference is large."""
+    e = pred - target
+    size = absolute(e)
+    terms = np.where(size.real <= delta, e**2 / 2, delta * (size - delta / 2))
+    return reduce(terms, reduction)
+
+
+def huber_grad(pred, target, *, delta=1.0, reduction="mean"):
+    """Gradient: the difference between two bounds."""
+    return reduce_grad(clip(pred - target, -delta, delta), pred.size, reduction)
+
+
+def huber_vjp(dout, pred, target, *, delta=1.0, reduction="mean"):
+    """Backward pass."""
+    dpred = dout * huber_grad(pred, target, delta=delta, reduction=reduction)
+    return dpred, -dpred
+
+
+# == hinge
+
+
+def hinge(pred, target, *, reduction="mean"):
+    """How far a score is from a margin of 1."""
+    return reduce(relu(1 - target * pred), reduction)
+
+
+def hinge_grad(pred, target, *, reduction="mean"):
+    """Gradient: examples beyond the margin have none."""
+    slopes = -target * relu_deriv(1 - target * pred)
+    return reduce_grad(slopes, pred.size, reduction)
+
+
+def hinge_vjp(dout, pred, target, *, reduction="mean"):
+    """Backward pass: scores and targets are exchangeable."""
+    dpred = dout * hinge_grad(pred, target, reduction=reduction)
+    dtarget = dout * hinge_grad(target, pred, reduction=reduction)
+    return dpred, dtarget
+
+
+# == binary_cross_entropy
+
+
+def logistic_loss(logits, target):
+    """Binary cross-entropy without options, the mean."""
+    return np.mean(target * softplus(-logits) + (1 - target) * softplus(logits))
+
+
+def logistic_loss_grad(logits, target):
+    """Gradient without options: prediction minus target."""
+    return (sigmoid(logits) - target) / logits.size
+
+
+def element_weights(weight, pos_weight, logits):
+    """Weight of each element and of each positive target, 1 unless they are given."""
+    w = 1 if weight is None else weight
+    pi = 1 if pos_weight is None else pos_weight
+    return np.asarray(w, logits.dtype), np.asarray(pi, logits.dtype)
+
+
+def binary_cross_entropy(logits, target, *, weight=None, pos_weight=None, reduction="mean"):
+    """Binary cross-entropy, with weights of elements and of positive targets."""
+    w, pi = element_weights(weight, pos_weight, logits)
+    terms = w * (pi * target * softplus(-logits) + (1 - target) * softplus(logits))
+    return reduce(terms, reduction)
+
+
+def binary_cross_entropy_grad(logits, target, *, weight=None, pos_weight=None, reduction="mean"):
+    """Gradient."""
+    w, pi = element_weights(weight, pos_weight, logits)
+    slopes = w * ((1 - target) * sigmoid(logits) - pi * target * sigmoid(-logits))
+    return reduce_grad(slopes, logits.size, reduction)
+
+
+def binary_cross_entropy_vjp(
+    dout, logits, target, *, weight=None, pos_weight=None, reduction="mean"
+):
+    """Backward pass: the loss is linear in the target."""
+    w, pi = element_weights(weight, pos_weight, logits)
+    options = {"weight": weight, "pos_weight": pos_weight, "reduction": reduction}
+    dlogits = dout * binary_cross_entropy_grad(logits, target, **options)
+    slopes = w * ((pi - 1) * softplus(-logits) - logits)
+    return dlogits, dout * reduce_grad(slopes, logits.size, reduction)
+
+
+# == cross_entropy
+
+
+def cross_entropy_of_classes(logits, target):
+    """Cross-entropy without options: the mean of minus the logarithms of probabilities."""
+    rows = np.arange(len(target))
+    return np.mean(logsumexp(logits) - logits[rows, target])
+
+
+def cross_entropy_of_classes_grad(logits, target):
+    """Gradient without options: softmax minus one-hot."""
+    return (softmax(logits) - one_hot(target, logits.shape[-1])) / len(target)
+
+
+def weighted_target(logits, target, weight, ignore_index, label_smoothing):
+    """Target q of each row, the rows that count, and the divisor of the mean."""
+    classes = logits.shape[-1]
+    w = class_weights(weight, logits)
+    if target.ndim < logits.ndim:  # Classes rather than probabilities.
+        counts = target != ignore_index
+        t = (one_hot(target, classes) & counts[..., None]).astype(logits.dtype)
+        divisor = np.sum(w * t)
+    else:
+        counts = np.ones(target.shape[:-1], bool)
+        t = target
+        divisor = counts.size
+    q = w * ((1 - label_smoothing) * t + label_smoothing / classes)
+    return np.where(counts[..., None], q, 0), counts, divisor
+
+
+def cross_entropy(
+    logits,
+    target,
+    *,
+    weight=None,
+    ignore_index=-100,
+    label_smoothing=0.0,
+    z_loss=0.0,
+    reduction="mean",
+):
+    """Cross-entropy of classes or probabilities, with all options."""
+    q, counts, divisor = weighted_target(logits, target, weight, ignore_index, label_smoothing)
+    lam = logsumexp(logits)
+    terms = np.where(q == 0, 0, q * (lam[..., None] - logits))
+    rows = np.sum(terms, axis=-1) + np.where(counts, z_loss * lam**2, 0)
+    return np.sum(rows) / divisor if reduction == "mean" else reduce(rows, reduction)
+
+
+def cross_entropy_grad(
+    logits,
+    target,
+    *,
+    weight=None,
+    ignore_index=-100,
+    label_smoothing=0.0,
+    z_loss=0.0,
+    reduction="mean",
+):
+    """Gradient with all options."""
+    q, counts, divisor = weighted_target(logits, target, weight, ignore_index, label_smoothing)
+    total = np.sum(q, axis=-1)
+    pull = total + 2 * z_loss * logsumexp(logits)
+    slopes = np.where(counts[..., None], pull[..., None] * softmax(logits) - q, 0)
+    return reduce_grad(slopes, divisor, reduction)
+
+
+def cross_entropy_value_and_grad(
+    logits,
+    target,
+    *,
+    weight=None,
+    ignore_index=-100,
+    label_smoothing=0.0,
+    z_loss=0.0,
+    reduction="mean",
+):
+    """Loss and gradient together."""
+    options = {
+        "weight": weight,
+        "ignore_index": ignore_index,
+        "label_smoothing": label_smoothing,
+        "z_loss": z_loss,
+        "reduction": reduction,
+    }
+    loss = cross_entropy(logits, target, **options)
+    return loss, cross_entropy_grad(logits, target, **options)
+
+
+def cross_entropy_vjp(
+    dout,
+    logits,
+    target,
+    *,
+    weight=None,
+    ignore_index=-100,
+    label_smoothing=0.0,
+    z_loss=0.0,
+    reduction="mean",
+):
+    """Backward pass; the loss is linear in target probabilities."""
+    options = {
+        "weight": weight,
+        "ignore_index": ignore_index,
+        "label_smoothing": label_smoothing,
+        "z_loss": z_loss,
+        "reduction": reduction,
+    }
+    dlogits = of_rows(dout) * cross_entropy_grad(logits, target, **options)
+    if target.ndim < logits.ndim:
+        return dlogits
+    share = (1 - label_smoothing) * class_weights(weight, logits)
+    slopes = np.where(share == 0, 0, share * -log_softmax(logits))
+    return dlogits, of_rows(dout) * reduce_grad(slopes, count_rows(logits), reduction)
+
+
+# == linear_cross_entropy
+
+
+def linear_cross_entropy(
+    x,
+    weight,
+    target,
+    bias=None,
+    *,
+    ignore_index=-100,
+    label_smoothing=0.0,
+    z_loss=0.0,
+    reduction="mean",
+    chunk=None,
+):
+    """Cross-entropy of the logits of a dense layer."""
+    return cross_entropy(
+        linear(x, weight, bias),
+        target,
+        ignore_index=ignore_index,
+        label_smoothing=label_smoothing,
+        z_loss=z_loss,
+        reduction=reduction,
+    )
+
+
+def chunked_cross_entropy_grad(x, weight, target, chunk):
+    """Gradients without options, a chunk of rows at a time."""
+    dx, dweight = np.zeros_like(x), np.zeros_like(weight)
+    for start in range(0, len(x), chunk):
+        rows = slice(start, start + chunk)
+        dlogits = cross_entropy_of_classes_grad(x[rows] @ weight.T, target[rows])
+        dlogits = dlogits * len(dlogits) / len(x)  # The mean over all rows, not over the chunk.
+        dx[rows] = dlogits @ weight
+        dweight += dlogits.T @ x[rows]
+    return dx, dweight
+
+
+def linear_cross_entropy_grad(
+    x,
+    weight,
+    target,
+    bias=None,
+    *,
+    ignore_index=-100,
+    label_smoothing=0.0,
+    z_loss=0.0,
+    reduction="mean",
+    chunk=None,
+):
+    """Gradients with all options."""
+    return linear_cross_entropy_vjp(
+        np.ones((), x.dtype),
+        x,
+        weight,
+        target,
+        bias,
+        ignore_index=ignore_index,
+        label_smoothing=label_smoothing,
+        z_loss=z_loss,
+        reduction=reduction,
+    )
+
+
+def linear_cross_entropy_vjp(
+    dout,
+    x,
+    weight,
+    target,
+    bias=None,
+    *,
+    ignore_index=-100,
+    label_smoothing=0.0,
+    z_loss=0.0,
+    reduction="mean",
+    chunk=None,
+):
+    """Backward pass: of the loss, then of the layer."""
+    dlogits = cross_entropy_vjp(
+        dout,
+        linear(x, weight, bias),
+        target,
+        ignore_index=ignore_index,
+        label_smoothing=label_smoothing,
+        z_loss=z_loss,
+        reduction=reduction,
+    )
+    dx = dlogits @ weight
+    dweight = as_rows(dlogits).T @ as_rows(x)
+    dbias = np.sum(as_rows(dlogits), axis=0)
+    return (dx, dweight) if bias is None else (dx, dweight, dbias)
+
+
+# == nll
+
+
+def picked_weights(log_probs, target, weight, ignore_index):
+    """Weight of the class of each row in its place, 0 elsewhere, and the divisor of the mean."""
+    counts = (target != ignore_index)[..., None]
+    picked = one_hot(target, log_probs.shape[-1]) & counts
+    w = np.where(picked, class_weights(weight, log_probs), 0)
+    return w, np.sum(w)
+
+
+def nll(log_probs, target, *, weight=None, ignore_index=-100, reduction="mean"):
+    """Minus the logarithm of the probability of a class."""
+    w, divisor = picked_weights(log_probs, target, weight, ignore_index)
+    rows = -np.sum(np.where(w == 0, 0, w * log_probs), axis=-1)
+    return np.sum(rows) / divisor if reduction == "mean" else reduce(rows, reduction)
+
+
+def nll_grad(log_probs, target, *, weight=None, ignore_index=-100, reduction="mean"):
+    """Gradient: minus one-hot, weighted."""
+    w, divisor = picked_weights(log_probs, target, weight, ignore_index)
+    return reduce_grad(-w, divisor, reduction)
+
+
+def nll_vjp(dout, log_probs, target, *, weight=None, ignore_index=-100, reduction="mean"):
+    """Backward pass."""
+    options = {"weight": weight, "ignore_index": ignore_index, "reduction": reduction}
+    return of_rows(dout) * nll_grad(log_probs, target, **options)
+
+
+# == kl_divergence
+
+
+def kl_divergence(log_p, q, *, reduction="mean"):
+    """Mean logarithm of the ratio of two distributions, under the second."""
+    # A class of probability 0 costs nothing.
+    terms = np.where(q == 0, 0, q * (np.log(q) - log_p))
+    return reduce(np.sum(terms, axis=-1), reduction)
+
+
+def kl_divergence_grad(log_p, q, *, reduction="mean"):
+    """Gradient with respect to the logarithms of the first distribution."""
+    return reduce_grad(-q, count_rows(q), reduction)
+
+
+def kl_divergence_vjp(dout, log_p, q, *, reduction="mean"):
+    """Backward pass."""
+    dlog_p = of_rows(dout) * kl_divergence_grad(log_p, q, reduction=reduction)
+    slopes = np.log(q) + 1 - log_p
+    dq = of_rows(dout) * reduce_grad(slopes, count_rows(q), reduction)
+    return dlog_p, dq
+
+
+# == gaussian_kl
+
+
+def gaussian_kl(mean, log_var, *, reduction="mean"):
+    """Divergence of a Gaussian from the standard Gaussian."""
+    terms = (mean**2 + np.expm1(log_var) - log_var) / 2
+    return reduce(np.sum(terms, axis=-1), reduction)
+
+
+def gaussian_kl_grad(mean, log_var, *, reduction="mean"):
+    """Gradients: both pull to 0."""
+    dmean = reduce_grad(mean, count_rows(mean), reduction)
+    dlog_var = reduce_grad(np.expm1(log_var) / 2, count_rows(mean), reduction)
+    return dmean, dlog_var
+
+
+def gaussian_kl_vjp(dout, mean, log_var, *, reduction="mean"):
+    """Backward pass."""
+    dmean, dlog_var = gaussian_kl_grad(mean, log_var, reduction=reduction)
+    return of_rows(dout) * dmean, of_rows(dout) * dlog_var
+
+
+# == kl_estimate
+
+
+def kl_estimate(log_p, log_ref, *, kind="k3", reduction="mean"):
+    """Estimates of a divergence from drawn tokens."""
+    rho = log_ref - log_p
+    if kind == "k1":
+        terms = -rho
+    elif kind == "k2":
+        terms = rho**2 / 2
+    else:
+        terms = np.expm1(rho) - rho
+    return reduce(terms, reduction)
+
+
+def kl_estimate_grad(log_p, log_ref, *, kind="k3", reduction="mean"):
+    """Gradient."""
+    rho = log_ref - log_p
+    if kind == "k1":
+        slopes = np.ones_like(rho)
+    elif kind == "k2":
+        slopes = -rho
+    else:
+        slopes = -np.expm1(rho)
+    return reduce_grad(slopes, log_p.size, reduction)
+
+
+def kl_estimate_vjp(dout, log_p, log_ref, *, kind="k3", reduction="mean"):
+    """Backward pass."""
+    dlog_p = dout * kl_estimate_grad(log_p, log_ref, kind=kind, reduction=reduction)
+    return dlog_p, -dlog_p
+
+
+# == dpo_loss
+
+
+def preference_margin(log_p, log_ref, beta):
+    """How much more the chosen answer has gained over the reference than the rejected one."""
+    gain = log_p - log_ref
+    return beta * (gain[0] - gain[1])
+
+
+def dpo_loss(log_p, log_ref, *, beta=0.1, label_smoothing=0.0, reduction="mean"):
+    """Logistic loss of preferences."""
+    z = preference_margin(log_p, log_ref, beta)
+    terms = (1 - label_smoothing) * softplus(-z) + label_smoothing * softplus(z)
+    return reduce(terms, reduction)
+
+
+def dpo_loss_grad(log_p, log_ref, *, beta=0.1, label_smoothing=0.0, reduction="mean"):
+    """Gradient, opposite for the chosen and the rejected answers."""
+    z = preference_margin(log_p, log_ref, beta)
+    slope = beta * (label_smoothing * sigmoid(z) - (1 - label_smoothing) * sigmoid(-z))
+    return reduce_grad(np.stack([slope, -slope]), z.size, reduction)
+
+
+def dpo_loss_vjp(dout, log_p, log_ref, *, beta=0.1, label_smoothing=0.0, reduction="mean"):
+    """Backward pass."""
+    options = {"beta": beta, "label_smoothing": label_smoothing, "reduction": reduction}
+    dlog_p = dout * dpo_loss_grad(log_p, log_ref, **options)
+    return dlog_p, -dlog_p
+
+
+# == distillation_loss
+
+
+def divergence(log_q, log_p):
+    """Mean of the difference of two logarithms, under the first distribution."""
+    return np.sum(np.exp(log_q) * (log_q - log_p), axis=-1, keepdims=True)
+
+
+def log_middle(log_p, log_q):
+    """Logarithm of the mean of two distributions, without underflow."""
+    return log_p + softplus(log_q - log_p) - math.log(2)
+
+
+def distillation_loss(logits, teacher, *, temperature=1.0, kind="kl", reduction="mean"):
+    """Divergence of softened probabilities from the teacher's."""
+    log_p = log_softmax(logits / temperature)
+    log_q = log_softmax(teacher / temperature)
+    if kind == "kl":
+        terms = divergence(log_q, log_p)
+    elif kind == "reverse":
+        terms = divergence(log_p, log_q)
+    else:
+        log_m = log_middle(log_p, log_q)
+        terms = (divergence(log_q, log_m) + divergence(log_p, log_m)) / 2
+    return reduce(temperature**2 * terms[..., 0], reduction)
+
+
+def distillation_loss_grad(logits, teacher, *, temperature=1.0, kind="kl", reduction="mean"):
+    """Gradient of the student."""
+    log_p = log_softmax(logits / temperature)
+    log_q = log_softmax(teacher / temperature)
+    p, q = np.exp(log_p), np.exp(log_q)
+    if kind == "kl":
+        slopes = p - q
+    elif kind == "reverse":
+        slopes = p * (log_p - log_q - divergence(log_p, log_q))
+    else:
+        log_m = log_middle(log_p, log_q)
+        slopes = p * (log_p - log_m - divergence(log_p, log_m)) / 2
+    return reduce_grad(temperature * slopes, count_rows(logits), reduction)
+
+
+def distillation_loss_vjp(dout, logits, teacher, *, temperature=1.0, kind="kl", reduction="mean"):
+    """Backward pass: reversed, the teacher is the student."""
+    reverse = {"kl": "reverse", "reverse": "kl", "jsd": "jsd"}[kind]
+    options = {"temperature": temperature, "reduction": reduction}
+    dlogits = distillation_loss_grad(logits, teacher, kind=kind, **options)
+    dteacher = distillation_loss_grad(teacher, logits, kind=reverse, **options)
+    return of_rows(dout) * dlogits, of_rows(dout) * dteacher
+
+
+# == info_nce
+
+
+def info_nce(similarity, *, symmetric=True, reduction="mean"):
+    """Cross-entropy of each row, and of each column, for its own number as the class."""
+    terms = -np.einsum("...ii->...i", log_softmax(similarity, axis=-1))
+    if symmetric:
+        of_columns = -np.einsum("...ii->...i", log_softmax(similarity, axis=-2))
+        terms = (terms + of_columns) / 2
+    return reduce(terms, reduction)
+
+
+def info_nce_grad(similarity, *, symmetric=True, reduction="mean"):
+    """Gradient: softmax minus the identity, along the rows and along the columns."""
+    dout = np.ones((), similarity.dtype)
+    return info_nce_vjp(dout, similarity, symmetric=symmetric, reduction=reduction)
+
+
+def info_nce_vjp(dout, similarity, *, symmetric=True, reduction="mean"):
+    """Backward pass."""
+    pairs = similarity.shape[:-1]
+    u = np.broadcast_to(reduce_grad(dout, math.prod(pairs), reduction), pairs)
+    delta = np.eye(similarity.shape[-1], dtype=similarity.dtype)
+    slopes = u[..., :, None] * (softmax(similarity, axis=-1) - delta)
+    if symmetric:
+        of_columns = u[..., None, :] * (softmax(similarity, axis=-2) - delta)
+        slopes = (slopes + of_columns) / 2
+    return slopes
+
+
+# == siglip_loss
+
+
+def pair_labels(similarity):
+    """1 for pairs, which stand on the diagonal, and -1 for all others."""
+    return 2 * np.eye(similarity.shape[-1], dtype=similarity.dtype) - 1
+
+
+def siglip_loss(similarity, bias=0.0, *, reduction="mean"):
+    """Logistic loss of all combinations, summed over each row."""
+    y = pair_labels(similarity)
+    terms = softplus(-y * (similarity + bias))
+    return reduce(np.sum(terms, axis=-1), reduction)
+
+
+def siglip_loss_grad(similarity, bias=0.0, *, reduction="mean"):
+    """Gradients of the similarities and of the bias."""
+    dout = np.ones((), similarity.dtype)
+    return siglip_loss_vjp(dout, similarity, bias, reduction=reduction)
+
+
+def siglip_loss_vjp(dout, similarity, bias=0.0, *, reduction="mean"):
+    """Backward pass: the bias adds up over all combinations."""
+    y = pair_labels(similarity)
+    slopes = -y * sigmoid(-y * (similarity + bias))
+    dsimilarity = of_rows(dout) * reduce_grad(slopes, count_rows(similarity), reduction)
+    return dsimilarity, np.sum(dsimilarity)
+
+
+# == policy_loss
+
+
+def ppo_loss(log_p, old, advantage, epsilon=0.2):
+    """Loss of PPO without options, the mean over all tokens."""
+    ratio = np.exp(log_p - old)
+    free = ratio * advantage
+    bounded = clip(ratio, 1 - epsilon, 1 + epsilon) * advantage
+    return -np.mean(np.where(free.real < bounded.real, free, bounded))
+
+
+def ppo_loss_grad(log_p, old, advantage, epsilon=0.2):
+    """Gradient without options: no further beyond a limit."""
+    ratio = np.exp(log_p - old)
+    stops = np.where(advantage > 0, ratio > 1 + epsilon, ratio < 1 - epsilon)
+    return np.where(stops, 0, -ratio * advantage) / ratio.size
+
+
+def tokens_of_sequences(log_p, mask):
+    """Tokens that count, and their number in each sequence, at least 1."""
+    mask = np.ones(log_p.shape, bool) if mask is None else np.asarray(mask)
+    lengths = np.sum(mask, axis=1, keepdims=True, dtype=log_p.real.dtype)
+    return mask, np.maximum(lengths, 1)
+
+
+def policy_ratio(log_p, old, kind, mask, lengths):
+    """Ratio of each token, or one for a sequence."""
+    log_ratio = log_p - old
+    if kind == "gspo":
+        log_ratio = np.sum(np.where(mask, log_ratio, 0), axis=1, keepdims=True) / lengths
+    return np.exp(log_ratio)
+
+
+def limit_ratio(ratio, low, high):
+    """Ratio, no further below and above 1 than two limits."""
+    return clip(ratio, 1 - low, 1 + high)
+
+
+def policy_divisor(kind, mask, lengths):
+    """By what the gain of each token is divided in the mean."""
+    if kind in ("grpo", "gspo"):
+        return lengths * len(mask)
+    if kind == "dr_grpo":
+        return mask.size
+    return np.sum(mask, dtype=lengths.dtype)
+
+
+def policy_loss(log_p, old, advantage, *, clip=0.2, clip_high=None, kind="ppo", mask=None):
+    """Loss of a policy, with masks and several means."""
+    mask, lengths = tokens_of_sequences(log_p, mask)
+    ratio = policy_ratio(log_p, old, kind, mask, lengths)
+    high = clip if clip_high is None else clip_high
+    clipped = limit_ratio(ratio, clip, high)
+    if kind == "cispo":
+        # The clipped ratio is a constant factor, which a complex step must not see.
+        gain = clipped.real * advantage * log_p
+    else:
+        free, bounded = ratio * advantage, clipped * advantage
+        gain = np.where(free.real < bounded.real, free, bounded)
+    return -np.sum(np.where(mask, gain, 0) / policy_divisor(kind, mask, lengths))
+
+
+def policy_loss_grad(log_p, old, advantage, *, clip=0.2, clip_high=None, kind="ppo", mask=None):
+    """Gradient of the log-probabilities."""
+    mask, lengths = tokens_of_sequences(log_p, mask)
+    ratio = policy_ratio(log_p, old, kind, mask, lengths)
+    high = clip if clip_high is None else clip_high
+    if kind == "cispo":
+        slopes = limit_ratio(ratio, clip, high) * advantage
+    else:
+        stops_above = (advantage > 0) & (ratio > 1 + high)
+        stops_below = (advantage < 0) & (ratio < 1 - clip)
+        slopes = np.where(stops_above | stops_below, 0, ratio * advantage)
+    slopes = np.where(mask, slopes, 0)
+    if kind == "gspo":  # Each token has its share in the ratio of the sequence.
+        slopes = np.where(mask, np.sum(slopes, axis=1, keepdims=True) / lengths, 0)
+    return -slopes / policy_divisor(kind, mask, lengths)
+
+
+def policy_loss_vjp(
+    dout, log_p, old, advantage, *, clip=0.2, clip_high=None, kind="ppo", mask=None
+):
+    """Backward pass; the old probabilities and the advantages are constants."""
+    options = {"clip": clip, "clip_high": clip_high, "kind": kind, "mask": mask}
+    return dout * policy_loss_grad(log_p, old, advantage, **options)
+
+
+# == ctc_loss
+
+
+def ctc_of_all_paths(x, text, blank=0):
+    """Definition, for a text: the sum over all paths that become it."""
+    steps, classes = x.shape
+    total = 0
+    for path in itertools.product(range(classes), repeat=steps):
+        merged = [k for k, _ in itertools.groupby(path)]
+        letters = [k for k in merged if k != blank]
+        if letters == list(text):
+            total = total + np.exp(np.sum(x[range(steps), path]))
+    return -np.log(total)
+
+
+def ctc_places(text, blank):
+    """The text with blanks before, between and after its letters."""
+    places = np.full(2 * len(text) + 1, blank)
+    places[1::2] = text
+    return places
+
+
+def ctc_trellis(x, text, blank=0):
+    """Forward: logarithms of the sums over all beginnings, by step and place."""
+    places = ctc_places(text, blank)
+    number = np.arange(len(places))
+    before = np.roll(places, 2)
+    may_skip = (number > 1) & (places != blank) & (places != before)
+    alpha = np.where(number < 2, x[0, places], -np.inf)
+    rows = [alpha]
+    for scores in x[1:]:
+        stay = alpha
+        move = np.where(number > 0, np.roll(alpha, 1), -np.inf)
+        skip = np.where(may_skip, np.roll(alpha, 2), -np.inf)
+        alpha = scores[places] + logsumexp(np.stack([stay, move, skip]), axis=0)
+        rows.append(alpha)
+    return np.stack(rows)
+
+
+def ctc_of_text(x, text, blank=0):
+    """Loss of a text: its paths end with the last letter or with the blank after it."""
+    if len(x) == 0:
+        return np.where(len(text) == 0, x.dtype.type(0), np.inf)
+    alpha = ctc_trellis(x, text, blank)
+    return -logsumexp(alpha[-1, -2:])
+
+
+def ctc_of_text_grad(x, text, blank=0):
+    """Gradient: minus the probability of each class, given the text."""
+    # The ends of all paths are the beginnings of the reversed ones.
+    places = ctc_places(text, blank)
+    alpha = ctc_trellis(x, text, blank)
+    beta = ctc_trellis(x[::-1], text[::-1], blank)[::-1, ::-1] - x[:, places]
+    share = np.exp(alpha + beta + ctc_of_text(x, text, blank))
+    return -share @ one_hot(places, x.shape[1])
+
+
+def ctc_lengths(log_probs, targets, lengths, target_lengths):
+    """Steps of each sequence, and letters of each text."""
+    *batch, T, _ = log_probs.shape
+    steps = np.broadcast_to(T if lengths is None else lengths, batch)
+    letters = targets.shape[-1] if target_lengths is None else target_lengths
+    return steps, np.broadcast_to(letters, batch)
+
+
+def ctc_loss(log_probs, targets, *, blank=0, lengths=None, target_lengths=None, reduction="mean"):
+    """Losses of sequences; in the mean, each is divided by the letters of its text."""
+    steps, letters = ctc_lengths(log_probs, targets, lengths, target_lengths)
+    losses = np.zeros(steps.shape, log_probs.dtype)
+    for n in np.ndindex(steps.shape):
+        losses[n] = ctc_of_text(log_probs[n][: steps[n]], targets[n][: letters[n]], blank)
+        if reduction == "mean":
+            losses[n] /= max(letters[n], 1)
+    return reduce(losses, reduction)
+
+
+def ctc_loss_grad(
+    log_probs, targets, *, blank=0, lengths=None, target_lengths=None, reduction="mean"
+):
+    """Gradient, 0 beyond the end of a sequence."""
+    steps, letters = ctc_lengths(log_probs, targets, lengths, target_lengths)
+    grad = np.zeros_like(log_probs)
+    for n in np.ndindex(steps.shape):
+        x, text = log_probs[n][: steps[n]], targets[n][: letters[n]]
+        if len(x) == 0:
+            continue
+        grad[n][: steps[n]] = ctc_of_text_grad(x, text, blank)
+        if reduction == "mean":
+            grad[n] /= max(letters[n], 1)
+    return reduce_grad(grad, steps.size, reduction)
+
+
+def ctc_loss_vjp(
+    dout, log_probs, targets, *, blank=0, lengths=None, target_lengths=None, reduction="mean"
+):
+    """Backward pass."""
+    grad = ctc_loss_grad(
+        log_probs,
+        targets,
+        blank=blank,
+        lengths=lengths,
+        target_lengths=target_lengths,
+        reduction=reduction,
+    )
+    return np.asarray(dout)[..., None, None] * grad
