@@ -152,9 +152,7 @@ def batch_norm_train(x, mean, var, weight=None, bias=None, *, momentum=0.1, eps=
     return y, mean, var
 
 
-def batch_norm_train_vjp(
-    dout, x, mean, var, weight=None, bias=None, *, momentum=0.1, eps=1e-5
-):  # fmt: skip
+def batch_norm_train_vjp(dout, x, mean, var, weight=None, bias=None, *, momentum=0.1, eps=1e-5):
     """Backward pass: the running statistics are a record, and get no gradient."""
     return batch_norm_vjp(dout, x, weight, bias, eps=eps)
 
