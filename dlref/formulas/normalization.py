@@ -1,0 +1,237 @@
+"""
+Formulas of the chapter on normalization.
+
+x_hat is the normalized input and tau the number that divided it. Features or channels are the last
+axis; weight and bias have a number for each of them, and None leaves them out. In backward passes
+g is the gradient that arrives at x_hat.
+"""
+
+import numpy as np
+
+# == shared
+
+
+def batch_axes(x):
+    """All axes but the last."""
+    return tuple(range(x.ndim - 1))
+
+
+def scale_and_shift(x_hat, weight, bias):
+    """Weight and bias, where they are given."""
+    y = x_hat if weight is None else weight * x_hat
+    return y if bias is None else y + bias
+
+
+def scale_and_shift_vjp(dout, x_hat, weight, bias):
+    """Backward pass: the gradients of x_hat and, where they are given, of weight and bias."""
+    grads = [dout if weight is None else weight * dout]
+    if weight is not None:
+        grads.append(np.sum(dout * x_hat, axis=batch_axes(x_hat)))
+    if bias is not None:
+        grads.append(np.sum(dout, axis=batch_axes(x_hat)))
+    return tuple(grads)
+
+
+# == layer_norm
+
+
+def layer_norm(x, weight=None, bias=None, *, eps=1e-5):
+    """Each row by its own mean and variance."""
+    mu = np.mean(x, axis=-1, keepdims=True)
+    var = np.mean((x - mu) ** 2, axis=-1, keepdims=True)
+    x_hat = (x - mu) / np.sqrt(var + eps)
+    return scale_and_shift(x_hat, weight, bias)
+
+
+def layer_norm_vjp(dout, x, weight=None, bias=None, *, eps=1e-5):
+    """Backward pass: the means run over the row."""
+    mu = np.mean(x, axis=-1, keepdims=True)
+    var = np.mean((x - mu) ** 2, axis=-1, keepdims=True)
+    tau = np.sqrt(var + eps)
+    x_hat = (x - mu) / tau
+    g, *dparams = scale_and_shift_vjp(dout, x_hat, weight, bias)
+    mean_g = np.mean(g, axis=-1, keepdims=True)
+    along = np.mean(g * x_hat, axis=-1, keepdims=True)
+    dx = (g - mean_g - x_hat * along) / tau
+    return (dx, *dparams) if dparams else dx
+
+
+def layer_norm_jacobian(x, weight=None, bias=None, *, eps=1e-5):
+    """The identity without two projections, for each row."""
+    D = x.shape[-1]
+    mu = np.mean(x, axis=-1, keepdims=True)
+    tau = np.sqrt(np.mean((x - mu) ** 2, axis=-1, keepdims=True) + eps)
+    x_hat = (x - mu) / tau
+    onto_x_hat = x_hat[..., :, None] * x_hat[..., None, :] / D
+    jacobian = (np.eye(D, dtype=x.dtype) - 1 / D - onto_x_hat) / tau[..., None]
+    return jacobian if weight is None else weight[:, None] * jacobian
+
+
+# == rms_norm
+
+
+def rms_norm(x, weight=None, *, eps=1e-6, weight_offset=0.0):
+    """Each row by its own mean square."""
+    rho = np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)
+    x_hat = x / rho
+    return x_hat if weight is None else (weight + weight_offset) * x_hat
+
+
+def rms_norm_vjp(dout, x, weight=None, *, eps=1e-6, weight_offset=0.0):
+    """Backward pass: the mean runs over the row."""
+    rho = np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)
+    x_hat = x / rho
+    g = dout if weight is None else (weight + weight_offset) * dout
+    dx = (g - x_hat * np.mean(g * x_hat, axis=-1, keepdims=True)) / rho
+    if weight is None:
+        return dx
+    return dx, np.sum(dout * x_hat, axis=batch_axes(x))
+
+
+def rms_norm_jacobian(x, weight=None, *, eps=1e-6, weight_offset=0.0):
+    """The identity without one projection, for each row."""
+    D = x.shape[-1]
+    rho = np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)
+    x_hat = x / rho
+    onto_x_hat = x_hat[..., :, None] * x_hat[..., None, :] / D
+    jacobian = (np.eye(D, dtype=x.dtype) - onto_x_hat) / rho[..., None]
+    return jacobian if weight is None else (weight + weight_offset)[:, None] * jacobian
+
+
+# == l2_norm
+
+
+def l2_norm(x, *, eps=1e-6):
+    """Each row by its length."""
+    length = np.sqrt(np.sum(x * x, axis=-1, keepdims=True) + eps)
+    return x / length
+
+
+def l2_norm_vjp(dout, x, *, eps=1e-6):
+    """Backward pass: without the part along the row."""
+    length = np.sqrt(np.sum(x * x, axis=-1, keepdims=True) + eps)
+    y = x / length
+    return (dout - y * np.sum(y * dout, axis=-1, keepdims=True)) / length
+
+
+# == batch_norm
+
+
+def batch_norm(x, weight=None, bias=None, *, eps=1e-5):
+    """Each channel by its mean and variance over the batch."""
+    mu = np.mean(x, axis=batch_axes(x))
+    var = np.mean((x - mu) ** 2, axis=batch_axes(x))
+    x_hat = (x - mu) / np.sqrt(var + eps)
+    return scale_and_shift(x_hat, weight, bias)
+
+
+def batch_norm_vjp(dout, x, weight=None, bias=None, *, eps=1e-5):
+    """Backward pass: the means run over the batch."""
+    mu = np.mean(x, axis=batch_axes(x))
+    var = np.mean((x - mu) ** 2, axis=batch_axes(x))
+    tau = np.sqrt(var + eps)
+    x_hat = (x - mu) / tau
+    g, *dparams = scale_and_shift_vjp(dout, x_hat, weight, bias)
+    mean_g = np.mean(g, axis=batch_axes(x))
+    along = np.mean(g * x_hat, axis=batch_axes(x))
+    dx = (g - mean_g - x_hat * along) / tau
+    return (dx, *dparams) if dparams else dx
+
+
+# == batch_norm_train
+
+
+def batch_norm_train(x, mean, var, weight=None, bias=None, *, momentum=0.1, eps=1e-5):
+    """The normalized batch, and the running statistics moved towards its own."""
+    M = x[..., 0].size
+    mu = np.mean(x, axis=batch_axes(x))
+    unbiased = np.sum((x - mu) ** 2, axis=batch_axes(x)) / (M - 1)
+    y = batch_norm(x, weight, bias, eps=eps)
+    mean = batch_norm_update(mean, mu, momentum=momentum)
+    var = batch_norm_update(var, unbiased, momentum=momentum)
+    return y, mean, var
+
+
+def batch_norm_train_vjp(dout, x, mean, var, weight=None, bias=None, *, momentum=0.1, eps=1e-5):
+    """Backward pass: the running statistics are a record, and get no gradient."""
+    return batch_norm_vjp(dout, x, weight, bias, eps=eps)
+
+
+# == batch_norm_inference
+
+
+def batch_norm_inference(x, mean, var, weight=None, bias=None, *, eps=1e-5):
+    """Each channel by given statistics."""
+    x_hat = (x - mean) / np.sqrt(var + eps)
+    return scale_and_shift(x_hat, weight, bias)
+
+
+def batch_norm_inference_vjp(dout, x, mean, var, weight=None, bias=None, *, eps=1e-5):
+    """Backward pass: the statistics are inputs like any others."""
+    tau = np.sqrt(var + eps)
+    x_hat = (x - mean) / tau
+    g, *dparams = scale_and_shift_vjp(dout, x_hat, weight, bias)
+    dx = g / tau
+    dmean = -np.sum(dx, axis=batch_axes(x))
+    dvar = -np.sum(g * x_hat, axis=batch_axes(x)) / (2 * tau**2)
+    return dx, dmean, dvar, *dparams
+
+
+# == batch_norm_update
+
+
+def batch_norm_update(running, batch, *, momentum):
+    """A mean whose weights fade exponentially."""
+    return (1 - momentum) * running + momentum * batch
+
+
+def batch_norm_update_vjp(dout, running, batch, *, momentum):
+    """Backward pass."""
+    return (1 - momentum) * dout, momentum * dout
+
+
+# == group_norm
+
+
+def rows_of_groups(x, groups):
+    """A row for each sample and group: all positions of its channels."""
+    N, C = x.shape[0], x.shape[-1]
+    parts = x.reshape(N, -1, groups, C // groups)
+    return np.swapaxes(parts, 1, 2).reshape(N, groups, -1)
+
+
+def groups_of_rows(rows, shape):
+    """The samples that such rows were made of."""
+    N, groups, _ = rows.shape
+    parts = rows.reshape(N, groups, -1, shape[-1] // groups)
+    return np.swapaxes(parts, 1, 2).reshape(shape)
+
+
+def group_norm(x, groups, weight=None, bias=None, *, eps=1e-5):
+    """Layer normalization of the groups, then the factors of the channels."""
+    rows = layer_norm(rows_of_groups(x, groups), eps=eps)
+    x_hat = groups_of_rows(rows, x.shape)
+    return scale_and_shift(x_hat, weight, bias)
+
+
+def group_norm_vjp(dout, x, groups, weight=None, bias=None, *, eps=1e-5):
+    """Backward pass: the factors of the channels first, then the groups."""
+    rows = rows_of_groups(x, groups)
+    x_hat = groups_of_rows(layer_norm(rows, eps=eps), x.shape)
+    g, *dparams = scale_and_shift_vjp(dout, x_hat, weight, bias)
+    drows = layer_norm_vjp(rows_of_groups(g, groups), rows, eps=eps)
+    dx = groups_of_rows(drows, x.shape)
+    return (dx, *dparams) if dparams else dx
+
+
+# == instance_norm
+
+
+def instance_norm(x, weight=None, bias=None, *, eps=1e-5):
+    """Every channel is a group of its own."""
+    return group_norm(x, x.shape[-1], weight, bias, eps=eps)
+
+
+def instance_norm_vjp(dout, x, weight=None, bias=None, *, eps=1e-5):
+    """Backward pass."""
+    return group_norm_vjp(dout, x, x.shape[-1], weight, bias, eps=eps)
