@@ -2,17 +2,19 @@
 Sample inputs of every public function: what tests/test_contract.py walks through.
 
 How a map is called stands in its record, dlref/_records/<chapter>.py, and serves all its forms
-(map, map_vjp, ...). Here is what only tests need: drawn shapes, sharper tolerances; the naive
-transcription of the same name says what must come out.
+(map, map_vjp, ...). Here is what only tests need: drawn shapes, sharper tolerances. The formula of
+the same name in dlref.formulas says what must come out.
 """
 
+import importlib
 import inspect
 from dataclasses import replace
 from operator import attrgetter
+from pathlib import Path
 
-import naive
 import numpy as np
 from chapters import CHAPTERS
+from complex_step import complex_step
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
@@ -22,6 +24,7 @@ from dlref._records._spec import Sample
 from dlref._records.recurrent import scan
 from dlref._records.recurrent import shapes as recurrent_shapes
 
+FORMULAS = Path(dlref.__file__).parent / "formulas"
 SUFFIXES = ("jacobian", "hessian", "grad", "deriv2", "deriv", "vjp", "jvp")
 
 
@@ -571,6 +574,14 @@ TOLERANCES = {
 }
 
 
+def formula_of(key):
+    """Return the formula of a public function, given as chapter.name, or None."""
+    chapter, _, name = key.partition(".")
+    if not (FORMULAS / f"{chapter}.py").exists():
+        return None
+    return getattr(importlib.import_module(f"dlref.formulas.{chapter}"), name, None)
+
+
 def specs():
     """Yield the records that say how a map is called, with the key chapter.map."""
     for chapter in CHAPTERS:
@@ -578,7 +589,7 @@ def specs():
             key = f"{chapter}.{record.name}"
             is_drawn = (record.family or key) in STRATEGIES
             # what lacks a formula or a strategy, tests/test_api.py says
-            if record.calls and is_drawn and hasattr(naive, record.name):
+            if record.calls and is_drawn and formula_of(key):
                 yield key, record
 
 
@@ -647,7 +658,7 @@ class Problem:
         rng = np.random.default_rng(seed)
         self.spec = SPECS[key]
         self.options = call.options
-        self.naive = getattr(naive, key.rpartition(".")[2])
+        self.formula = formula_of(key)
         cast = lambda a: a if a.dtype.kind in "iub" else a.astype(dtype)  # noqa: E731
         drawn = self.spec.inputs(rng, call.shapes)
         self.inputs = tuple(a if a is None else cast(np.asarray(a)) for a in drawn)
@@ -670,7 +681,7 @@ class Problem:
 
     @np.errstate(all="ignore")
     def value(self):
-        return self.naive(*self.wide(), **self.options)
+        return self.formula(*self.wide(), **self.options)
 
     def arguments(self, form):
         """Return the positional arguments of a form."""
@@ -684,10 +695,8 @@ class Problem:
 
     @np.errstate(all="ignore")
     def directional(self, tangents):
-        """Differentiate the naive formula along `tangents`."""
-        return naive.complex_step(
-            lambda *xs: self.naive(*xs, **self.options), self.wide(), tangents
-        )
+        """Differentiate the formula along `tangents`."""
+        return complex_step(lambda *xs: self.formula(*xs, **self.options), self.wide(), tangents)
 
     def columns(self, position):
         """Yield the derivative with respect to each element of one input."""
@@ -700,7 +709,7 @@ class Problem:
             yield self.directional(tangents)
 
     def jacobians(self):
-        """Return (out elements, in elements) matrices of the naive formula, an input each."""
+        """Return (out elements, in elements) matrices of the formula, an input each."""
         return [
             np.stack([flat(column) for column in columns], axis=1)
             if (columns := list(self.columns(k)))

@@ -7,9 +7,8 @@ import inspect
 import re
 from pathlib import Path
 
-import naive
 import pytest
-from cases import STRATEGIES
+from cases import STRATEGIES, formula_of
 from topic_records import load
 
 import dlref
@@ -246,8 +245,8 @@ class TestTopic:
 
     def test_its_calls_have_an_oracle(self, path):
         for name in {record.name for _, record in known(path) if record.calls}:
-            words = f"tests/naive.py: transcribe the displayed formula of {name}, with its options"
-            assert hasattr(naive, name), words
+            words = f"dlref/formulas/{path.parent.name}.py: write the formula of {name}"
+            assert formula_of(f"{path.parent.name}.{name}"), words
 
     def test_its_calls_are_drawn(self, path):
         for record in {record for _, record in known(path) if record.calls}:

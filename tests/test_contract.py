@@ -70,7 +70,7 @@ def evaluate(name, problem, arguments=None):
 
 class TestValues:
     @pytest.mark.parametrize("name", EXACT_STEP)
-    def test_against_a_complex_step_on_the_naive_formula(self, name, assert_close):
+    def test_against_a_complex_step_on_the_formula(self, name, assert_close):
         for problem in problems(name):
             want, scale = problem.expected(form_of(name))
             tolerance = tolerance_of(key_of(name))

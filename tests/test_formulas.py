@@ -25,7 +25,9 @@ SUFFIXES = ("", "_vjp", "_grad", "_jvp", "_deriv", "_deriv2", "_jacobian", "_val
 #: Parameters of public functions that concern the computation and not the map.
 NOT_OF_THE_MAP = {"out", "callback", "progress"}
 #: Inputs that lose more digits than a formula without tricks keeps.
-ILL_CONDITIONED = re.compile("sure and right|offset|far from zero|huge|as large|tiny|1e[3-9]|large|far ahead")
+ILL_CONDITIONED = re.compile(
+    "sure and right|offset|far from zero|huge|tiny|1e[3-9]|large|far ahead|ties|no variance"
+)
 
 
 def pairs():

@@ -11,7 +11,6 @@ import importlib
 import inspect
 import io
 import re
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -20,6 +19,7 @@ from numpy_blocks import DERIVATIVE, FOLDER, Blocks
 from test_shown_numbers import NUMBER, agrees
 
 import dlref
+from dlref._records import UNKNOWN, spec_of
 
 #: Chapters without formulas: their functions compare, and convert.
 TOOLS = {"check", "interop"}
@@ -98,41 +98,56 @@ def test_every_map_has_a_formula(topic):
 BEYOND_FORMULAS: dict[str, str] = {}
 
 
-def as_arrays(value):
-    """Return lists and floats of an example as the arrays that a formula takes."""
-    if isinstance(value, list):
-        return np.asarray(value) if len({np.shape(v) for v in value}) < 2 else value
-    return np.float64(value) if isinstance(value, float) else value
+def as_arrays(value, dtype=None):
+    """Return numbers, and lists of them, as the arrays that a formula takes."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return np.asarray(value, dtype)[()]
+    if isinstance(value, list) and not any(isinstance(part, tuple) for part in value):
+        return np.asarray(value, dtype)
+    return value
 
 
-def of_arrays(formula):
+def as_scalars(value):
+    """Return arrays without axes as numbers, as dlref does."""
+    if isinstance(value, tuple) and type(value) is tuple:
+        return tuple(map(as_scalars, value))
+    return value[()] if isinstance(value, np.ndarray) else value
+
+
+def of_arrays(chapter, name):
+    formula = getattr(importlib.import_module(f"dlref.formulas.{chapter}"), name)
+    spec, form = spec_of(getattr(getattr(dlref, chapter), name))
+    constant = {place + (form == "_vjp") for place in spec.constant}
+
     @functools.wraps(formula)
     def call(*inputs, **options):
-        return formula(*map(as_arrays, inputs), **{k: as_arrays(v) for k, v in options.items()})
+        options = {key: as_arrays(value) for key, value in options.items()}
+        whole = spec is UNKNOWN or not spec.calls
+        arrays = (
+            as_arrays(value, None if whole or place in constant else np.float64)
+            for place, value in enumerate(inputs)
+        )
+        return as_scalars(formula(*arrays, **options))
 
     return call
 
 
 def rewritten(source):
     """Return an example that takes its functions from dlref.formulas, as far as they are there."""
-    lines = []
-    for node in ast.parse(source).body:
-        chapter = (getattr(node, "module", None) or "").removeprefix("dlref.")
-        if isinstance(node, ast.ImportFrom) and chapter in BLOCKS.modules:
-            formulas = importlib.import_module(f"dlref.formulas.{chapter}")
-            for alias in node.names:
-                if hasattr(formulas, alias.name):
-                    bound = alias.asname or alias.name
-                    lines.append(f"{bound} = of_arrays('{chapter}', '{alias.name}')")
-                else:
-                    lines.append(f"from {node.module} import {alias.name} as {bound_name(alias)}")
-        else:
-            lines.append(ast.get_source_segment(source, node))
-    return "\n".join(lines) + "\n"
-
-
-def bound_name(alias):
-    return alias.asname or alias.name
+    node = ast.parse(source).body[0]
+    chapter = (getattr(node, "module", None) or "").removeprefix("dlref.")
+    if not isinstance(node, ast.ImportFrom) or chapter not in BLOCKS.modules:
+        return source
+    formulas = importlib.import_module(f"dlref.formulas.{chapter}")
+    public = f"__import__('importlib').import_module('{node.module}')"
+    values = [
+        f"of_arrays('{chapter}', '{alias.name}')"
+        if hasattr(formulas, alias.name)
+        else f"getattr({public}, '{alias.name}')"
+        for alias in node.names
+    ]
+    names = [alias.asname or alias.name for alias in node.names]
+    return f"{', '.join(names)} = {', '.join(values)}\n"
 
 
 class Same(doctest.OutputChecker):
@@ -143,9 +158,6 @@ class Same(doctest.OutputChecker):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("topic", TOPICS, ids=lambda t: f"{t.chapter}.{t.name}")
 def test_examples_hold_with_formulas(topic):
-    def formula_of(chapter, name):
-        return of_arrays(getattr(importlib.import_module(f"dlref.formulas.{chapter}"), name))
-
     failures = []
     for name in topic.names:
         text = inspect.getdoc(getattr(topic.module, name)) or ""
@@ -158,6 +170,6 @@ def test_examples_hold_with_formulas(topic):
             kept.append(example)
         flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
         runner = doctest.DocTestRunner(Same(), verbose=False, optionflags=flags)
-        test = doctest.DocTest(kept, {"of_arrays": formula_of}, name, None, 0, text)
+        test = doctest.DocTest(kept, {"of_arrays": of_arrays}, name, None, 0, text)
         runner.run(test, out=failures.append)
     assert not failures, "".join(failures)

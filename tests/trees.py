@@ -1,14 +1,14 @@
 """
 Parameters in nested tuples: to draw them, and what holds for every map that takes them.
 
-A topic's tests subclass `Contract` and say which maps they mean; tests/naive.py says what
+A topic's tests subclass `Contract` and say which maps they mean; dlref.formulas says what
 has to come out.
 """
 
 import ml_dtypes
-import naive
 import numpy as np
 import pytest
+from complex_step import complex_step
 from conftest import TOLERANCE
 
 import dlref
@@ -61,7 +61,7 @@ class Contract:
     What holds for a map with parameters in a tuple, and for its two products.
 
     Subclasses have `problems`: a list of functions of a generator that return the arguments
-    (arrays, trees, integers) and the options, and `maps`: the map, vjp, jvp and naive formula.
+    (arrays, trees, integers) and the options, and `maps`: the map, vjp, jvp and formula.
     `after` are arguments behind the primals that are not arrays.
     """
 
@@ -73,7 +73,7 @@ class Contract:
     def problem(self, number, rng):
         return self.problems[number](rng)
 
-    def naive(self, primals, after, options):
+    def formula(self, primals, after, options):
         return self.maps[3](*primals, *after, **options)
 
     def tangents(self, rng, primals):
@@ -81,10 +81,10 @@ class Contract:
             mapped(lambda a: rng.normal(size=a.shape), p) if moving(p) else None for p in primals
         )
 
-    def test_value_is_the_naive_one(self, problem):
+    def test_value_is_that_of_the_formula(self, problem):
         primals, after, options = problem
         got = self.maps[0](*primals, *after, **options)
-        assert_close(got, self.naive(*problem), 1e-14)
+        assert_close(got, self.formula(*problem), 1e-14)
 
     def test_jvp_is_a_complex_step(self, problem, rng):
         primals, after, options = problem
@@ -100,9 +100,9 @@ class Contract:
                 p if t is None else mapped(lambda _: next(rest), p)
                 for p, t in zip(primals, tangents, strict=True)
             )
-            return self.naive(filled_in, after, options)
+            return self.formula(filled_in, after, options)
 
-        want = naive.complex_step(f, flat, leaves(tuple(t for t in tangents if t is not None)))
+        want = complex_step(f, flat, leaves(tuple(t for t in tangents if t is not None)))
         assert_close(got, want, 3e-14)
 
     def test_vjp_is_the_adjoint_of_jvp(self, problem, rng):

@@ -23,7 +23,7 @@ WHEELS = [
     "hypothesis", "lazy_loader", "ml_dtypes", "mpmath", "numba", "numpy", "pytest", "safetensors",
     "scipy",
 ]  # fmt: skip
-VALUES = "tests/test_contract.py::TestValues::test_against_a_complex_step_on_the_naive_formula"
+VALUES = "tests/test_contract.py::TestValues::test_against_a_complex_step_on_the_formula"
 #: Chapters that are no single maps are tested by their examples.
 EXAMPLES = ["dlref/check", "dlref/interop", "dlref/training", "dlref/transformer"]
 #: One function of each chapter that computes, with its kernels.

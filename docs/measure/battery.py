@@ -250,7 +250,7 @@ def step(f, inputs, tangents, dtype):
 def formula(case, arguments, dtype):
     """Return the values of the formula in a dtype as a list of arrays; 80 bits hold 1e4932."""
     problem, form = case.problem, form_of(case.name)
-    f = functools.partial(problem.naive, **problem.options)
+    f = functools.partial(problem.formula, **problem.options)
     dout, tangents = (), ()
     inputs = arguments
     if form == "vjp":

@@ -1,6 +1,5 @@
 """Multi-head attention: projections, heads, rotation and the cache."""
 
-import naive
 import numpy as np
 import peers
 import pytest
@@ -14,6 +13,7 @@ from dlref.attention import (
     repeat_kv,
     scaled_dot_product_attention,
 )
+from dlref.formulas import attention as formulas
 from dlref.positions import (
     alibi_bias,
     alibi_slopes,
@@ -249,12 +249,12 @@ class TestNormsGateAndSinks:
             want = np.sum(getattr(grads[2], field) * getattr(alone, field))
             assert np.sum(u * moved) == pytest.approx(want, rel=1e-11)
 
-    def test_the_naive_formula(self, rng, assert_close):
+    def test_the_formula(self, rng, assert_close):
         for together, after in ((False, True), (True, False)):
             params, x = whole(rng, together, (D, D)), rng.normal(size=(T, D))
             rope = rope_tables(np.arange(T), [1.0, 0.2])
             options = {"num_heads": H, "num_kv_heads": Hk, "rope": rope, "norm_after_rope": after}
-            want = naive.attend_heads(x, x, params, H, Hk, rope=rope, after=after)
+            want = formulas.multi_head_attention(x, x, params, **options)
             assert_close(multi_head_attention(x, x, params, **options), want)
 
     def test_the_order_of_norm_and_rotation(self, rng):

@@ -2,12 +2,12 @@
 
 from itertools import pairwise
 
-import naive
 import numpy as np
 import peers
 import pytest
 import trees
 
+from dlref.formulas import neurons as formulas
 from dlref.neurons import LinearParams, linear_vjp, mlp, mlp_deltas, mlp_jvp, mlp_vjp
 from dlref.normalization import layer_norm, layer_norm_vjp
 
@@ -30,7 +30,7 @@ def network(*widths, shape=(2, 3), biases=True, **options):
 
 
 class TestMLP(trees.Contract):
-    maps = mlp, mlp_vjp, mlp_jvp, naive.mlp
+    maps = mlp, mlp_vjp, mlp_jvp, formulas.mlp
     problems = [  # noqa: RUF012
         network(4, 5, 3, activation="gelu"),
         network(4, 3),

@@ -3,7 +3,6 @@
 import dataclasses
 import inspect
 
-import naive
 import numpy as np
 import peers
 import pytest
@@ -11,6 +10,7 @@ import trees
 from naive import rope_tables
 
 from dlref.attention import AttentionParams
+from dlref.formulas import transformer as formulas
 from dlref.transformer import (
     BlockOptions,
     DecoderBlockParams,
@@ -58,7 +58,7 @@ def decoding(shape=(2, 3), S=5, options=None, **kind):
 
 
 class TestEncoderBlock(trees.Contract):
-    maps = encoder_block, encoder_block_vjp, encoder_block_jvp, naive.encoder_block
+    maps = encoder_block, encoder_block_vjp, encoder_block_jvp, formulas.encoder_block
     problems = [  # noqa: RUF012
         encoding(biases=False, options={"norm_first": True, "activation": "gelu"}),
         encoding(),
@@ -91,7 +91,7 @@ def modern(norms, options=None, **kind):
 
 
 class TestModernBlock(trees.Contract):
-    maps = encoder_block, encoder_block_vjp, encoder_block_jvp, naive.encoder_block
+    maps = encoder_block, encoder_block_vjp, encoder_block_jvp, formulas.encoder_block
     problems = [  # noqa: RUF012
         modern(["norm1", "norm2"]),
         modern(["output_norm1", "output_norm2"], together=True),
@@ -137,7 +137,7 @@ class TestPlacesOfNorms:
 
 
 class TestDecoderBlock(trees.Contract):
-    maps = decoder_block, decoder_block_vjp, decoder_block_jvp, naive.decoder_block
+    maps = decoder_block, decoder_block_vjp, decoder_block_jvp, formulas.decoder_block
     problems = [  # noqa: RUF012
         decoding(biases=False, options={"norm_first": True, "activation": "gelu"}),
         decoding(),

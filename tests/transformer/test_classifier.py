@@ -1,11 +1,11 @@
 """The classifier: the formula, PyTorch, and what the class token is for."""
 
-import naive
 import numpy as np
 import peers
 import pytest
 import trees
 
+from dlref.formulas import transformer as formulas
 from dlref.losses import cross_entropy
 from dlref.transformer import (
     LanguageModelConfig,
@@ -43,7 +43,7 @@ class TestModel(trees.Contract):
         sequence_classifier,
         sequence_classifier_vjp,
         sequence_classifier_jvp,
-        naive.sequence_classifier,
+        formulas.sequence_classifier,
     )
     problems = [  # noqa: RUF012
         classifying(biases=False),

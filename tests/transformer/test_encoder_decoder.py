@@ -1,11 +1,11 @@
 """Encoder and decoder together: the formula, PyTorch's model, and what may see what."""
 
-import naive
 import numpy as np
 import peers
 import pytest
 import trees
 
+from dlref.formulas import transformer as formulas
 from dlref.losses import cross_entropy
 from dlref.transformer import (
     LanguageModelConfig,
@@ -46,7 +46,7 @@ class TestModel(trees.Contract):
         encoder_decoder_model,
         encoder_decoder_model_vjp,
         encoder_decoder_model_jvp,
-        naive.encoder_decoder_model,
+        formulas.encoder_decoder_model,
     )
     problems = [  # noqa: RUF012
         translating(biases=False),
@@ -85,7 +85,7 @@ def test_pytorch(rng):
             fill(layer.self_attn, block.self_attention)
             fill(layer.multihead_attn, block.cross_attention)
             fill_rest(layer, block, (block.norm1, block.norm2, block.norm3))
-    table = naive.placed(np.zeros((5, 8)), None, config, False)[0]
+    table = formulas.placed(np.zeros((5, 8)), None, config, False)[0]
     x, y = (
         torch.tensor(params.embedding[t] * np.sqrt(8) + table[: t.shape[-1]])
         for t in (source, target)

@@ -1,11 +1,11 @@
 """Mixtures of experts: PyTorch's autograd, the dense sum over all experts, and blocks of them."""
 
-import naive
 import numpy as np
 import peers
 import pytest
 import trees
 
+from dlref.formulas import transformer as formulas
 from dlref.transformer import (
     BlockOptions,
     ExpertParams,
@@ -112,9 +112,9 @@ class TestMixture:
         for g, w in zip(grads, want, strict=True):
             assert_close(g, w.numpy(), tolerance=4e-14)
 
-    def test_the_naive_formula(self, rng, assert_close, kind):
+    def test_the_formula(self, rng, assert_close, kind):
         x, weight, params, o = problem(rng, kind)
-        want = naive.mixture_of_experts(x, weight, params, chosen(x, weight, o), **o)
+        want = formulas.mixture_of_experts(x, weight, params, **o)
         assert_close(mixture_of_experts(x, weight, params, **o), want, tolerance=1e-14)
 
     def test_forward_mode_is_the_adjoint(self, rng, kind):
@@ -147,7 +147,7 @@ class TestEdges:
         p = shared_network(rng)
         x = rng.normal(size=(3, D))
         got = mixture_of_experts(x, np.ones((1, D)), ExpertParams(*(w[None] for w in p)), k=1)
-        assert_close(got, naive.gated_feed_forward(x, p))
+        assert_close(got, formulas.gated_feed_forward(x, p))
 
     def test_no_tokens(self, rng):
         _, weight, params, _ = problem(rng, "mixtral")
@@ -194,7 +194,7 @@ class TestBlocks:
         o = BlockOptions(num_heads=2, norm_first=True, activation="silu", router={"k": 2})
         p = block.feed_forward
         alone = block._replace(attention=block.attention._replace(w_o=np.zeros((4, 4)), b_o=None))
-        normed = naive.rms_norm(x, alone.norm2.weight, 1e-5)
+        normed = formulas.rms_norm(x, alone.norm2.weight, 1e-5)
         told = {"router_bias": p.router_bias, "correction": p.correction, "shared": p.shared}
         want = x + mixture_of_experts(
             normed, p.router, p.experts, k=2, shared_gate=p.shared_gate, **told

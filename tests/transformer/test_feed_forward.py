@@ -1,11 +1,11 @@
 """Feed-forward networks: the formula, PyTorch, and what is special about them."""
 
-import naive
 import numpy as np
 import peers
 import pytest
 import trees
 
+from dlref.formulas import transformer as formulas
 from dlref.transformer import (
     FeedForwardParams,
     GatedFeedForwardParams,
@@ -36,7 +36,7 @@ def gated(D=3, F=5, shape=(2, 4), **options):
 
 
 class TestPlain(trees.Contract):
-    maps = feed_forward, feed_forward_vjp, feed_forward_jvp, naive.feed_forward
+    maps = feed_forward, feed_forward_vjp, feed_forward_jvp, formulas.feed_forward
     problems = [  # noqa: RUF012
         plain(activation="gelu"),
         plain(),
@@ -52,7 +52,7 @@ class TestGated(trees.Contract):
         gated_feed_forward,
         gated_feed_forward_vjp,
         gated_feed_forward_jvp,
-        naive.gated_feed_forward,
+        formulas.gated_feed_forward,
     )
     problems = [  # noqa: RUF012
         gated(),

@@ -2,13 +2,13 @@
 
 import itertools
 
-import naive
 import numpy as np
 import peers
 import pytest
 import torch_models
 import trees
 
+from dlref.formulas import transformer as formulas
 from dlref.losses import cross_entropy
 from dlref.transformer import (
     LanguageModelConfig,
@@ -45,7 +45,7 @@ def modeling(shape=(2, 5), options=None, **fields):
 
 
 class TestModel(trees.Contract):
-    maps = language_model, language_model_vjp, language_model_jvp, naive.language_model
+    maps = language_model, language_model_vjp, language_model_jvp, formulas.language_model
     problems = [  # noqa: RUF012
         modeling(biases=False),
         *(modeling(positions=scheme) for scheme in SCHEMES),
@@ -65,9 +65,6 @@ class TestModel(trees.Contract):
             positions="rope",
         ),
     ]
-
-    def naive(self, primals, after, options):
-        return super().naive(primals, after, options)
 
 
 def problem_of(rng, *, shape=(3, 9), **fields):
@@ -230,7 +227,7 @@ class TestTrace:
         trace = language_model_trace(tokens, params, config)
         assert len(trace.residual) == 3
         h = trace.residual[-1]
-        h = naive.layer_norm(h, *params.norm) if norm_first else h
+        h = formulas.layer_norm(h, *params.norm) if norm_first else h
         got = language_model(tokens, params, config)
         np.testing.assert_allclose(got, h @ params.embedding.T, atol=1e-13)
         for weights in trace.weights:

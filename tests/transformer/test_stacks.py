@@ -1,10 +1,10 @@
 """Stacks: the formula, the last norm, and the memory that all blocks read."""
 
-import naive
 import numpy as np
 import pytest
 import trees
 
+from dlref.formulas import transformer as formulas
 from dlref.transformer import (
     decoder,
     decoder_jvp,
@@ -45,7 +45,7 @@ def decoding(count=2, norm=True, options=None, **kind):
 
 
 class TestEncoder(trees.Contract):
-    maps = encoder, encoder_vjp, encoder_jvp, naive.encoder
+    maps = encoder, encoder_vjp, encoder_jvp, formulas.encoder
     problems = [  # noqa: RUF012
         encoding(biases=False, options={"norm_first": True}),
         encoding(norm=False, options={"is_causal": True}),
@@ -57,7 +57,7 @@ class TestEncoder(trees.Contract):
 
 
 class TestDecoder(trees.Contract):
-    maps = decoder, decoder_vjp, decoder_jvp, naive.decoder
+    maps = decoder, decoder_vjp, decoder_jvp, formulas.decoder
     problems = [  # noqa: RUF012
         decoding(biases=False, options={"norm_first": True}),
         decoding(norm=False, options={"memory_mask": np.arange(5) < 3}),
