@@ -955,28 +955,43 @@ def absorbed_operands(s, params, heads, latent, shared):
     return q, k, v
 
 
+def latent_forward(
+    x, params, heads, rope, rope_interleaved, eps, options, cache=None, absorbed=False
+):
+    """The whole map; `options` are those of the scores."""
+    s = latent_steps(x, params, heads, rope, rope_interleaved, eps)
+    shared, latent = s["shared"], s["latent"]
+    if cache is not None:
+        shared, latents = cache.append(shared, latent[..., None, :, :])
+        latent = latents[..., 0, :, :]
+    operands = absorbed_operands if absorbed else expanded_operands
+    q, k, v = operands(s, params, heads, latent, shared)
+    averages = scaled_dot_product_attention(q, k, v, **options)
+    if absorbed:  # averages of latents, from which the averages of values are projected
+        w_uv = params.w_uv.reshape(heads, -1, params.w_uv.shape[-1])
+        averages = averages @ transposed(w_uv)
+    return linear(merge_heads(averages), params.w_o)
+
+
+def latent_scale(params, heads, scale=None):
+    """One over the root of the width of a key, of both its parts."""
+    return sum(latent_widths(params, heads)) ** -0.5 if scale is None else scale
+
+
 def latent_attention(
     x, params, *, num_heads, rope=None, rope_interleaved=True, cache=None, absorbed=False,
     is_causal=True, scale=None, eps=1e-6, mask=None,
 ):  # fmt: skip
     """Keys and values of all heads are projected from one small vector for each token."""
-    H = num_heads
-    s = latent_steps(x, params, H, rope, rope_interleaved, eps)
-    shared, latent = s["shared"], s["latent"]
-    q_offset = 0 if cache is None else len(cache)
-    if cache is not None:
-        shared, latents = cache.append(shared, latent[..., None, :, :])
-        latent = latents[..., 0, :, :]
-    operands = absorbed_operands if absorbed else expanded_operands
-    q, k, v = operands(s, params, H, latent, shared)
-    scale = sum(latent_widths(params, H)) ** -0.5 if scale is None else scale
-    averages = scaled_dot_product_attention(
-        q, k, v, mask=mask, is_causal=is_causal, q_offset=q_offset, scale=scale
+    options = {
+        "mask": mask,
+        "is_causal": is_causal,
+        "q_offset": 0 if cache is None else len(cache),
+        "scale": latent_scale(params, num_heads, scale),
+    }
+    return latent_forward(
+        x, params, num_heads, rope, rope_interleaved, eps, options, cache, absorbed
     )
-    if absorbed:  # averages of latents, from which the averages of values are projected
-        w_uv = params.w_uv.reshape(H, -1, params.w_uv.shape[-1])
-        averages = averages @ transposed(w_uv)
-    return linear(merge_heads(averages), params.w_o)
 
 
 def latent_gradients(dout, x, params, heads, rope, rope_interleaved, eps, options):
@@ -1018,7 +1033,7 @@ def latent_attention_vjp(
     scale=None, eps=1e-6, mask=None,
 ):  # fmt: skip
     """Backward pass: what is projected from a latent meets there again, and so do all heads."""
-    scale = sum(latent_widths(params, num_heads)) ** -0.5 if scale is None else scale
+    scale = latent_scale(params, num_heads, scale)
     options = {"mask": mask, "is_causal": is_causal, "scale": scale}
     dx_q, dx_kv, dparams = latent_gradients(
         dout, x, params, num_heads, rope, rope_interleaved, eps, options
