@@ -13,14 +13,9 @@ from .activations import sigmoid, sigmoid_vjp, softmax
 from .calculus import sum_to_shape
 from .neurons import linear, linear_vjp
 from .normalization import rms_norm, rms_norm_vjp
-from .positions import apply_rope, apply_rope_vjp
+from .positions import apply_rope, apply_rope_vjp, offsets, transposed
 
 # == shared
-
-
-def transposed(a):
-    """Exchange the last two axes."""
-    return np.swapaxes(a, -1, -2)
 
 
 def outer_sum(u, x):
@@ -49,20 +44,19 @@ def merge_heads(x):
 # == masks
 
 
-def distances(T, S, q_offset=0):
-    """How far key j stands after query i, whose place among the keys is i + q_offset."""
-    queries = np.arange(T)[:, None] + np.asarray(q_offset)[..., None, None]
-    return np.arange(S) - queries
+def key_offsets(T, S=None, q_offset=0):
+    """Position of each key minus position of each query; a matrix for each of several offsets."""
+    return offsets(T, T if S is None else S, np.asarray(q_offset)[..., None, None])
 
 
 def causal_mask(T, S=None, *, q_offset=0):
     """A query sees itself and what is before it."""
-    return distances(T, T if S is None else S, q_offset) <= 0
+    return key_offsets(T, S, q_offset) <= 0
 
 
 def window_mask(T, S, *, left, right, q_offset=0):
     """A query sees no further than `left` keys back and `right` keys ahead."""
-    r = distances(T, S, q_offset)
+    r = key_offsets(T, S, q_offset)
     seen = np.full(r.shape, True)
     if left not in (None, -1):
         seen = seen & (r >= -left)
@@ -90,7 +84,7 @@ def prefix_mask(T, prefix):
 
 def chunk_mask(T, S=None, *, size, q_offset=0):
     """Causal within chunks of equal size."""
-    r = distances(T, T if S is None else S, q_offset)
+    r = key_offsets(T, S, q_offset)
     keys = np.arange(r.shape[-1])
     queries = keys - r
     return (r <= 0) & (keys // size == queries // size)
@@ -1061,13 +1055,13 @@ def attention_entropy_vjp(dout, weights):
 
 def attention_distance(weights, *, q_offset=0):
     """Mean distance between a query and the keys it attends to."""
-    r = np.abs(distances(*weights.shape[-2:], q_offset))
+    r = np.abs(offsets(*weights.shape[-2:], q_offset))
     return np.sum(weights * r.astype(weights.dtype), axis=-1)
 
 
 def attention_distance_vjp(dout, weights, *, q_offset=0):
     """Backward pass."""
-    r = np.abs(distances(*weights.shape[-2:], q_offset))
+    r = np.abs(offsets(*weights.shape[-2:], q_offset))
     return dout[..., None] * r.astype(weights.dtype)
 
 
@@ -1076,7 +1070,7 @@ def attention_distance_vjp(dout, weights, *, q_offset=0):
 
 def special_places(T, S, q_offset=0):
     """True where key j is the first, the previous, or query i itself: (T, S, 3)."""
-    r = distances(T, S, q_offset)
+    r = offsets(T, S, q_offset)
     first = np.broadcast_to(np.arange(S) == 0, r.shape)
     return np.stack([first, r == -1, r == 0], axis=-1)
 

@@ -7,13 +7,12 @@ whatever else belongs to one pass are another one, `call`. Backward passes compu
 results of the forward pass again where they need them.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
-from . import activations
 from .activations import (
+    activation_of,
     log_softmax,
     logsumexp,
     relu,
@@ -136,22 +135,10 @@ def gated_unit(x, w_gate, w_up, w_down):
     return (silu(x @ w_gate.T) * (x @ w_up.T)) @ w_down.T
 
 
-def activation_by_name(name):
-    """An element-wise function and its slope."""
-    if name == "identity":
-        return np.positive, np.ones_like
-    if name == "gelu_tanh":
-        return (
-            partial(activations.gelu, approximate="tanh"),
-            partial(activations.gelu_deriv, approximate="tanh"),
-        )
-    return getattr(activations, name), getattr(activations, f"{name}_deriv")
-
-
 def feed_forward(x, params, *, activation="relu"):
     """Two layers with any activation between them."""
     p = params
-    f, _ = activation_by_name(activation)
+    f, _ = activation_of(activation)
     h = f(linear(x, p.w1, p.b1))
     return linear(h, p.w2, p.b2)
 
@@ -159,7 +146,7 @@ def feed_forward(x, params, *, activation="relu"):
 def feed_forward_vjp(dout, x, params, *, activation="relu"):
     """Backward pass."""
     p = params
-    f, f_deriv = activation_by_name(activation)
+    f, f_deriv = activation_of(activation)
     a = linear(x, p.w1, p.b1)
     dh, dw2, db2 = dense_vjp(dout, f(a), p.w2, p.b2)
     da = dh * f_deriv(a)
@@ -170,7 +157,7 @@ def feed_forward_vjp(dout, x, params, *, activation="relu"):
 def gated_feed_forward(x, params, *, activation="silu"):
     """The hidden units are multiplied by a gate."""
     p = params
-    f, _ = activation_by_name(activation)
+    f, _ = activation_of(activation)
     h = f(linear(x, p.w_gate)) * linear(x, p.w_up)
     return linear(h, p.w_down)
 
@@ -178,7 +165,7 @@ def gated_feed_forward(x, params, *, activation="silu"):
 def gated_feed_forward_vjp(dout, x, params, *, activation="silu"):
     """Backward pass: the product rule for gate and unit."""
     p = params
-    f, f_deriv = activation_by_name(activation)
+    f, f_deriv = activation_of(activation)
     gate, up = linear(x, p.w_gate), linear(x, p.w_up)
     dh, dw_down = linear_vjp(dout, f(gate) * up, p.w_down)
     dup = dh * f(gate)
@@ -289,7 +276,7 @@ def router_z_loss(logits):
 
 def router_z_loss_grad(logits):
     """Gradient: the derivative of the log-sum-exp is the softmax."""
-    sums = logsumexp(logits, axis=-1, keepdims=True)
+    sums = logsumexp(logits, axis=-1)[..., None]
     return 2 * sums * softmax(logits) / sums.size
 
 
@@ -306,7 +293,7 @@ def one_token_through_experts(x, router, experts, k):
 
 def expert_units(gate, up, activation, limit, shift, beta):
     """Hidden units of an expert."""
-    f, _ = activation_by_name(GATES[activation])
+    f, _ = activation_of(GATES[activation])
     if limit is not None:
         gate = np.where(gate.real <= limit, gate, limit)
         up = np.where(up.real <= limit, np.where(up.real >= -limit, up, -limit), limit)
@@ -315,7 +302,7 @@ def expert_units(gate, up, activation, limit, shift, beta):
 
 def expert_units_vjp(dout, gate, up, activation, limit, shift, beta):
     """Backward pass: beyond the limits there is no gradient."""
-    f, f_deriv = activation_by_name(GATES[activation])
+    f, f_deriv = activation_of(GATES[activation])
     gate_inside = up_inside = True
     if limit is not None:
         gate_inside = gate <= limit
