@@ -552,7 +552,7 @@ def recurrent_linear_attention(
             w = beta[..., t, None] * (w - rows_of_state(S, k_t))
         S = S + outer(k_t, w)
         out.append(scale * rows_of_state(S, q[..., t, :]))
-    return np.stack(out, axis=-2), S
+    return np.stack(out, axis=-2) if out else np.zeros_like(v), S
 
 
 def states_before(k, v, decay, beta, state):
