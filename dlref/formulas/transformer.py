@@ -1,0 +1,1905 @@
+"""
+Formulas of the Transformer: networks, blocks, stacks and models.
+
+Tokens are rows x (..., T, D) of T positions. Parameters p are named tuples, and gradients are
+returned in the same type. The kind of a block is a dictionary o of its options; masks, dropout and
+whatever else belongs to one pass are another one, `call`. Backward passes compute the intermediate
+results of the forward pass again where they need them.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .activations import (
+    activation_of,
+    log_softmax,
+    logsumexp,
+    relu,
+    sigmoid,
+    sigmoid_deriv,
+    sigmoid_vjp,
+    silu,
+    silu_deriv,
+    softmax,
+    softmax_vjp,
+    softplus,
+    softplus_deriv,
+)
+from .attention import (
+    dense_vjp,
+    document_mask,
+    expanded_operands,
+    latent_forward,
+    latent_gradients,
+    latent_scale,
+    latent_steps,
+    merge_heads,
+    multi_head_gradients,
+    multi_head_steps,
+    padding_mask,
+    recurrent_linear_attention,
+    recurrent_linear_attention_vjp,
+    repeat_kv,
+    repeat_kv_vjp,
+    scaled_dot_product_attention,
+    self_attention,
+    self_attention_vjp,
+    split_heads,
+)
+from .convolution import causal_conv, causal_conv_vjp
+from .losses import cross_entropy, cross_entropy_grad
+from .neurons import embedding_vjp, linear, linear_vjp
+from .normalization import (
+    l2_norm,
+    l2_norm_vjp,
+    layer_norm,
+    layer_norm_vjp,
+    rms_norm,
+    rms_norm_vjp,
+)
+from .positions import (
+    alibi_bias,
+    alibi_slopes,
+    rope_attention_factor,
+    rope_frequencies,
+    rope_tables,
+    sinusoidal,
+    t5_bias,
+    t5_bias_vjp,
+)
+from .propagation import lecun_normal
+
+IGNORED = -100  # a target that counts nothing
+T5_BUCKETS = 32
+
+#: Kinds of gated units, and the activations of their gates.
+GATES = {
+    "swiglu": "silu",
+    "geglu": "gelu",
+    "geglu_tanh": "gelu_tanh",
+    "reglu": "relu",
+    "glu": "sigmoid",
+    "bilinear": "identity",
+}
+UNITS = {gate: unit for unit, gate in GATES.items()}
+
+# == params
+
+
+def record(name, fields):
+    """A named tuple with these fields."""
+    return NamedTuple(name, [(field, object) for field in fields.split()])
+
+
+NormParams = record("NormParams", "weight bias")
+AttentionParams = record(
+    "AttentionParams",
+    "w_q w_k w_v w_o b_q b_k b_v b_o q_norm k_norm w_gate b_gate sink",
+)
+FeedForwardParams = record("FeedForwardParams", "w1 b1 w2 b2")
+GatedFeedForwardParams = record("GatedFeedForwardParams", "w_gate w_up w_down")
+EncoderBlockParams = record(
+    "EncoderBlockParams", "attention norm1 feed_forward norm2 output_norm1 output_norm2"
+)
+DecoderBlockParams = record(
+    "DecoderBlockParams", "self_attention norm1 cross_attention norm2 feed_forward norm3"
+)
+LanguageModelParams = record("LanguageModelParams", "embedding positions blocks norm head")
+SequenceClassifierParams = record(
+    "SequenceClassifierParams", "class_token embedding positions blocks norm w_head b_head"
+)
+EncoderDecoderParams = record(
+    "EncoderDecoderParams",
+    "embedding source_positions positions encoder encoder_norm decoder norm head",
+)
+
+# == feed_forward
+
+
+def two_layers(x, w1, b1, w2, b2):
+    """Two layers with ReLU, the same for every position."""
+    return relu(x @ w1.T + b1) @ w2.T + b2
+
+
+def two_layers_vjp(dout, x, w1, b1, w2, b2):
+    """Backward pass, for rows x."""
+    a = x @ w1.T + b1
+    h = relu(a)
+    da = (dout @ w2) * (a > 0)
+    return da @ w1, da.T @ x, np.sum(da, axis=0), dout.T @ h, np.sum(dout, axis=0)
+
+
+def gated_unit(x, w_gate, w_up, w_down):
+    """Gated by SiLU, as in LLaMA."""
+    return (silu(x @ w_gate.T) * (x @ w_up.T)) @ w_down.T
+
+
+def feed_forward(x, params, *, activation="relu"):
+    """Two layers with any activation between them."""
+    p = params
+    f, _ = activation_of(activation)
+    h = f(linear(x, p.w1, p.b1))
+    return linear(h, p.w2, p.b2)
+
+
+def feed_forward_vjp(dout, x, params, *, activation="relu"):
+    """Backward pass."""
+    p = params
+    f, f_deriv = activation_of(activation)
+    a = linear(x, p.w1, p.b1)
+    dh, dw2, db2 = dense_vjp(dout, f(a), p.w2, p.b2)
+    da = dh * f_deriv(a)
+    dx, dw1, db1 = dense_vjp(da, x, p.w1, p.b1)
+    return dx, type(p)(w1=dw1, b1=db1, w2=dw2, b2=db2)
+
+
+def gated_feed_forward(x, params, *, activation="silu"):
+    """The hidden units are multiplied by a gate."""
+    p = params
+    f, _ = activation_of(activation)
+    h = f(linear(x, p.w_gate)) * linear(x, p.w_up)
+    return linear(h, p.w_down)
+
+
+def gated_feed_forward_vjp(dout, x, params, *, activation="silu"):
+    """Backward pass: the product rule for gate and unit."""
+    p = params
+    f, f_deriv = activation_of(activation)
+    gate, up = linear(x, p.w_gate), linear(x, p.w_up)
+    dh, dw_down = linear_vjp(dout, f(gate) * up, p.w_down)
+    dup = dh * f(gate)
+    dgate = dh * up * f_deriv(gate)
+    dx_up, dw_up = linear_vjp(dup, x, p.w_up)
+    dx_gate, dw_gate = linear_vjp(dgate, x, p.w_gate)
+    return dx_up + dx_gate, type(p)(w_gate=dw_gate, w_up=dw_up, w_down=dw_down)
+
+
+# == router
+
+Routing = record("Routing", "experts weights scores")
+TINY = 1e-20  # so that sigmoids that are all 0 have weights
+
+
+def router_scores(z, score):
+    """Scores of all experts, from their logits."""
+    return sigmoid(z) if score == "sigmoid" else softmax(z)
+
+
+def router_scores_vjp(dout, z, score):
+    """Backward pass."""
+    return sigmoid_vjp(dout, z) if score == "sigmoid" else softmax_vjp(dout, z)
+
+
+def within_best_groups(scores, score, groups, top_groups):
+    """Minus infinity for the experts outside the best groups."""
+    members = scores.reshape(*scores.shape[:-1], groups, -1)
+    count = 2 if score == "sigmoid" else 1
+    best = np.sum(np.sort(members, axis=-1)[..., -count:], axis=-1)
+    kept = np.argsort(-best, axis=-1, kind="stable")[..., :top_groups]
+    inside = np.any(kept[..., None] == np.arange(groups), axis=-2)
+    return np.where(inside[..., None], members, -np.inf).reshape(scores.shape)
+
+
+def choose_experts(scores, k, score, correction, groups, top_groups):
+    """Numbers of the k experts with the largest corrected scores."""
+    s = scores.real if correction is None else scores.real + correction
+    if groups > 1:
+        s = within_best_groups(s, score, groups, top_groups)
+    return np.argsort(-s, axis=-1, kind="stable")[..., :k]
+
+
+def top_k_router(
+    x, weight, *, k, bias=None, score="softmax", correction=None, groups=1, top_groups=1,
+    normalize=True, scale=1.0,
+):  # fmt: skip
+    """Choose experts by their scores, and weigh them by their scores."""
+    scores = router_scores(linear(x, weight, bias), score)
+    experts = choose_experts(scores, k, score, correction, groups, top_groups)
+    chosen = np.take_along_axis(scores, experts, axis=-1)
+    if normalize or score == "softmax_of_top":
+        chosen = chosen / (np.sum(chosen, axis=-1, keepdims=True) + TINY)
+    return Routing(experts, scale * chosen, scores)
+
+
+def top_k_router_vjp(
+    dout, x, weight, *, k, bias=None, score="softmax", correction=None, groups=1, top_groups=1,
+    normalize=True, scale=1.0,
+):  # fmt: skip
+    """Backward pass: nothing flows through the choice."""
+    _, dweights, dscores = dout
+    z = linear(x, weight, bias)
+    scores = router_scores(z, score)
+    experts = choose_experts(scores, k, score, correction, groups, top_groups)
+    g = np.zeros_like(scores) if dscores is None else dscores
+    if dweights is not None:
+        u = scale * dweights
+        if normalize or score == "softmax_of_top":
+            chosen = np.take_along_axis(scores, experts, axis=-1)
+            total = np.sum(chosen, axis=-1, keepdims=True) + TINY
+            u = (u - np.sum(u * chosen, axis=-1, keepdims=True) / total) / total
+        g = g + dense_weights(u, experts, scores.shape[-1])
+    return linear_vjp(router_scores_vjp(g, z, score), x, weight, bias)
+
+
+def dense_weights(weights, experts, n):
+    """A weight for each of n experts, 0 for those that are not chosen."""
+    is_chosen = experts[..., None] == np.arange(n)
+    return np.sum(np.where(is_chosen, weights[..., None], 0), axis=-2)
+
+
+def expert_shares(scores, experts):
+    """Share of the tokens that each expert gets."""
+    n = scores.shape[-1]
+    counts = np.bincount(np.ravel(experts), minlength=n)
+    return (counts / (scores.size // n)).astype(scores.real.dtype)
+
+
+def load_balancing_loss(scores, experts):
+    """Shares of tokens times mean probabilities, times the number of experts."""
+    n = scores.shape[-1]
+    mean = np.mean(scores.reshape(-1, n), axis=0)
+    return n * np.sum(expert_shares(scores, experts) * mean)
+
+
+def load_balancing_loss_grad(scores, experts):
+    """Gradient: the shares are counts, and constant."""
+    n = scores.shape[-1]
+    tokens = scores.size // n
+    return np.broadcast_to(n * expert_shares(scores, experts) / tokens, scores.shape)
+
+
+def router_z_loss(logits):
+    """Mean of the squared log-sum-exp."""
+    return np.mean(logsumexp(logits, axis=-1) ** 2)
+
+
+def router_z_loss_grad(logits):
+    """Gradient: the derivative of the log-sum-exp is the softmax."""
+    sums = logsumexp(logits, axis=-1)[..., None]
+    return 2 * sums * softmax(logits) / sums.size
+
+
+# == experts
+
+
+def one_token_through_experts(x, router, experts, k):
+    """The sum of the best k networks; `experts` are functions."""
+    scores = softmax(router @ x)
+    chosen = np.argsort(-scores)[:k]
+    weights = scores[chosen] / np.sum(scores[chosen])
+    return sum(w * experts[e](x) for w, e in zip(weights, chosen, strict=True))
+
+
+def expert_units(gate, up, activation, limit, shift, beta):
+    """Hidden units of an expert."""
+    f, _ = activation_of(GATES[activation])
+    if limit is not None:
+        gate = np.where(gate.real <= limit, gate, limit)
+        up = np.where(up.real <= limit, np.where(up.real >= -limit, up, -limit), limit)
+    return f(beta * gate) / beta * (up + shift)
+
+
+def expert_units_vjp(dout, gate, up, activation, limit, shift, beta):
+    """Backward pass: beyond the limits there is no gradient."""
+    f, f_deriv = activation_of(GATES[activation])
+    gate_inside = up_inside = True
+    if limit is not None:
+        gate_inside = gate <= limit
+        up_inside = np.abs(up) <= limit
+        gate, up = np.minimum(gate, limit), np.clip(up, -limit, limit)
+    dgate = dout * f_deriv(beta * gate) * (up + shift)
+    dup = dout * f(beta * gate) / beta
+    return np.where(gate_inside, dgate, 0), np.where(up_inside, dup, 0)
+
+
+def of_expert(p, e):
+    """The parameters of one expert."""
+    return type(p)(*(None if a is None else a[e] for a in p))
+
+
+def expert(x, p, units):
+    """The network of one expert; `units` are the options of its hidden units."""
+    h = expert_units(linear(x, p.w_gate, p.b_gate), linear(x, p.w_up, p.b_up), **units)
+    return linear(h, p.w_down, p.b_down)
+
+
+def expert_vjp(dout, x, p, units):
+    """Backward pass."""
+    gate, up = linear(x, p.w_gate, p.b_gate), linear(x, p.w_up, p.b_up)
+    dh, dw_down, db_down = dense_vjp(dout, expert_units(gate, up, **units), p.w_down, p.b_down)
+    dgate, dup = expert_units_vjp(dh, gate, up, **units)
+    dx_gate, dw_gate, db_gate = dense_vjp(dgate, x, p.w_gate, p.b_gate)
+    dx_up, dw_up, db_up = dense_vjp(dup, x, p.w_up, p.b_up)
+    grads = type(p)(
+        w_gate=dw_gate, w_up=dw_up, w_down=dw_down, b_gate=db_gate, b_up=db_up, b_down=db_down
+    )
+    return dx_gate + dx_up, grads
+
+
+def shared_expert(x, shared, shared_gate):
+    """The network that all tokens go through, with its gate."""
+    y = gated_feed_forward(x, shared)
+    return y if shared_gate is None else sigmoid(linear(x, shared_gate)) * y
+
+
+def shared_expert_vjp(dout, x, shared, shared_gate):
+    """Backward pass."""
+    if shared_gate is None:
+        return *gated_feed_forward_vjp(dout, x, shared), None
+    gate = linear(x, shared_gate)
+    dx, dshared = gated_feed_forward_vjp(sigmoid(gate) * dout, x, shared)
+    dopen = np.sum(dout * gated_feed_forward(x, shared), axis=-1, keepdims=True)
+    dx_gate, dshared_gate = linear_vjp(sigmoid_vjp(dopen, gate), x, shared_gate)
+    return dx + dx_gate, dshared, dshared_gate
+
+
+def mixture_of_experts(
+    x, weight, params, *, k, score="softmax", correction=None, groups=1, top_groups=1,
+    normalize=True, scale=1.0, router_bias=None, activation="swiglu", limit=None, shift=0.0,
+    beta=1.0, shared=None, shared_gate=None,
+):  # fmt: skip
+    """The weighted sum of all experts; most weights are 0."""
+    units = {"activation": activation, "limit": limit, "shift": shift, "beta": beta}
+    experts, weights, _ = top_k_router(
+        x, weight, k=k, bias=router_bias, score=score, correction=correction, groups=groups,
+        top_groups=top_groups, normalize=normalize, scale=scale,
+    )  # fmt: skip
+    n = len(weight)
+    w = dense_weights(weights, experts, n)
+    out = sum(w[..., e, None] * expert(x, of_expert(params, e), units) for e in range(n))
+    return out if shared is None else out + shared_expert(x, shared, shared_gate)
+
+
+def mixture_of_experts_vjp(
+    dout, x, weight, params, *, k, score="softmax", correction=None, groups=1, top_groups=1,
+    normalize=True, scale=1.0, router_bias=None, activation="swiglu", limit=None, shift=0.0,
+    beta=1.0, shared=None, shared_gate=None,
+):  # fmt: skip
+    """Backward pass: to the chosen experts, weighted, and to the router."""
+    units = {"activation": activation, "limit": limit, "shift": shift, "beta": beta}
+    routing = {
+        "k": k, "bias": router_bias, "score": score, "correction": correction, "groups": groups,
+        "top_groups": top_groups, "normalize": normalize, "scale": scale,
+    }  # fmt: skip
+    experts, weights, _ = top_k_router(x, weight, **routing)
+    n = len(weight)
+    w = dense_weights(weights, experts, n)
+    dx, dw, dexperts = np.zeros_like(x), [], []
+    for e in range(n):
+        own = of_expert(params, e)
+        dw.append(np.sum(dout * expert(x, own, units), axis=-1))
+        dx_expert, dexpert = expert_vjp(w[..., e, None] * dout, x, own, units)
+        dx = dx + dx_expert
+        dexperts.append(dexpert)
+    dparams = (None if g[0] is None else np.stack(g) for g in zip(*dexperts, strict=True))
+    dweights = np.take_along_axis(np.stack(dw, axis=-1), experts, axis=-1)
+    dx_router, dweight, *drouter_bias = top_k_router_vjp(
+        (None, dweights, None), x, weight, **routing
+    )
+    dx = dx + dx_router
+    dmore = []
+    if shared is not None:
+        dx_shared, *dmore = shared_expert_vjp(dout, x, shared, shared_gate)
+        dx = dx + dx_shared
+    grads = dx, dweight, type(params)(*dparams), *drouter_bias, *dmore
+    return tuple(grad for grad in grads if grad is not None)
+
+
+# == options
+
+#: Fields of the options of a block, and their defaults.
+BLOCK_OPTIONS = {
+    "num_heads": None,
+    "num_kv_heads": None,
+    "norm_first": False,
+    "norm": None,
+    "activation": "relu",
+    "is_causal": None,
+    "rope": None,
+    "rope_interleaved": True,
+    "window": None,
+    "chunk": None,
+    "scale": None,
+    "cross_scale": None,
+    "softcap": None,
+    "eps": 1e-5,
+    "norm_offset": 0.0,
+    "norm_after_rope": False,
+    "delta_heads": None,
+    "parallel": False,
+    "residual_scale": 1.0,
+    "router": None,
+}
+
+
+def kind_of_block(options, keywords, causal):
+    """The options of a block as a dictionary; keywords change those that are given."""
+    o = dict(BLOCK_OPTIONS)
+    if options is not None:
+        o |= {name: getattr(options, name) for name in BLOCK_OPTIONS}
+    o |= keywords
+    o["is_causal"] = causal if o["is_causal"] is None else o["is_causal"]
+    return o
+
+
+def call_with(
+    mask=None, bias=None, q_offset=0, dropout=None, attention_dropout=None, memory_mask=None
+):
+    """What belongs to one pass through blocks, and not to their kind."""
+    return {
+        "mask": mask,
+        "bias": bias,
+        "q_offset": q_offset,
+        "dropout": dropout,
+        "attention_dropout": attention_dropout,
+        "memory_mask": memory_mask,
+    }
+
+
+# == blocks
+
+
+def pre_norm(x, f, norm):
+    """A sub-layer of GPT and LLaMA: the sum is never normalized."""
+    return x + f(norm(x))
+
+
+def post_norm(x, f, norm):
+    """A sub-layer of 2017: the sum is normalized."""
+    return norm(x + f(x))
+
+
+def pre_norm_block(x, params, heads):
+    """A block with the norms first and ReLU, for one sequence."""
+    attention, norm1, network, norm2 = params
+    y = x + self_attention(layer_norm(x, *norm1), *attention, heads)
+    return y + two_layers(layer_norm(y, *norm2), *network)
+
+
+def pre_norm_block_vjp(dout, x, params, heads):
+    """Backward pass: each sum hands its cotangent to both of its terms."""
+    attention, norm1, network, norm2 = params
+    z1 = layer_norm(x, *norm1)
+    y = x + self_attention(z1, *attention, heads)
+    z2 = layer_norm(y, *norm2)
+    dz2, *dnetwork = two_layers_vjp(dout, z2, *network)
+    dy_norm, *dnorm2 = layer_norm_vjp(dz2, y, *norm2)
+    dy = dout + dy_norm
+    dz1, *dattention = self_attention_vjp(dy, z1, *attention, heads)
+    dx_norm, *dnorm1 = layer_norm_vjp(dz1, x, *norm1)
+    return dy + dx_norm, (dattention, dnorm1, dnetwork, dnorm2)
+
+
+def dropout_mask(rng, shape, *, rate, dtype=np.float64):
+    """Factors: 0 with probability `rate`, else scaled up so that the mean is 1."""
+    kept = rng.random(shape) >= rate
+    return np.where(kept, 1 / (1 - rate) if rate < 1 else 0.0, 0.0).astype(dtype)
+
+
+def is_layer_norm(p, o):
+    """Whether a norm is a layer norm: as the options say, or if it has a bias."""
+    return o["norm"] == "layer" or (o["norm"] is None and p.bias is not None)
+
+
+def normalize(x, p, o):
+    """The norm of a block; without parameters, None, the identity."""
+    if p is None:
+        return x
+    if is_layer_norm(p, o):
+        return layer_norm(x, p.weight, p.bias, eps=o["eps"])
+    return rms_norm(x, p.weight, eps=o["eps"], weight_offset=o["norm_offset"])
+
+
+def normalize_vjp(dout, x, p, o):
+    """Backward pass, with the gradients of the parameters."""
+    if p is None:
+        return dout, None
+    if is_layer_norm(p, o):
+        grads = layer_norm_vjp(dout, x, p.weight, p.bias, eps=o["eps"])
+    else:
+        offset = o["norm_offset"]
+        grads = rms_norm_vjp(dout, x, p.weight, eps=o["eps"], weight_offset=offset)
+    dx, *rest = grads if isinstance(grads, tuple) else (grads,)
+    dweight = None if p.weight is None else rest.pop(0)
+    dbias = None if p.bias is None else rest.pop(0)
+    return dx, type(p)(weight=dweight, bias=dbias)
+
+
+def gated_delta_steps(x, p, key_heads, eps):
+    """A gated delta rule in place of attention (Qwen3-Next): all intermediate results."""
+    H, width = len(p.a_log), len(p.w_q)
+    s = {}
+    s["rows"] = linear(x, np.concatenate([p.w_q, p.w_k, p.w_v]))
+    s["filtered"], _ = causal_conv(s["rows"], p.conv)
+    q, k, v = np.split(silu(s["filtered"]), [width, 2 * width], axis=-1)
+    s["q"], s["k"], s["v"] = split_heads(q, key_heads), split_heads(k, key_heads), split_heads(v, H)
+    queries = repeat_kv(l2_norm(s["q"]), H // key_heads)
+    keys = repeat_kv(l2_norm(s["k"]), H // key_heads)
+    s["scores"] = linear(x, p.w_b)
+    s["beta"] = np.swapaxes(sigmoid(s["scores"]), -1, -2)
+    s["steps"] = linear(x, p.w_a) + p.dt_bias
+    decay = -np.exp(p.a_log) * softplus(s["steps"])
+    s["decay"] = np.swapaxes(decay, -1, -2)[..., None]
+    s["operands"] = queries, keys, s["v"], s["decay"], s["beta"]
+    s["read"], _ = recurrent_linear_attention(*s["operands"], scale=(width // key_heads) ** -0.5)
+    s["gate"] = split_heads(linear(x, p.w_z), H)
+    s["normed"] = rms_norm(s["read"], p.norm, eps=eps)
+    s["merged"] = merge_heads(s["normed"] * silu(s["gate"]))
+    s["out"] = linear(s["merged"], p.w_o)
+    return s
+
+
+def gated_delta_vjp(dout, x, p, key_heads, eps):
+    """Backward pass: from the output to the gate, the memory, the convolution, the tokens."""
+    H, width = len(p.a_log), len(p.w_q)
+    s = gated_delta_steps(x, p, key_heads, eps)
+    dmerged, dw_o = linear_vjp(dout, s["merged"], p.w_o)
+    dgated = split_heads(dmerged, H)
+    dgate = merge_heads(dgated * s["normed"] * silu_deriv(s["gate"]))
+    dread, dnorm = rms_norm_vjp(dgated * silu(s["gate"]), s["read"], p.norm, eps=eps)
+    dqueries, dkeys, dv, ddecay, dbeta = recurrent_linear_attention_vjp(
+        (dread, None), *s["operands"], scale=(width // key_heads) ** -0.5
+    )
+
+    dscores = np.swapaxes(dbeta, -1, -2) * sigmoid_deriv(s["scores"])
+    ddecay = np.swapaxes(ddecay[..., 0], -1, -2)
+    rates = -np.exp(p.a_log)
+    dsteps = ddecay * rates * softplus_deriv(s["steps"])
+    of_tokens = tuple(range(x.ndim - 1))
+    da_log = np.sum(ddecay * rates * softplus(s["steps"]), axis=of_tokens)
+    ddt_bias = np.sum(dsteps, axis=of_tokens)
+
+    dq = l2_norm_vjp(repeat_kv_vjp(dqueries, s["q"], H // key_heads), s["q"])
+    dk = l2_norm_vjp(repeat_kv_vjp(dkeys, s["k"], H // key_heads), s["k"])
+    dactive = np.concatenate([merge_heads(d) for d in (dq, dk, dv)], axis=-1)
+    dfiltered = dactive * silu_deriv(s["filtered"])
+    drows, dconv, *_ = causal_conv_vjp((dfiltered, None), s["rows"], p.conv)
+
+    dx_rows, dw_rows = linear_vjp(drows, x, np.concatenate([p.w_q, p.w_k, p.w_v]))
+    dw_q, dw_k, dw_v = np.split(dw_rows, [width, 2 * width])
+    dx_gate, dw_z = linear_vjp(dgate, x, p.w_z)
+    dx_scores, dw_b = linear_vjp(dscores, x, p.w_b)
+    dx_steps, dw_a = linear_vjp(dsteps, x, p.w_a)
+    dparams = type(p)(
+        w_q=dw_q, w_k=dw_k, w_v=dw_v, w_z=dw_z, w_b=dw_b, w_a=dw_a, conv=dconv, a_log=da_log,
+        dt_bias=ddt_bias, norm=dnorm, w_o=dw_o,
+    )  # fmt: skip
+    return dx_rows + dx_gate + dx_scores + dx_steps, dparams
+
+
+def preparation_of_heads(o):
+    """How a block normalizes and rotates queries and keys."""
+    return {
+        "rope": o["rope"],
+        "rope_interleaved": o["rope_interleaved"],
+        "norm_eps": o["eps"],
+        "norm_offset": o["norm_offset"],
+        "norm_after_rope": o["norm_after_rope"],
+    }
+
+
+def options_of_scores(T, o, call):
+    """The options of the scores of self-attention; chunks are a mask."""
+    mask, start = call["mask"], call["q_offset"]
+    if o["chunk"] is not None:
+        queries = np.arange(start, start + T) // o["chunk"]
+        same = document_mask(queries, np.arange(T) // o["chunk"])
+        mask = same if mask is None else mask & same
+    return {
+        "mask": mask,
+        "bias": call["bias"],
+        "is_causal": o["is_causal"],
+        "q_offset": start,
+        "window": o["window"],
+        "scale": o["scale"],
+        "softcap": o["softcap"],
+        "dropout": call["attention_dropout"],
+    }
+
+
+def is_latent(p):
+    """Whether parameters are those of latent attention."""
+    return hasattr(p, "w_dkv")
+
+
+def is_delta(p):
+    """Whether parameters are those of a gated delta rule."""
+    return hasattr(p, "a_log")
+
+
+def attend(z, p, o, call):
+    """Let every position look at the others: by attention, by latents, or by a delta rule."""
+    options = options_of_scores(z.shape[-2], o, call)
+    if is_delta(p):
+        return gated_delta_steps(z, p, o["delta_heads"] or len(p.a_log), o["eps"])["out"]
+    if is_latent(p):
+        options["scale"] = latent_scale(p, o["num_heads"], o["scale"])
+        turned = o["rope"], o["rope_interleaved"]
+        return latent_forward(z, p, o["num_heads"], *turned, o["eps"], options)
+    return attend_steps(z, p, o, call)["out"]
+
+
+def attend_steps(z, p, o, call):
+    """All intermediate results of self-attention with heads."""
+    options = options_of_scores(z.shape[-2], o, call) | {"sink": p.sink}
+    heads = o["num_heads"], o["num_kv_heads"]
+    return multi_head_steps(z, z, p, *heads, preparation_of_heads(o), options)
+
+
+def attend_vjp(dout, z, p, o, call):
+    """Backward pass: gradients of tokens, parameters and bias."""
+    options = options_of_scores(z.shape[-2], o, call)
+    if is_delta(p):
+        return *gated_delta_vjp(dout, z, p, o["delta_heads"] or len(p.a_log), o["eps"]), None
+    if is_latent(p):
+        options["scale"] = latent_scale(p, o["num_heads"], o["scale"])
+        turned = o["rope"], o["rope_interleaved"]
+        grads = latent_gradients(dout, z, p, o["num_heads"], *turned, o["eps"], options)
+    else:
+        s = attend_steps(z, p, o, call)
+        options["sink"] = p.sink
+        grads = multi_head_gradients(dout, z, z, p, s, preparation_of_heads(o), options)
+    dz_queries, dz_keys, dp, *dbias = grads
+    return dz_queries + dz_keys, dp, dbias[0] if dbias else None
+
+
+def options_of_cross_attention(p, o, call):
+    """The memory is not rotated, and has a mask and a scale of its own."""
+    preparation = preparation_of_heads(o) | {"rope": None}
+    options = {"mask": call["memory_mask"], "scale": o["cross_scale"], "sink": p.sink}
+    return preparation, options
+
+
+def look_up_steps(z, memory, p, o, call):
+    """All intermediate results of cross-attention."""
+    preparation, options = options_of_cross_attention(p, o, call)
+    return multi_head_steps(z, memory, p, o["num_heads"], o["num_kv_heads"], preparation, options)
+
+
+def look_up(z, memory, p, o, call):
+    """Cross-attention: let every position look at the memory."""
+    return look_up_steps(z, memory, p, o, call)["out"]
+
+
+def look_up_vjp(dout, z, memory, p, o, call):
+    """Backward pass: gradients of tokens, memory and parameters."""
+    preparation, options = options_of_cross_attention(p, o, call)
+    s = look_up_steps(z, memory, p, o, call)
+    return multi_head_gradients(dout, z, memory, p, s, preparation, options)
+
+
+def options_of_mixture(p, o):
+    """The options of a block's mixture of experts."""
+    own = {
+        "router_bias": p.router_bias,
+        "correction": p.correction,
+        "shared": p.shared,
+        "shared_gate": p.shared_gate,
+    }
+    return own | {"activation": UNITS[o["activation"]]} | dict(o["router"])
+
+
+def network(z, p, o):
+    """The network of a block: two layers, a gated one, or a mixture of experts."""
+    if hasattr(p, "experts"):
+        return mixture_of_experts(z, p.router, p.experts, **options_of_mixture(p, o))
+    run = gated_feed_forward if hasattr(p, "w_gate") else feed_forward
+    return run(z, p, activation=o["activation"])
+
+
+def network_vjp(dout, z, p, o):
+    """Backward pass."""
+    if hasattr(p, "experts"):
+        dz, drouter, dexperts, *rest = mixture_of_experts_vjp(
+            dout, z, p.router, p.experts, **options_of_mixture(p, o)
+        )
+        given = ("router_bias", "shared", "shared_gate")
+        more = {name: rest.pop(0) for name in given if getattr(p, name) is not None}
+        still = None if p.correction is None else np.zeros_like(p.correction)
+        return dz, p._replace(router=drouter, experts=dexperts, correction=still, **more)
+    run_vjp = gated_feed_forward_vjp if hasattr(p, "w_gate") else feed_forward_vjp
+    return run_vjp(dout, z, p, activation=o["activation"])
+
+
+def sublayer(x, z, f, norm, output_norm, factor, o):
+    """Add to x what f makes of z, with norms before f and of its output, or of the sum."""
+    h = f(normalize(z, norm, o) if o["norm_first"] else z)
+    h = normalize(h, output_norm, o)
+    h = h if factor is None else factor * h
+    x = x + o["residual_scale"] * h
+    return x if o["norm_first"] else normalize(x, norm, o)
+
+
+def sublayer_vjp(dout, x, z, f, f_vjp, norm, output_norm, factor, o):
+    """Backward pass: gradients of x, of z, of both norms, and what else `f_vjp` gives."""
+    z_norm = normalize(z, norm, o) if o["norm_first"] else z
+    h = f(z_norm)
+    scale = o["residual_scale"] * (1 if factor is None else factor)
+    dx, dnorm = dout, None
+    if not o["norm_first"]:
+        total = x + scale * normalize(h, output_norm, o)
+        dx, dnorm = normalize_vjp(dout, total, norm, o)
+    dh, doutput_norm = normalize_vjp(scale * dx, h, output_norm, o)
+    dz, *rest = f_vjp(dh, z_norm)
+    if o["norm_first"]:
+        dz, dnorm = normalize_vjp(dz, z, norm, o)
+    return dx, dz, dnorm, doutput_norm, *rest
+
+
+def factors_of(call, count):
+    """The factors of dropout of the sub-layers' outputs."""
+    return (None,) * count if call["dropout"] is None else call["dropout"]
+
+
+def second_input(x, y, p, o):
+    """What the network of an encoder block reads, and its norm: parallel to attention or after."""
+    if not o["parallel"]:
+        return y, p.norm2
+    return x, p.norm1 if p.norm2 is None else p.norm2
+
+
+def encoder_states(x, p, o, call):
+    """The results of both sub-layers of an encoder block."""
+    first, second = factors_of(call, 2)
+    y = sublayer(x, x, lambda z: attend(z, p.attention, o, call), p.norm1, p.output_norm1, first, o)
+    z, norm2 = second_input(x, y, p, o)
+    out = sublayer(y, z, lambda z: network(z, p.feed_forward, o), norm2, p.output_norm2, second, o)
+    return y, out
+
+
+def encoder_gradients(dout, x, p, o, call):
+    """Backward pass of an encoder block: gradients of x, parameters and bias."""
+    first, second = factors_of(call, 2)
+    y, _ = encoder_states(x, p, o, call)
+    z, norm2 = second_input(x, y, p, o)
+    dy, dz, dnorm2, doutput_norm2, dnetwork = sublayer_vjp(
+        dout, y, z,
+        lambda z: network(z, p.feed_forward, o),
+        lambda u, z: network_vjp(u, z, p.feed_forward, o),
+        norm2, p.output_norm2, second, o,
+    )  # fmt: skip
+    if not o["parallel"]:
+        dy = dy + dz
+    dx, dz1, dnorm1, doutput_norm1, dattention, dbias = sublayer_vjp(
+        dy, x, x,
+        lambda z: attend(z, p.attention, o, call),
+        lambda u, z: attend_vjp(u, z, p.attention, o, call),
+        p.norm1, p.output_norm1, first, o,
+    )  # fmt: skip
+    dx = dx + dz1
+    if o["parallel"]:
+        dx = dx + dz
+        if p.norm2 is None and p.norm1 is not None:  # both sub-layers have read its output
+            dnorm1, dnorm2 = sum_of_norms(dnorm1, dnorm2), None
+    dparams = type(p)(
+        attention=dattention, norm1=dnorm1, feed_forward=dnetwork, norm2=dnorm2,
+        output_norm1=doutput_norm1, output_norm2=doutput_norm2,
+    )  # fmt: skip
+    return dx, dparams, dbias
+
+
+def sum_of_norms(a, b):
+    """The sum of two gradients of the same norm."""
+    return type(a)(*(None if g is None else g + h for g, h in zip(a, b, strict=True)))
+
+
+def encoder_block(
+    x, params, options=None, *, mask=None, bias=None, q_offset=0, dropout=None,
+    attention_dropout=None, **keywords,
+):  # fmt: skip
+    """Self-attention and a network, with all options."""
+    o = kind_of_block(options, keywords, causal=False)
+    call = call_with(mask, bias, q_offset, dropout, attention_dropout)
+    _, out = encoder_states(x, params, o, call)
+    return out
+
+
+def encoder_block_vjp(
+    dout, x, params, options=None, *, mask=None, bias=None, q_offset=0, dropout=None,
+    attention_dropout=None, **keywords,
+):  # fmt: skip
+    """Backward pass, with all options."""
+    o = kind_of_block(options, keywords, causal=False)
+    call = call_with(mask, bias, q_offset, dropout, attention_dropout)
+    dx, dparams, dbias = encoder_gradients(dout, x, params, o, call)
+    return (dx, dparams) if bias is None else (dx, dparams, dbias)
+
+
+def decoder_states(x, memory, p, o, call):
+    """The results of the three sub-layers of a decoder block."""
+    first, second, third = factors_of(call, 3)
+    y = sublayer(x, x, lambda z: attend(z, p.self_attention, o, call), p.norm1, None, first, o)
+    w = sublayer(
+        y, y, lambda z: look_up(z, memory, p.cross_attention, o, call), p.norm2, None, second, o
+    )
+    out = sublayer(w, w, lambda z: network(z, p.feed_forward, o), p.norm3, None, third, o)
+    return y, w, out
+
+
+def decoder_gradients(dout, x, memory, p, o, call):
+    """Backward pass of a decoder block: gradients of x, memory, parameters and bias."""
+    first, second, third = factors_of(call, 3)
+    y, w, _ = decoder_states(x, memory, p, o, call)
+    dw, dz, dnorm3, _, dnetwork = sublayer_vjp(
+        dout, w, w,
+        lambda z: network(z, p.feed_forward, o),
+        lambda u, z: network_vjp(u, z, p.feed_forward, o),
+        p.norm3, None, third, o,
+    )  # fmt: skip
+    dy, dz2, dnorm2, _, dmemory, dcross = sublayer_vjp(
+        dw + dz, y, y,
+        lambda z: look_up(z, memory, p.cross_attention, o, call),
+        lambda u, z: look_up_vjp(u, z, memory, p.cross_attention, o, call),
+        p.norm2, None, second, o,
+    )  # fmt: skip
+    dx, dz1, dnorm1, _, dself, dbias = sublayer_vjp(
+        dy + dz2, x, x,
+        lambda z: attend(z, p.self_attention, o, call),
+        lambda u, z: attend_vjp(u, z, p.self_attention, o, call),
+        p.norm1, None, first, o,
+    )  # fmt: skip
+    dparams = type(p)(
+        self_attention=dself, norm1=dnorm1, cross_attention=dcross, norm2=dnorm2,
+        feed_forward=dnetwork, norm3=dnorm3,
+    )  # fmt: skip
+    return dx + dz1, dmemory, dparams, dbias
+
+
+def decoder_block(
+    x, memory, params, options=None, *, mask=None, bias=None, q_offset=0, dropout=None,
+    attention_dropout=None, memory_mask=None, **keywords,
+):  # fmt: skip
+    """Self-attention, attention to a memory, and a network, with all options."""
+    o = kind_of_block(options, keywords, causal=True)
+    call = call_with(mask, bias, q_offset, dropout, attention_dropout, memory_mask)
+    _, _, out = decoder_states(x, memory, params, o, call)
+    return out
+
+
+def decoder_block_vjp(
+    dout, x, memory, params, options=None, *, mask=None, bias=None, q_offset=0, dropout=None,
+    attention_dropout=None, memory_mask=None, **keywords,
+):  # fmt: skip
+    """Backward pass, with all options."""
+    o = kind_of_block(options, keywords, causal=True)
+    call = call_with(mask, bias, q_offset, dropout, attention_dropout, memory_mask)
+    dx, dmemory, dparams, dbias = decoder_gradients(dout, x, memory, params, o, call)
+    return (dx, dmemory, dparams) if bias is None else (dx, dmemory, dparams, dbias)
+
+
+# == stacks
+
+
+def kinds_of_blocks(options, keywords, count, causal):
+    """The options of each block of a stack; there is at least one, for the last norm."""
+    each = options if isinstance(options, tuple) else (options,) * max(count, 1)
+    return [kind_of_block(own, keywords, causal) for own in each]
+
+
+def call_of_block(call, i):
+    """The arguments of the call of block i, which has its own factors of dropout."""
+    own = {
+        name: None if call[name] is None else call[name][i]
+        for name in ("dropout", "attention_dropout")
+    }
+    return call | own
+
+
+def stack(x, blocks, norm, kinds, call, memory=None):
+    """The input, the result of each block, and that of the last norm."""
+    states = [x]
+    for i, (p, o) in enumerate(zip(blocks, kinds, strict=False)):
+        own = call_of_block(call, i)
+        if memory is None:
+            *_, x = encoder_states(x, p, o, own)
+        else:
+            *_, x = decoder_states(x, memory, p, o, own)
+        states.append(x)
+    return states, normalize(x, norm, kinds[-1])
+
+
+def stack_vjp(dout, x, blocks, norm, kinds, call, memory=None):
+    """Backward pass, from the last block to the first: of x, memory, blocks, norm and bias."""
+    states, _ = stack(x, blocks, norm, kinds, call, memory)
+    dx, dnorm = normalize_vjp(dout, states[-1], norm, kinds[-1])
+    dmemory = None if memory is None else np.zeros_like(memory)
+    dbias = None if call["bias"] is None else np.zeros_like(call["bias"])
+    dblocks = []
+    for i in reversed(range(len(blocks))):
+        own = call_of_block(call, i)
+        if memory is None:
+            dx, dblock, dterm = encoder_gradients(dx, states[i], blocks[i], kinds[i], own)
+        else:
+            dx, dread, dblock, dterm = decoder_gradients(
+                dx, states[i], memory, blocks[i], kinds[i], own
+            )
+            dmemory = dmemory + dread  # every block reads the same memory
+        dbias = None if dbias is None else dbias + dterm
+        dblocks.append(dblock)
+    return dx, dmemory, tuple(reversed(dblocks)), dnorm, dbias
+
+
+def encoder(
+    x, params, final_norm=None, options=None, *, mask=None, bias=None, q_offset=0, dropout=None,
+    attention_dropout=None, **keywords,
+):  # fmt: skip
+    """Encoder blocks, one after the other, and a last norm."""
+    kinds = kinds_of_blocks(options, keywords, len(params), causal=False)
+    call = call_with(mask, bias, q_offset, dropout, attention_dropout)
+    _, out = stack(x, params, final_norm, kinds, call)
+    return out
+
+
+def encoder_vjp(
+    dout, x, params, final_norm=None, options=None, *, mask=None, bias=None, q_offset=0,
+    dropout=None, attention_dropout=None, **keywords,
+):  # fmt: skip
+    """Backward pass."""
+    kinds = kinds_of_blocks(options, keywords, len(params), causal=False)
+    call = call_with(mask, bias, q_offset, dropout, attention_dropout)
+    dx, _, dblocks, dnorm, dbias = stack_vjp(dout, x, params, final_norm, kinds, call)
+    ends = [dnorm] * (final_norm is not None) + [dbias] * (bias is not None)
+    return dx, dblocks, *ends
+
+
+def decoder(
+    x, memory, params, final_norm=None, options=None, *, mask=None, bias=None, q_offset=0,
+    dropout=None, attention_dropout=None, memory_mask=None, **keywords,
+):  # fmt: skip
+    """Decoder blocks, one after the other, which read the same memory, and a last norm."""
+    kinds = kinds_of_blocks(options, keywords, len(params), causal=True)
+    call = call_with(mask, bias, q_offset, dropout, attention_dropout, memory_mask)
+    _, out = stack(x, params, final_norm, kinds, call, memory)
+    return out
+
+
+def decoder_vjp(
+    dout, x, memory, params, final_norm=None, options=None, *, mask=None, bias=None, q_offset=0,
+    dropout=None, attention_dropout=None, memory_mask=None, **keywords,
+):  # fmt: skip
+    """Backward pass."""
+    kinds = kinds_of_blocks(options, keywords, len(params), causal=True)
+    call = call_with(mask, bias, q_offset, dropout, attention_dropout, memory_mask)
+    dx, dmemory, dblocks, dnorm, dbias = stack_vjp(dout, x, params, final_norm, kinds, call, memory)
+    ends = [dnorm] * (final_norm is not None) + [dbias] * (bias is not None)
+    return dx, dmemory, dblocks, *ends
+
+
+# == configuration
+
+
+def zeros_if(wanted, size):
+    """A bias that starts at zero, or none."""
+    return np.zeros(size) if wanted else None
+
+
+def init_norm(config):
+    """A norm that does nothing more than to normalize."""
+    with_bias = config.biases and config.norm == "layer"
+    return NormParams(np.ones(config.width), zeros_if(with_bias, config.width))
+
+
+def init_attention(rng, config, shrink):
+    """Projections; those whose output is added to the residual stream are smaller."""
+    D = config.width
+    Q, K = config.heads * config.head_width, config.kv_heads * config.head_width
+    w_q, w_k, w_v = (lecun_normal(rng, (rows, D)) for rows in (Q, K, K))
+    w_o = shrink * lecun_normal(rng, (D, Q))
+    biases = (zeros_if(config.biases, rows) for rows in (Q, K, K, D))
+    return AttentionParams(w_q, w_k, w_v, w_o, *biases, *[None] * 5)
+
+
+def init_network(rng, config, shrink):
+    """Weights of a feed-forward network."""
+    D, F = config.width, config.hidden
+    if config.gated:
+        w_gate, w_up = lecun_normal(rng, (F, D)), lecun_normal(rng, (F, D))
+        return GatedFeedForwardParams(w_gate, w_up, shrink * lecun_normal(rng, (D, F)))
+    w1, w2 = lecun_normal(rng, (F, D)), shrink * lecun_normal(rng, (D, F))
+    return FeedForwardParams(w1, zeros_if(config.biases, F), w2, zeros_if(config.biases, D))
+
+
+def shrink_of(config, sublayers):
+    """One over the root of the number of terms of the residual stream, if norms come first."""
+    terms = sublayers * max(config.layers, 1)
+    return terms**-0.5 if config.norm_first else 1.0
+
+
+def init_encoder_block(rng, config):
+    """Parameters of an encoder block."""
+    shrink = shrink_of(config, 2)
+    attention = init_attention(rng, config, shrink)
+    norm1, norm2 = init_norm(config), init_norm(config)
+    return EncoderBlockParams(
+        attention, norm1, init_network(rng, config, shrink), norm2, None, None
+    )
+
+
+def init_decoder_block(rng, config):
+    """Parameters of a decoder block."""
+    shrink = shrink_of(config, 3)
+    own, cross = init_attention(rng, config, shrink), init_attention(rng, config, shrink)
+    norm1, norm2, norm3 = init_norm(config), init_norm(config), init_norm(config)
+    return DecoderBlockParams(own, norm1, cross, norm2, init_network(rng, config, shrink), norm3)
+
+
+def init_embedding(rng, config, rows):
+    """Embeddings; smaller where they are multiplied."""
+    deviation = 0.02 if config.embedding_scale == 1 else 1 / config.embedding_scale
+    return rng.normal(0.0, deviation, (rows, config.width))
+
+
+def init_positions(rng, config):
+    """The table that the scheme of positions needs, if it needs one."""
+    if config.positions == "learned":
+        return rng.normal(0.0, 0.02, (config.length, config.width))
+    return np.zeros((T5_BUCKETS, config.heads)) if config.positions == "t5" else None
+
+
+def init_head(rng, config):
+    """Weights of the last layer, if they are not the embeddings."""
+    return None if config.tied else rng.normal(0.0, 0.02, (config.vocabulary, config.width))
+
+
+def init_last_norm(config):
+    """The norm after the blocks, of models that normalize first."""
+    return init_norm(config) if config.norm_first else None
+
+
+def cast(tree, dtype):
+    """A tree of arrays in another dtype."""
+    if tree is None:
+        return None
+    if isinstance(tree, tuple):
+        parts = [cast(part, dtype) for part in tree]
+        return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
+    return tree.astype(dtype)
+
+
+def init_language_model(rng, config, *, dtype=np.float64):
+    """Parameters of a language model."""
+    embedding = init_embedding(rng, config, config.vocabulary)
+    positions = init_positions(rng, config)
+    blocks = tuple(init_encoder_block(rng, config) for _ in range(config.layers))
+    head = init_head(rng, config)
+    params = LanguageModelParams(embedding, positions, blocks, init_last_norm(config), head)
+    return cast(params, dtype)
+
+
+def kinds_of_model(config, T, causal, dtype):
+    """The options of each block: those of the configuration, changed by its own."""
+    given = config.blocks
+    each = given if isinstance(given, tuple) else (given,) * max(config.layers, 1)
+    whole = {
+        "num_heads": config.heads,
+        "num_kv_heads": config.kv_heads,
+        "norm_first": config.norm_first,
+        "norm": config.norm,
+        "activation": GATES.get(config.activation, config.activation),
+        "is_causal": causal,
+        "eps": config.eps,
+    }
+    kinds = []
+    for own in each:
+        o = BLOCK_OPTIONS | whole | dict(own or {})
+        rotation = dict(own or {}).get("rope", {} if config.positions == "rope" else None)
+        o["rope"] = None if rotation is None else rotation_tables(config, rotation, T, dtype)
+        kinds.append(o)
+    return kinds
+
+
+def rotation_tables(config, rotation, T, dtype):
+    """Tables of sines and cosines for T positions."""
+    scaling = rotation.get("scaling", config.rope_scaling)
+    dim = rotation.get("dim", config.rope_dim or config.head_width)
+    scaling = None if scaling is None else dict(scaling)
+    frequencies = rope_frequencies(
+        dim, base=rotation.get("base", config.rope_base), scaling=scaling
+    )
+    factor = 1.0 if scaling is None else rope_attention_factor(scaling)
+    cos, sin = rope_tables(np.arange(T), frequencies, attention_factor=factor)
+    return cos.astype(dtype), sin.astype(dtype)
+
+
+def bias_of_positions(config, table, T, causal, dtype):
+    """What the scheme of positions adds to the scores, if it does."""
+    if config.positions == "alibi":
+        slopes = alibi_slopes(config.heads)
+        return alibi_bias(slopes, T, T, symmetric=not causal).astype(dtype)
+    if config.positions == "t5":
+        return t5_bias(table, T, T, bidirectional=not causal)
+    return None
+
+
+def call_of_model(config, table, T, causal, dtype, drops, mask=None, memory_mask=None):
+    """The arguments of the call of the blocks of a model."""
+    dropout, attention_dropout, _ = drops
+    bias = bias_of_positions(config, table, T, causal, dtype)
+    return call_with(mask, bias, 0, dropout, attention_dropout, memory_mask)
+
+
+def embed(tokens, embedding, table, config, drops, class_token=None):
+    """Vectors of the tokens and of their places: the input of the first block."""
+    x = embedding[tokens]
+    if class_token is not None:
+        first = np.broadcast_to(class_token, (*x.shape[:-2], 1, x.shape[-1]))
+        x = np.concatenate([first, x], axis=-2)
+    x = config.embedding_scale * x
+    T, D = x.shape[-2:]
+    if config.positions == "learned":
+        x = x + table[:T]
+    if config.positions == "sinusoidal":
+        x = x + sinusoidal(T, D).astype(x.real.dtype)
+    *_, factors = drops
+    return x if factors is None else factors * x
+
+
+def embed_vjp(dx, dbias, tokens, embedding, table, config, causal, drops, class_token=None):
+    """Backward pass: gradients of embedding, table of positions and class token."""
+    *_, factors = drops
+    dx = dx if factors is None else factors * dx
+    T, D = dx.shape[-2:]
+    dtable = None
+    if config.positions == "learned":
+        dtable = np.zeros_like(table)
+        dtable[:T] = np.sum(dx.reshape(-1, T, D), axis=0)
+    if config.positions == "t5":
+        dtable = t5_bias_vjp(dbias, table, T, T, bidirectional=not causal)
+    dx = config.embedding_scale * dx
+    dclass_token = None
+    if class_token is not None:
+        dclass_token = np.sum(dx[..., 0, :].reshape(-1, D), axis=0)
+        dx = dx[..., 1:, :]
+    return embedding_vjp(dx, embedding, tokens), dtable, dclass_token
+
+
+def head_of(p):
+    """Weights of the last layer, which may be the embeddings."""
+    return p.embedding if p.head is None else p.head
+
+
+def logits_of(h, p, config):
+    """Scores of all tokens, scaled and capped."""
+    z = config.logit_scale * linear(h, head_of(p))
+    cap = config.logit_softcap
+    return z if cap is None else cap * np.tanh(z / cap)
+
+
+def logits_vjp(dout, h, p, config):
+    """Backward pass: gradients of h and of the head."""
+    dz = dout
+    if config.logit_softcap is not None:
+        t = logits_of(h, p, config) / config.logit_softcap
+        dz = (1 - t * t) * dz
+    return linear_vjp(config.logit_scale * dz, h, head_of(p))
+
+
+# == language_model
+
+
+def gpt(tokens, params, heads):
+    """A whole GPT-2: logits of the next token at each place."""
+    embedding, positions, blocks, norm_f, _ = params
+
+    def norm(x, weight, bias):
+        centered = x - x.mean(-1, keepdims=True)
+        return weight * centered / np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-5) + bias
+
+    def attend(x, w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o):
+        def split(y):  # (T, D) to (heads, T, D / heads)
+            return y.reshape(len(y), heads, -1).swapaxes(0, 1)
+
+        q, k, v = split(x @ w_q.T + b_q), split(x @ w_k.T + b_k), split(x @ w_v.T + b_v)
+        scores = q @ k.swapaxes(-1, -2) * q.shape[-1] ** -0.5
+        seen = np.tri(len(x), dtype=bool)  # no token sees what follows it
+        scores = np.where(seen, scores, -np.inf)
+        p = np.exp(scores - scores.max(-1, keepdims=True))
+        p = p / p.sum(-1, keepdims=True)
+        return (p @ v).swapaxes(0, 1).reshape(len(x), -1) @ w_o.T + b_o
+
+    def network(x, w1, b1, w2, b2):
+        z = x @ w1.T + b1
+        h = z / 2 * (1 + np.tanh((2 / np.pi) ** 0.5 * (z + 0.044715 * z**3)))  # GELU
+        return h @ w2.T + b2
+
+    x = embedding[tokens] + positions[: len(tokens)]
+    for attention_weights, norm_1, network_weights, norm_2, *_ in blocks:
+        x = x + attend(norm(x, *norm_1), *attention_weights[:8])
+        x = x + network(norm(x, *norm_2), *network_weights)
+    return norm(x, *norm_f) @ embedding.T
+
+
+def places_of_texts(lengths, T, padding):
+    """Which places hold tokens once texts stand at the front, and the way there and back."""
+    steps, lengths = np.arange(T), np.asarray(lengths)[..., None]
+    shift = T - lengths if padding == "left" else 0
+    inside = steps < lengths
+    there, back = (steps + shift) % T, (steps - shift) % T
+    return inside, np.broadcast_to(there, inside.shape), np.broadcast_to(back, inside.shape)
+
+
+def tokens_to_the_front(tokens, places, fill=0):
+    """Move each text to the beginning of its row, and fill the rest."""
+    inside, there, _ = places
+    return np.where(inside, np.take_along_axis(tokens, there, axis=-1), fill)
+
+
+def rows_to_the_front(array, places):
+    """Move the rows (..., T, N) of tokens likewise; 0 beyond the ends."""
+    inside, there, _ = places
+    moved = np.take_along_axis(array, there[..., None], axis=-2)
+    return np.where(inside[..., None], moved, 0)
+
+
+def rows_back(array, places):
+    """Move rows back to where the tokens were; 0 where there is no token."""
+    inside, _, back = places
+    clean = np.where(inside[..., None], array, 0)
+    return np.take_along_axis(clean, back[..., None], axis=-2)
+
+
+def pairs_back(weights, places):
+    """Move weights (..., H, T, T) of pairs of tokens back."""
+    of_heads = [a[..., None, :] for a in places]
+    rows = rows_back(weights, of_heads)
+    return np.swapaxes(rows_back(np.swapaxes(rows, -1, -2), of_heads), -1, -2)
+
+
+def language_model_states(ids, p, config, drops):
+    """The input of the blocks, the result of each, and that of the last norm."""
+    T, dtype = ids.shape[-1], p.embedding.real.dtype
+    x = embed(ids, p.embedding, p.positions, config, drops)
+    kinds = kinds_of_model(config, T, True, dtype)
+    call = call_of_model(config, p.positions, T, True, dtype, drops)
+    return stack(x, p.blocks, p.norm, kinds, call)
+
+
+def language_model_logits(ids, p, config, drops):
+    """Embed, run the blocks, compare with all tokens."""
+    _, h = language_model_states(ids, p, config, drops)
+    return logits_of(h, p, config)
+
+
+def language_model_gradients(dlogits, ids, p, config, drops):
+    """Backward pass: from the logits to the embeddings, which are used twice if they are tied."""
+    T, dtype = ids.shape[-1], p.embedding.real.dtype
+    (x, *_), h = language_model_states(ids, p, config, drops)
+    kinds = kinds_of_model(config, T, True, dtype)
+    call = call_of_model(config, p.positions, T, True, dtype, drops)
+    dh, dhead = logits_vjp(dlogits, h, p, config)
+    dx, _, dblocks, dnorm, dbias = stack_vjp(dh, x, p.blocks, p.norm, kinds, call)
+    dembedding, dtable, _ = embed_vjp(dx, dbias, ids, p.embedding, p.positions, config, True, drops)
+    if p.head is None:
+        dembedding, dhead = dembedding + dhead, None
+    return type(p)(embedding=dembedding, positions=dtable, blocks=dblocks, norm=dnorm, head=dhead)
+
+
+def language_model(
+    tokens, params, config, *, lengths=None, padding="right", dropout=None,
+    attention_dropout=None, embedding_dropout=None,
+):  # fmt: skip
+    """Logits of the next token at every position, with all options."""
+    drops = dropout, attention_dropout, embedding_dropout
+    ids = np.asarray(tokens)
+    if lengths is None:
+        return language_model_logits(ids, params, config, drops)
+    places = places_of_texts(lengths, ids.shape[-1], padding)
+    logits = language_model_logits(tokens_to_the_front(ids, places), params, config, drops)
+    return rows_back(logits, places)
+
+
+def language_model_vjp(
+    dout, tokens, params, config, *, lengths=None, padding="right", dropout=None,
+    attention_dropout=None, embedding_dropout=None,
+):  # fmt: skip
+    """Backward pass, with all options."""
+    drops = dropout, attention_dropout, embedding_dropout
+    ids = np.asarray(tokens)
+    if lengths is not None:
+        places = places_of_texts(lengths, ids.shape[-1], padding)
+        ids, dout = tokens_to_the_front(ids, places), rows_to_the_front(dout, places)
+    return language_model_gradients(dout, ids, params, config, drops)
+
+
+def inputs_and_targets(tokens, targets=None, lengths=None, padding="right"):
+    """What the model reads, and what each position is to predict: by default the next token."""
+    ids = np.asarray(tokens)
+    if lengths is None:
+        return (ids[..., :-1], ids[..., 1:]) if targets is None else (ids, np.asarray(targets))
+    places = places_of_texts(lengths, ids.shape[-1], padding)
+    if targets is not None:
+        wanted = tokens_to_the_front(np.asarray(targets), places, IGNORED)
+        return tokens_to_the_front(ids, places), wanted
+    ids = tokens_to_the_front(ids, places, IGNORED)
+    read, wanted = ids[..., :-1], ids[..., 1:]
+    return np.where(read == IGNORED, 0, read), wanted  # padding is read as any token
+
+
+def language_model_loss(
+    tokens, params, config, *, targets=None, lengths=None, padding="right", dropout=None,
+    attention_dropout=None, embedding_dropout=None,
+):  # fmt: skip
+    """Mean cross-entropy of the next token."""
+    drops = dropout, attention_dropout, embedding_dropout
+    ids, wanted = inputs_and_targets(tokens, targets, lengths, padding)
+    return cross_entropy(language_model_logits(ids, params, config, drops), wanted)
+
+
+def language_model_loss_value_and_grad(
+    tokens, params, config, *, targets=None, lengths=None, padding="right", dropout=None,
+    attention_dropout=None, embedding_dropout=None,
+):  # fmt: skip
+    """The loss, and its gradient: prediction minus truth, backwards through the model."""
+    drops = dropout, attention_dropout, embedding_dropout
+    ids, wanted = inputs_and_targets(tokens, targets, lengths, padding)
+    logits = language_model_logits(ids, params, config, drops)
+    dlogits = cross_entropy_grad(logits, wanted)
+    grads = language_model_gradients(dlogits, ids, params, config, drops)
+    return cross_entropy(logits, wanted), grads
+
+
+def language_model_loss_grad(
+    tokens, params, config, *, targets=None, lengths=None, padding="right", dropout=None,
+    attention_dropout=None, embedding_dropout=None,
+):  # fmt: skip
+    """The gradient alone."""
+    _, grads = language_model_loss_value_and_grad(
+        tokens, params, config, targets=targets, lengths=lengths, padding=padding,
+        dropout=dropout, attention_dropout=attention_dropout, embedding_dropout=embedding_dropout,
+    )  # fmt: skip
+    return grads
+
+
+def weights_of_block(x, p, o, call):
+    """Attention weights of an encoder block; a delta rule has none."""
+    if is_delta(p.attention):
+        return None
+    z = normalize(x, p.norm1, o) if o["norm_first"] else x
+    if is_latent(p.attention):
+        options = options_of_scores(z.shape[-2], o, call)
+        return latent_weights(z, p.attention, o, options)
+    return attend_steps(z, p.attention, o, call)["weights"]
+
+
+def latent_weights(z, p, o, options):
+    """Attention weights of latent attention."""
+    H = o["num_heads"]
+    s = latent_steps(z, p, H, o["rope"], o["rope_interleaved"], o["eps"])
+    q, k, v = expanded_operands(s, p, H, s["latent"], s["shared"])
+    options["scale"] = latent_scale(p, H, o["scale"])
+    _, weights = scaled_dot_product_attention(q, k, v, **options, return_weights=True)
+    return weights
+
+
+def language_model_trace(tokens, params, config, *, lengths=None, padding="right"):
+    """Residual stream and attention weights of each block."""
+    p, drops = params, (None, None, None)
+    ids = np.asarray(tokens)
+    places = None if lengths is None else places_of_texts(lengths, ids.shape[-1], padding)
+    if places is not None:
+        ids = tokens_to_the_front(ids, places)
+    residual, _ = language_model_states(ids, p, config, drops)
+    T, dtype = ids.shape[-1], p.embedding.real.dtype
+    kinds = kinds_of_model(config, T, True, dtype)
+    call = call_of_model(config, p.positions, T, True, dtype, drops)
+    weights = [
+        weights_of_block(x, block, o, call)
+        for x, block, o in zip(residual, p.blocks, kinds, strict=False)
+    ]
+    if places is not None:
+        residual = [rows_back(x, places) for x in residual]
+        weights = [None if w is None else pairs_back(w, places) for w in weights]
+    return tuple(residual), tuple(weights)
+
+
+# == classifier
+
+
+def init_sequence_classifier(rng, config, classes, *, dtype=np.float64):
+    """Parameters of a classifier of texts."""
+    class_token = init_embedding(rng, config, 1)[0]
+    embedding = init_embedding(rng, config, config.vocabulary)
+    positions = init_positions(rng, config)
+    blocks = tuple(init_encoder_block(rng, config) for _ in range(config.layers))
+    w_head = rng.normal(0.0, 0.02, (classes, config.width))
+    params = SequenceClassifierParams(
+        class_token, embedding, positions, blocks, init_last_norm(config), w_head,
+        zeros_if(config.biases, classes),
+    )  # fmt: skip
+    return cast(params, dtype)
+
+
+def classifier_setup(ids, p, config, lengths, drops):
+    """Input, options and call of the blocks of a classifier; all tokens see all others."""
+    T, dtype = ids.shape[-1] + 1, p.embedding.real.dtype
+    x = embed(ids, p.embedding, p.positions, config, drops, p.class_token)
+    kinds = kinds_of_model(config, T, False, dtype)
+    mask = None if lengths is None else padding_mask(np.asarray(lengths) + 1, T)
+    return x, kinds, call_of_model(config, p.positions, T, False, dtype, drops, mask)
+
+
+def classifier_logits(ids, p, config, lengths, drops):
+    """Read the place of the class token after the last block."""
+    x, kinds, call = classifier_setup(ids, p, config, lengths, drops)
+    _, h = stack(x, p.blocks, p.norm, kinds, call)
+    return linear(h[..., 0, :], p.w_head, p.b_head)
+
+
+def classifier_gradients(dlogits, ids, p, config, lengths, drops):
+    """Backward pass: only the place of the class token has a cotangent."""
+    x, kinds, call = classifier_setup(ids, p, config, lengths, drops)
+    _, h = stack(x, p.blocks, p.norm, kinds, call)
+    dread, dw_head, db_head = dense_vjp(dlogits, h[..., 0, :], p.w_head, p.b_head)
+    dh = np.zeros_like(h)
+    dh[..., 0, :] = dread
+    dx, _, dblocks, dnorm, dbias = stack_vjp(dh, x, p.blocks, p.norm, kinds, call)
+    dembedding, dtable, dclass_token = embed_vjp(
+        dx, dbias, ids, p.embedding, p.positions, config, False, drops, p.class_token
+    )
+    return type(p)(
+        class_token=dclass_token, embedding=dembedding, positions=dtable, blocks=dblocks,
+        norm=dnorm, w_head=dw_head, b_head=db_head,
+    )  # fmt: skip
+
+
+def sequence_classifier(
+    tokens, params, config, *, lengths=None, dropout=None, attention_dropout=None,
+    embedding_dropout=None,
+):  # fmt: skip
+    """A token before the text gathers what the classes need."""
+    drops = dropout, attention_dropout, embedding_dropout
+    return classifier_logits(np.asarray(tokens), params, config, lengths, drops)
+
+
+def sequence_classifier_vjp(
+    dout, tokens, params, config, *, lengths=None, dropout=None, attention_dropout=None,
+    embedding_dropout=None,
+):  # fmt: skip
+    """Backward pass."""
+    drops = dropout, attention_dropout, embedding_dropout
+    return classifier_gradients(dout, np.asarray(tokens), params, config, lengths, drops)
+
+
+def sequence_classifier_loss(
+    tokens, classes, params, config, *, lengths=None, dropout=None, attention_dropout=None,
+    embedding_dropout=None,
+):  # fmt: skip
+    """Mean cross-entropy of the classes."""
+    drops = dropout, attention_dropout, embedding_dropout
+    logits = classifier_logits(np.asarray(tokens), params, config, lengths, drops)
+    return cross_entropy(logits, np.asarray(classes))
+
+
+def sequence_classifier_loss_value_and_grad(
+    tokens, classes, params, config, *, lengths=None, dropout=None, attention_dropout=None,
+    embedding_dropout=None,
+):  # fmt: skip
+    """The loss and its gradient."""
+    drops = dropout, attention_dropout, embedding_dropout
+    ids, classes = np.asarray(tokens), np.asarray(classes)
+    logits = classifier_logits(ids, params, config, lengths, drops)
+    dlogits = cross_entropy_grad(logits, classes)
+    grads = classifier_gradients(dlogits, ids, params, config, lengths, drops)
+    return cross_entropy(logits, classes), grads
+
+
+def sequence_classifier_loss_grad(
+    tokens, classes, params, config, *, lengths=None, dropout=None, attention_dropout=None,
+    embedding_dropout=None,
+):  # fmt: skip
+    """The gradient alone."""
+    _, grads = sequence_classifier_loss_value_and_grad(
+        tokens, classes, params, config, lengths=lengths, dropout=dropout,
+        attention_dropout=attention_dropout, embedding_dropout=embedding_dropout,
+    )  # fmt: skip
+    return grads
+
+
+# == encoder_decoder
+
+
+def init_encoder_decoder_model(rng, config, *, dtype=np.float64):
+    """Parameters of an encoder-decoder model."""
+    embedding = init_embedding(rng, config, config.vocabulary)
+    source_positions, positions = init_positions(rng, config), init_positions(rng, config)
+    encoder_blocks = tuple(init_encoder_block(rng, config) for _ in range(config.layers))
+    decoder_blocks = tuple(init_decoder_block(rng, config) for _ in range(config.layers))
+    head = init_head(rng, config)
+    params = EncoderDecoderParams(
+        embedding, source_positions, positions, encoder_blocks, init_last_norm(config),
+        decoder_blocks, init_last_norm(config), head,
+    )  # fmt: skip
+    return cast(params, dtype)
+
+
+def drops_of_halves(dropout, attention_dropout, embedding_dropout):
+    """The factors of dropout of the encoder, and those of the decoder."""
+    pairs = [
+        (None, None) if d is None else d for d in (dropout, attention_dropout, embedding_dropout)
+    ]
+    encoder_drops, decoder_drops = zip(*pairs, strict=True)
+    return encoder_drops, decoder_drops
+
+
+def encoder_setup(source, p, config, lengths, drops):
+    """Input, options and call of the blocks of the encoder."""
+    S, dtype = source.shape[-1], p.embedding.real.dtype
+    x = embed(source, p.embedding, p.source_positions, config, drops)
+    kinds = kinds_of_model(config, S, False, dtype)
+    mask = None if lengths is None else padding_mask(lengths, S)
+    return x, kinds, call_of_model(config, p.source_positions, S, False, dtype, drops, mask)
+
+
+def decoder_setup(source, target, p, config, lengths, drops):
+    """Input, options and call of the blocks of the decoder."""
+    T, dtype = target.shape[-1], p.embedding.real.dtype
+    x = embed(target, p.embedding, p.positions, config, drops)
+    kinds = kinds_of_model(config, T, True, dtype)
+    seen = None if lengths is None else padding_mask(lengths, source.shape[-1])
+    call = call_of_model(config, p.positions, T, True, dtype, drops, memory_mask=seen)
+    return x, kinds, call
+
+
+def encode(source, p, config, lengths, drops):
+    """The memory: what the encoder makes of the source."""
+    x, kinds, call = encoder_setup(source, p, config, lengths, drops)
+    _, memory = stack(x, p.encoder, p.encoder_norm, kinds, call)
+    return memory
+
+
+def encoder_decoder_logits(source, target, p, config, lengths, drops):
+    """Encode the source, decode the target, compare with all tokens."""
+    encoder_drops, decoder_drops = drops
+    memory = encode(source, p, config, lengths, encoder_drops)
+    x, kinds, call = decoder_setup(source, target, p, config, lengths, decoder_drops)
+    _, h = stack(x, p.decoder, p.norm, kinds, call, memory)
+    return logits_of(h, p, config)
+
+
+def encoder_decoder_gradients(dlogits, source, target, p, config, lengths, drops):
+    """Backward pass: the decoder first, then, with the gradient of the memory, the encoder."""
+    encoder_drops, decoder_drops = drops
+    memory = encode(source, p, config, lengths, encoder_drops)
+    x, kinds, call = decoder_setup(source, target, p, config, lengths, decoder_drops)
+    _, h = stack(x, p.decoder, p.norm, kinds, call, memory)
+    dh, dhead = logits_vjp(dlogits, h, p, config)
+    dx, dmemory, ddecoder, dnorm, dbias = stack_vjp(dh, x, p.decoder, p.norm, kinds, call, memory)
+    dwritten, dtable, _ = embed_vjp(
+        dx, dbias, target, p.embedding, p.positions, config, True, decoder_drops
+    )
+
+    x, kinds, call = encoder_setup(source, p, config, lengths, encoder_drops)
+    dx, _, dencoder, dencoder_norm, dbias = stack_vjp(
+        dmemory, x, p.encoder, p.encoder_norm, kinds, call
+    )
+    dread, dsource_table, _ = embed_vjp(
+        dx, dbias, source, p.embedding, p.source_positions, config, False, encoder_drops
+    )
+
+    dembedding = dwritten + dread
+    if p.head is None:
+        dembedding, dhead = dembedding + dhead, None
+    return type(p)(
+        embedding=dembedding, source_positions=dsource_table, positions=dtable, encoder=dencoder,
+        encoder_norm=dencoder_norm, decoder=ddecoder, norm=dnorm, head=dhead,
+    )  # fmt: skip
+
+
+def encoder_decoder_model(
+    source, target, params, config, *, lengths=None, dropout=None, attention_dropout=None,
+    embedding_dropout=None,
+):  # fmt: skip
+    """Logits of the next token of one text, given all of another."""
+    drops = drops_of_halves(dropout, attention_dropout, embedding_dropout)
+    texts = np.asarray(source), np.asarray(target)
+    return encoder_decoder_logits(*texts, params, config, lengths, drops)
+
+
+def encoder_decoder_model_vjp(
+    dout, source, target, params, config, *, lengths=None, dropout=None, attention_dropout=None,
+    embedding_dropout=None,
+):  # fmt: skip
+    """Backward pass."""
+    drops = drops_of_halves(dropout, attention_dropout, embedding_dropout)
+    texts = np.asarray(source), np.asarray(target)
+    return encoder_decoder_gradients(dout, *texts, params, config, lengths, drops)
+
+
+def encoder_decoder_model_loss(
+    source, target, params, config, *, targets=None, lengths=None, dropout=None,
+    attention_dropout=None, embedding_dropout=None,
+):  # fmt: skip
+    """Mean cross-entropy of the next token of the target."""
+    drops = drops_of_halves(dropout, attention_dropout, embedding_dropout)
+    ids, wanted = inputs_and_targets(target, targets)
+    logits = encoder_decoder_logits(np.asarray(source), ids, params, config, lengths, drops)
+    return cross_entropy(logits, wanted)
+
+
+def encoder_decoder_model_loss_value_and_grad(
+    source, target, params, config, *, targets=None, lengths=None, dropout=None,
+    attention_dropout=None, embedding_dropout=None,
+):  # fmt: skip
+    """The loss and its gradient."""
+    drops = drops_of_halves(dropout, attention_dropout, embedding_dropout)
+    ids, wanted = inputs_and_targets(target, targets)
+    texts = np.asarray(source), ids
+    logits = encoder_decoder_logits(*texts, params, config, lengths, drops)
+    dlogits = cross_entropy_grad(logits, wanted)
+    grads = encoder_decoder_gradients(dlogits, *texts, params, config, lengths, drops)
+    return cross_entropy(logits, wanted), grads
+
+
+def encoder_decoder_model_loss_grad(
+    source, target, params, config, *, targets=None, lengths=None, dropout=None,
+    attention_dropout=None, embedding_dropout=None,
+):  # fmt: skip
+    """The gradient alone."""
+    _, grads = encoder_decoder_model_loss_value_and_grad(
+        source, target, params, config, targets=targets, lengths=lengths, dropout=dropout,
+        attention_dropout=attention_dropout, embedding_dropout=embedding_dropout,
+    )  # fmt: skip
+    return grads
+
+
+def encoder_decoder_generate(source, params, config, *, start, steps, stop=None, lengths=None):
+    """Write the most probable token again and again."""
+    source = np.asarray(source)
+    text = np.full((*source.shape[:-1], 1), start)
+    done = np.full(source.shape[:-1], False)
+    for _ in range(steps):
+        logits = encoder_decoder_model(source, text, params, config, lengths=lengths)
+        token = np.argmax(logits[..., -1, :], axis=-1)
+        if stop is not None:
+            token = np.where(done, stop, token)
+            done = done | (token == stop)
+        text = np.concatenate([text, token[..., None]], axis=-1)
+    return text
+
+
+def encoder_decoder_weights(source, target, params, config, *, lengths=None):
+    """Cross-attention weights of each block: where the decoder looks in the source."""
+    p, drops = params, (None, None, None)
+    source, target = np.asarray(source), np.asarray(target)
+    memory = encode(source, p, config, lengths, drops)
+    x, kinds, call = decoder_setup(source, target, p, config, lengths, drops)
+    weights = []
+    for block, o in zip(p.decoder, kinds, strict=False):
+        y, _, out = decoder_states(x, memory, block, o, call)
+        z = normalize(y, block.norm2, o) if o["norm_first"] else y
+        weights.append(look_up_steps(z, memory, block.cross_attention, o, call)["weights"])
+        x = out
+    return tuple(weights)
+
+
+# == generation
+
+
+def greedy(model, tokens, steps):
+    """The likeliest token, appended again and again; `model` gives the logits of a text."""
+    for _ in range(steps):
+        tokens = [*tokens, int(np.argmax(model(np.array(tokens))[-1]))]
+    return tokens
+
+
+def next_token_probabilities(logits, *, temperature=1.0, top_k=None, top_p=None):
+    """Temperature, then top k, then top p."""
+    z = np.asarray(logits)
+    if temperature == 0:
+        best = np.arange(z.shape[-1]) == np.argmax(z, axis=-1)[..., None]
+        known = np.max(z, axis=-1, keepdims=True) > -np.inf  # False also for NaN
+        return np.where(known, best, np.nan).astype(z.dtype)
+    z = (z - np.max(z, axis=-1, keepdims=True)) / temperature
+    if top_k is not None and top_k < z.shape[-1]:
+        least = np.sort(z, axis=-1)[..., -top_k, None]
+        z = np.where(z < least, -np.inf, z)
+    p = softmax(z)
+    return p if top_p is None else nucleus(p, top_p)
+
+
+def nucleus(p, top_p):
+    """The most probable tokens before which less than `top_p` has been collected."""
+    order = np.argsort(-p, axis=-1, kind="stable")
+    falling = np.take_along_axis(p, order, axis=-1)
+    before = np.cumsum(falling, axis=-1) - falling
+    kept = before < top_p
+    kept[..., 0] = True
+    rank = np.argsort(order, axis=-1)  # of each token, in falling order
+    p = np.where(np.take_along_axis(kept, rank, axis=-1), p, 0)
+    return p / np.sum(p, axis=-1, keepdims=True)
+
+
+def prompts_of(prompt, lengths):
+    """Prompts one by one, what stands to the left of each, and their batch axes, if any."""
+    if lengths is None and len({np.shape(text) for text in prompt}) > 1:
+        texts = [np.asarray(text) for text in prompt]  # a list of different lengths
+        return texts, [text[:0] for text in texts], None
+    ids = np.asarray(prompt)
+    rows = ids.reshape(-1, ids.shape[-1])
+    T = rows.shape[-1]
+    counts = np.broadcast_to(T if lengths is None else lengths, ids.shape[:-1]).ravel()
+    cut = list(zip(rows, T - counts, strict=True))
+    return [row[n:] for row, n in cut], [row[:n] for row, n in cut], ids.shape[:-1]
+
+
+def results_of(texts, pads, batch):
+    """Texts with what stood to the left of their prompts, in the shape of the prompts."""
+    whole = [
+        np.concatenate([np.broadcast_to(pad, (*text.shape[:-1], len(pad))), text], axis=-1)
+        for text, pad in zip(texts, pads, strict=True)
+    ]
+    return whole if batch is None else np.reshape(whole, (*batch, *whole[0].shape))
+
+
+def drawn_token(logits, r, temperature, top_k, top_p):
+    """The first token whose cumulative probability exceeds r; the likeliest at temperature 0."""
+    if temperature == 0:
+        return np.argmax(logits)
+    p = next_token_probabilities(logits, temperature=temperature, top_k=top_k, top_p=top_p)
+    total = np.cumsum(p)
+    return np.argmax(total > r * total[-1])
+
+
+def generate(
+    prompt, params, config, *, steps, temperature=1.0, top_k=None, top_p=None, rng=None,
+    stop=None, lengths=None, padding="left",
+):  # fmt: skip
+    """Run the model on the text so far, draw a token, append it."""
+    prompts, pads, batch = prompts_of(prompt, lengths)
+    numbers = np.zeros((steps, len(prompts))) if rng is None else rng.random((steps, len(prompts)))
+    texts = []
+    for i, start in enumerate(prompts):
+        text, done = start, False
+        for r in numbers[:, i]:
+            token = stop
+            if not done:
+                logits = language_model(text, params, config)[-1]
+                token = drawn_token(logits, r, temperature, top_k, top_p)
+            done = stop is not None and token == stop
+            text = np.append(text, token)
+        texts.append(text)
+    return results_of(texts, pads, batch)
+
+
+def searched(text, params, config, steps, beams, stop, length_penalty):
+    """The best continuations of one text, and their scores."""
+    K, V = beams, config.vocabulary
+    texts = np.tile(text, (K, 1))
+    total = np.full(K, -np.inf)
+    total[0] = 0  # at first all beams are the same text
+    length, done = np.zeros(K), np.full(K, False)
+    for _ in range(steps):
+        logp = log_softmax(language_model(texts, params, config)[:, -1])
+        if stop is not None:  # a text that has ended goes on with `stop`, at no cost
+            logp = np.where(done[:, None], np.where(np.arange(V) == stop, 0, -np.inf), logp)
+        sums = total[:, None] + logp
+        length = length + ~done
+        scores = sums / np.maximum(length, 1)[:, None] ** length_penalty
+        best = np.argsort(-scores, axis=None, kind="stable")[:K]
+        beam, token = np.divmod(best, V)
+        texts = np.concatenate([texts[beam], token[:, None]], axis=-1)
+        total, length, done = sums.ravel()[best], length[beam], done[beam]
+        if stop is not None:
+            done = done | (token == stop)
+    return texts, total / np.maximum(length, 1) ** length_penalty
+
+
+def beam_search(
+    prompt, params, config, *, steps, beams=4, stop=None, length_penalty=0.0, lengths=None,
+    padding="left",
+):  # fmt: skip
+    """Of all texts that are one token longer than those kept, keep the best."""
+    prompts, pads, batch = prompts_of(prompt, lengths)
+    found = [searched(text, params, config, steps, beams, stop, length_penalty) for text in prompts]
+    scores = np.array([score for _, score in found])
+    scores = scores if batch is None else scores.reshape(*batch, beams)
+    return results_of([text for text, _ in found], pads, batch), scores
+
+
+# == budget
+
+ParameterCounts = record("ParameterCounts", "embedding positions attention feed_forward norms head")
+MultiplicationCounts = record("MultiplicationCounts", "projections scores feed_forward head")
+
+
+def gpt_parameter_count(D, layers, width, vocabulary, context):
+    """Parameters of a GPT-2, with a tied head."""
+    attention = 4 * (D * D + D)
+    network = 2 * D * width + width + D
+    norms = 2 * 2 * D
+    return (vocabulary + context) * D + layers * (attention + network + norms) + 2 * D
+
+
+def parameter_counts(config):
+    """Parameters of a language model, by component."""
+    D, F, L, V = config.width, config.hidden, config.layers, config.vocabulary
+    Q, K = config.heads * config.head_width, config.kv_heads * config.head_width
+    attention = D * Q + 2 * D * K + Q * D
+    network = 3 * D * F if config.gated else 2 * D * F
+    if config.biases:
+        attention += Q + 2 * K + D
+        network += 0 if config.gated else F + D
+    norm = 2 * D if config.biases and config.norm == "layer" else D
+    norms = 2 * L + 1 if config.norm_first else 2 * L
+    tables = {"learned": config.length * D, "t5": T5_BUCKETS * config.heads}
+    return ParameterCounts(
+        V * D, tables.get(config.positions, 0), L * attention, L * network, norms * norm,
+        0 if config.tied else V * D,
+    )  # fmt: skip
+
+
+def multiplication_counts(config, *, context):
+    """Multiplications for one token that attends to so many."""
+    D, F, L, V = config.width, config.hidden, config.layers, config.vocabulary
+    Q, K = config.heads * config.head_width, config.kv_heads * config.head_width
+    projections = L * (D * Q + 2 * D * K + Q * D)
+    scores = L * 2 * Q * context
+    network = L * (3 if config.gated else 2) * D * F
+    return MultiplicationCounts(projections, scores, network, V * D)
+
+
+# == tasks
+
+
+def next_from(tokens, first):
+    """Inputs, and as targets the next tokens from place `first` on."""
+    inputs, targets = tokens[:, :-1], tokens[:, 1:]
+    asked = np.arange(targets.shape[1]) >= first - 1
+    return inputs, np.where(asked, targets, IGNORED)
+
+
+def copy_task(rng, count, *, length, vocabulary):
+    """Symbols, a separator 0, the same symbols again."""
+    symbols = rng.integers(1, vocabulary, (count, length))
+    separator = np.zeros((count, 1), symbols.dtype)
+    return next_from(np.concatenate([symbols, separator, symbols], axis=1), length + 1)
+
+
+def reverse_task(rng, count, *, length, vocabulary):
+    """Symbols, a separator 0, the same symbols backwards."""
+    symbols = rng.integers(1, vocabulary, (count, length))
+    separator = np.zeros((count, 1), symbols.dtype)
+    return next_from(np.concatenate([symbols, separator, symbols[:, ::-1]], axis=1), length + 1)
+
+
+def associative_recall_task(rng, count, *, pairs, keys, values):
+    """Keys, each followed by its value; then all of them again in another order."""
+    key = rng.permuted(np.tile(np.arange(keys), (count, 1)), axis=1)[:, :pairs]
+    value = keys + rng.integers(0, values, (count, pairs))
+    order = rng.permuted(np.tile(np.arange(pairs), (count, 1)), axis=1)
+    first = np.stack([key, value], axis=-1)
+    again = np.take_along_axis(first, order[:, :, None], axis=1)
+    text = np.concatenate([first, again], axis=1).reshape(count, 4 * pairs)
+    tokens, targets = next_from(text, 2 * pairs + 1)
+    is_value = np.arange(targets.shape[1]) % 2 == 0  # a target that follows a key
+    return tokens, np.where(is_value, targets, IGNORED)
+
+
+def addition_task(rng, count, *, digits):
+    """Two numbers and their sum, each from its ones on."""
+    powers = 10 ** np.arange(digits + 1)
+    a, b = rng.integers(0, 10**digits, (2, count, 1))
+    plus, equals = np.full((count, 1), 10), np.full((count, 1), 11)
+    parts = [a // powers[:-1] % 10, plus, b // powers[:-1] % 10, equals, (a + b) // powers % 10]
+    return next_from(np.concatenate(parts, axis=1), 2 * digits + 2)
