@@ -6,6 +6,8 @@ axis; weight and bias have a number for each of them, and None leaves them out. 
 g is the gradient that arrives at x_hat.
 """
 
+import math
+
 import numpy as np
 
 # == shared
@@ -195,15 +197,17 @@ def batch_norm_update_vjp(dout, running, batch, *, momentum):
 
 def rows_of_groups(x, groups):
     """A row for each sample and group: all positions of its channels."""
-    N, C = x.shape[0], x.shape[-1]
-    parts = x.reshape(N, -1, groups, C // groups)
-    return np.swapaxes(parts, 1, 2).reshape(N, groups, -1)
+    N, *positions, C = x.shape
+    T, size = math.prod(positions), C // groups
+    parts = x.reshape(N, T, groups, size)
+    return np.swapaxes(parts, 1, 2).reshape(N, groups, T * size)
 
 
 def groups_of_rows(rows, shape):
     """The samples that such rows were made of."""
-    N, groups, _ = rows.shape
-    parts = rows.reshape(N, groups, -1, shape[-1] // groups)
+    N, groups, width = rows.shape
+    size = shape[-1] // groups
+    parts = rows.reshape(N, groups, width // size, size)
     return np.swapaxes(parts, 1, 2).reshape(shape)
 
 

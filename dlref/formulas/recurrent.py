@@ -222,6 +222,11 @@ def rnn_state_jacobian(
     return jacobian
 
 
+def rnn_state(x, h0, w_ih, w_hh, b_ih=None, b_hh=None, *, activation="tanh"):
+    """State after the last step, whose Jacobian is a product of the Jacobians of all steps."""
+    return rnn(x, h0, w_ih, w_hh, b_ih, b_hh, activation=activation)[..., -1, :]
+
+
 # == lstm
 
 
