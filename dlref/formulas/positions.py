@@ -114,8 +114,8 @@ def sinusoidal_shift(k, dim, *, base=10000.0, layout="interleaved", spacing="pap
     """
     A rotation of each pair of sine and cosine.
 
-    >>> PE1, PE2 = np.array([np.sin(1), np.cos(1)]), np.array([np.sin(2), np.cos(2)])
-    >>> print((sinusoidal_shift(1, 2) @ PE1).round(4), PE2.round(4))
+    >>> first, second = np.array([np.sin(1), np.cos(1)]), np.array([np.sin(2), np.cos(2)])
+    >>> print((sinusoidal_shift(1, 2) @ first).round(4), second.round(4))
     [ 0.9093 -0.4161] [ 0.9093 -0.4161]
     """
     k = np.asarray(k)
@@ -139,7 +139,7 @@ def timestep_frequencies(t, dim, base, shift, scale):
     """Angle of each pair of channels in a unit of time."""
     d = dim // 2
     omega = scale * base ** (-np.arange(d) / (d - shift))
-    return omega.astype(t.real.dtype)
+    return omega.astype(np.result_type(t.real, 0.0))
 
 
 def timestep_embedding(t, dim, *, base=10000.0, cosine_first=False, shift=0.0, scale=1.0):
@@ -495,7 +495,8 @@ def xpos_scales(positions, dim, *, gamma=0.4, scale_base=512.0):
      [0.1111 0.4444]]
     """
     zeta = (np.arange(0, dim, 2) / dim + gamma) / (1 + gamma)
-    return zeta.astype(positions.real.dtype) ** (positions[..., None] / scale_base)
+    zeta = zeta.astype(np.result_type(positions.real, 0.0))
+    return zeta ** (positions[..., None] / scale_base)
 
 
 def apply_xpos(
@@ -713,7 +714,7 @@ def alibi_bias(slopes, T, S, *, q_offset=0, symmetric=False):
 
 def alibi_bias_vjp(dout, slopes, T, S, *, q_offset=0, symmetric=False):
     """
-    Backward pass.
+    Backward pass: a slope gathers the distances of all pairs.
 
     >>> print(alibi_bias_vjp(np.ones((1, 3, 3)), np.array([0.5]), 3, 3))
     [-4.]

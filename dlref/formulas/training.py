@@ -101,7 +101,7 @@ def descended(params, directions, eta):
 
 def simple_sgd_step(theta, g, learning_rate):
     """
-    One step.
+    One step against the gradient.
 
     >>> theta, g = np.array([1.0, 2.0]), np.array([2.0, 0.0])
     >>> print(simple_sgd_step(theta, g, 0.25))
@@ -199,7 +199,7 @@ def nesterov_step(
 
 def simple_adagrad_step(theta, g, s, learning_rate, eps=1e-10):
     """
-    One step; s starts at 0.
+    One step; s, the sum of all squares, starts at 0.
 
     >>> theta, s, g = np.zeros(2), np.zeros(2), np.array([1.0, 1000.0])
     >>> for _ in range(4):
@@ -244,7 +244,7 @@ def adagrad_step(
 
 def simple_rmsprop_step(theta, g, s, learning_rate, alpha=0.99, eps=1e-8):
     """
-    One step, without momentum; s starts at 0.
+    One step, without momentum; s, the mean of the squares, starts at 0.
 
     >>> theta, s = 0.0, 0.0
     >>> for _ in range(3):
@@ -377,7 +377,7 @@ def adamw_step(
 
 def simple_lion_step(theta, g, m, learning_rate, beta1=0.9, beta2=0.99, weight_decay=0.0):
     """
-    One step; m starts at 0.
+    One step against the sign of a mean; m starts at 0.
 
     >>> theta, g = np.ones(3), np.array([1e-9, -1e9, 0.0])
     >>> theta, m = simple_lion_step(theta, g, np.zeros(3), 0.25)
@@ -591,7 +591,7 @@ def tree_ravel(tree):
 
 def tree_unravel(vector, like):
     """
-    The tree of such a vector.
+    The tree that such a vector was made of.
 
     >>> like = np.zeros((1, 2)), np.zeros(1)
     >>> print(*tree_unravel(np.array([1.0, 2.0, 3.0]), like))
