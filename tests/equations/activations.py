@@ -14,36 +14,21 @@ from equations.numeric import (
 )
 
 from dlref import activations
+from dlref.formulas.activations import (
+    log_softmax,
+    logsumexp,
+    mish,
+    normal_cdf,
+    relu,
+    sigmoid,
+    softmax,
+)
 
 RNG = np.random.default_rng(0)
 X = 2 * RNG.normal(size=9)
 G, DX, DG = RNG.normal(size=(3, 9))
 SCORES, U, V = RNG.normal(size=(3, 5))
 DELTA = np.eye(5)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def normal_cdf(x):
-    return (1 + scipy.special.erf(x / np.sqrt(2))) / 2
-
-
-def relu(x):
-    return np.maximum(x, 0)
-
-
-def softmax(x):
-    return np.exp(x) / np.exp(x).sum()
-
-
-def logsumexp(x):
-    return np.log(np.exp(x).sum())
-
-
-def log_softmax(x):
-    return np.log(softmax(x))
 
 
 # The relu family
@@ -137,7 +122,7 @@ def mean_square_slope_of_selu():
     def square(x):
         return complex_step(selu, x) ** 2
 
-    closed = LAMBDA**2 * (0.5 + ALPHA**2 * np.exp(2) * normal_cdf(-2.0))
+    closed = LAMBDA**2 * (0.5 + ALPHA**2 * np.exp(2) * normal_cdf(np.float64(-2)))
     yield (
         mean(square, -12, 0) + mean(square, 0, 12),
         LAMBDA**2 * (0.5 + ALPHA**2 * mean(lambda x: np.exp(2 * x), -12, 0)),
@@ -306,10 +291,6 @@ def the_gelu_by_tanh():
 
 def mish_factor(x):
     return np.tanh(np.log(1 + np.exp(x)))
-
-
-def mish(x):
-    return x * mish_factor(x)
 
 
 @definition(r"f(x) = x \tanh(\log(1 + e^x))")

@@ -44,6 +44,7 @@ from dlref.attention import (
     tree_mask,
     window_mask,
 )
+from dlref.formulas.activations import softmax
 
 RNG = np.random.default_rng(0)
 T, S, E, V = 3, 4, 5, 2
@@ -51,11 +52,6 @@ Q, K, VALUES = RNG.normal(size=(T, E)), RNG.normal(size=(S, E)), RNG.normal(size
 QKV = Q, K, VALUES
 U = RNG.normal(size=(T, V))  # cotangent of an output
 DQ, DK, DVALUES = (RNG.normal(size=x.shape) for x in QKV)
-
-
-def softmax(scores):
-    e = np.exp(scores)
-    return e / e.sum(-1, keepdims=True)
 
 
 def attend(q, k, v):

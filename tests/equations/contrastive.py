@@ -4,6 +4,7 @@ import numpy as np
 from equations.ledger import definition, equation
 from equations.numeric import gradients, rate
 
+from dlref.formulas.activations import sigmoid
 from dlref.losses import (
     info_nce,
     info_nce_grad,
@@ -84,10 +85,6 @@ def gradient_of_the_temperature():
 
 
 LABEL = 2 * EYE - 1
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def questions(s, b):

@@ -19,6 +19,7 @@ from dlref import (
     transformer,
 )
 from dlref import normalization as norms
+from dlref.formulas.activations import sigmoid, softmax
 
 
 def draw(seed, *shapes):
@@ -30,14 +31,6 @@ def draw(seed, *shapes):
 def sides(pairs):
     """Return the arrays and their differentials, each as a tuple."""
     return tuple(p for p, _ in pairs), tuple(d for _, d in pairs)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def softmax(x):
-    return np.exp(x) / np.sum(np.exp(x), axis=-1, keepdims=True)
 
 
 @equation(r"\dd y = \sigma(g)\, \dd x + x\, \sigma(g)\, \sigma(-g)\, \dd g .")

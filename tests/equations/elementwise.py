@@ -6,26 +6,14 @@ cotangent or the tangent.
 """
 
 import numpy as np
-import scipy.special
 from equations.ledger import definition, equation
 from equations.numeric import complex_step, nth_derivative
 
 from dlref import activations
+from dlref.formulas.activations import normal_cdf, normal_density, sigmoid, sigmoid_deriv
 
 X = np.random.default_rng(1).uniform(-4, 4, size=40)
 U, DX = np.random.default_rng(2).normal(size=(2, 40))
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def normal_cdf(x):
-    return (1 + scipy.special.erf(x / np.sqrt(2))) / 2
-
-
-def density(x):
-    return np.exp(-(x**2) / 2) / np.sqrt(2 * np.pi)
 
 
 def where(condition, yes, no):
@@ -157,7 +145,7 @@ MAPS = {
     "gelu": (
         r"\bigl( \Phi(x) + x\, \phi(x) \bigr)",
         lambda x: x * normal_cdf(x),
-        lambda x: normal_cdf(x) + x * density(x),
+        lambda x: normal_cdf(x) + x * normal_density(x),
         {},
         [],
     ),
@@ -271,16 +259,12 @@ def derivatives_of_celu():
 # Sigmoids
 
 
-def sigmoid_slope(x):
-    return sigmoid(x) * sigmoid(-x)
-
-
 @equation(
     r"""\sigma'' = \sigma'(x)\, \sigma(-x) - \sigma(x)\, \sigma'(-x)
     = \sigma' \bigl( \sigma(-x) - \sigma(x) \bigr) = -\sigma' \tanh \frac x2 ,"""
 )
 def curvature_of_the_sigmoid():
-    s, slope = sigmoid, sigmoid_slope
+    s, slope = sigmoid, sigmoid_deriv
     yield (
         nth_derivative(s, X, 2),
         slope(X) * s(-X) - s(X) * slope(-X),
@@ -295,15 +279,15 @@ def curvature_of_the_sigmoid():
     = \sigma' \bigl( (1 - 2 \sigma)^2 - 2 \sigma' \bigr) = \sigma' (1 - 6 \sigma') ,"""
 )
 def third_derivative_of_the_sigmoid():
-    s, slope = sigmoid(X), sigmoid_slope(X)
+    s, slope = sigmoid(X), sigmoid_deriv(X)
     yield (
         nth_derivative(sigmoid, X, 3),
-        complex_step(sigmoid_slope, X) * (1 - 2 * s) - 2 * slope**2,
+        complex_step(sigmoid_deriv, X) * (1 - 2 * s) - 2 * slope**2,
         slope * ((1 - 2 * s) ** 2 - 2 * slope),
         slope * (1 - 6 * slope),
     )
     extreme = np.log(2 + np.sqrt(3) * np.array([-1, 1]))  # as the text concludes
-    yield sigmoid_slope(extreme), np.full(2, 1 / 6)
+    yield sigmoid_deriv(extreme), np.full(2, 1 / 6)
 
 
 @equation(
@@ -423,8 +407,8 @@ def derivatives_of_gelu():
     yield complex_step(f, X), normal_cdf(X) + X * phi, activations.gelu_deriv(X)
     yield (
         nth_derivative(f, X, 2),
-        complex_step(normal_cdf, X) + complex_step(lambda x: x * density(x), X),
-        2 * phi + X * complex_step(density, X),
+        complex_step(normal_cdf, X) + complex_step(lambda x: x * normal_density(x), X),
+        2 * phi + X * complex_step(normal_density, X),
         (2 - X**2) * phi,
         activations.gelu_deriv2(X),
     )
@@ -453,7 +437,7 @@ def derivatives_of_gelu_by_tanh():
     yield complex_step(f, x), s + x * v1 * gate, activations.gelu_deriv(x, approximate="tanh")
     yield (
         nth_derivative(f, x, 2),
-        (2 * v1 + x * v2) * complex_step(sigmoid, v) + x * v1**2 * complex_step(sigmoid_slope, v),
+        (2 * v1 + x * v2) * complex_step(sigmoid, v) + x * v1**2 * complex_step(sigmoid_deriv, v),
         gate * (2 * v1 + x * v2 - x * v1**2 * np.tanh(v / 2)),
         activations.gelu_deriv2(x, approximate="tanh"),
     )
@@ -539,14 +523,14 @@ def constants_of_selu():
     z, dz = 15 * (nodes - 1) / 2, 15 * weights / 2  # from -15 to 0
 
     def mean(values):
-        return np.sum(values * density(z) * dz)
+        return np.sum(values * normal_density(z) * dz)
 
-    integral = [np.exp(t**2 / 2) * normal_cdf(-t) for t in (0, 1, 2)]
+    integral = [np.exp(t**2 / 2) * normal_cdf(-t) for t in np.arange(3.0)]
     yield [mean(np.exp(t * z)) for t in (0, 1, 2)], integral
     yield integral[0], 0.5
-    tail = normal_cdf(-1.0)
+    tail = normal_cdf(np.float64(-1))
     alpha = 1 / np.sqrt(2 * np.pi) / (0.5 - np.sqrt(np.e) * tail)
-    rest = np.exp(2) * normal_cdf(-2.0) - 2 * np.sqrt(np.e) * tail + 0.5
+    rest = np.exp(2) * normal_cdf(np.float64(-2)) - 2 * np.sqrt(np.e) * tail + 0.5
     yield alpha, ALPHA
     yield (0.5 + alpha**2 * rest) ** -0.5, LAMBDA
     right, negative = mean(-z), ALPHA * (np.exp(z) - 1)

@@ -4,6 +4,7 @@ import numpy as np
 from equations.ledger import definition, equation
 from equations.numeric import gradients, rate
 
+from dlref.formulas.activations import silu
 from dlref.transformer import (
     ExpertParams,
     GatedFeedForwardParams,
@@ -41,10 +42,6 @@ def weights(s, at, normalize=True):
     """Return the weights of the chosen experts."""
     some = np.array([[s[t, e] for e in at[t]] for t in range(T)])
     return M * some / (some.sum(1, keepdims=True) if normalize else 1)
-
-
-def silu(x):
-    return x / (1 + np.exp(-x))
 
 
 def clipped(x, least):

@@ -10,6 +10,7 @@ from dlref.attention import (
     latent_attention_jvp,
     latent_attention_vjp,
 )
+from dlref.formulas.normalization import rms_norm
 from dlref.positions import rope_tables
 
 RNG = np.random.default_rng(0)
@@ -29,7 +30,7 @@ HEADS, TOKENS = range(H), range(T)
 
 
 def rms(z, weight):
-    return weight * z / np.sqrt(np.mean(z * z) + 0.1)
+    return rms_norm(z, weight, eps=0.1)
 
 
 def rotation(i):

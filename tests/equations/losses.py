@@ -5,6 +5,7 @@ from equations.ledger import definition, equation
 from equations.numeric import central, complex_step, jacobian_of
 
 from dlref import losses
+from dlref.formulas.activations import logsumexp, sigmoid, softmax
 
 RNG = np.random.default_rng(0)
 T = RNG.normal(size=8)  # targets, and predictions with errors of both signs and all sizes
@@ -12,14 +13,6 @@ P = T + np.array([-2.8, -1.3, -0.6, -0.1, 0.2, 0.5, 1.2, 2.9])
 Z = 2 * RNG.normal(size=8)
 SHARE = RNG.uniform(size=8)  # targets from 0 to 1
 W, PI = RNG.uniform(0.5, 2.0, size=(2, 8))  # weights
-
-
-def sigmoid(z):
-    return 1 / (1 + np.exp(-z))
-
-
-def softmax(z):
-    return np.exp(z) / np.sum(np.exp(z))
 
 
 # Of an error
@@ -152,16 +145,12 @@ C = 8
 TARGET = softmax(T)
 
 
-def log_sum(z):
-    return np.log(np.sum(np.exp(z)))
-
-
 def smoothed(t, w=W):
     return w * ((1 - EPSILON) * t + EPSILON / C)
 
 
 def cross_entropy(z, t=TARGET):
-    return -np.sum(smoothed(t) * np.log(softmax(z))) + ZETA * log_sum(z) ** 2
+    return -np.sum(smoothed(t) * np.log(softmax(z))) + ZETA * logsumexp(z) ** 2
 
 
 @definition(r"\ell = -\log p_y = \log \sum_j e^{z_j} - z_y .")
@@ -203,7 +192,7 @@ def cross_entropy_after_the_maximum():
 def gradient_of_the_log_sum():
     total = np.sum(np.exp(Z))
     yield (
-        jacobian_of(log_sum, Z),
+        jacobian_of(logsumexp, Z),
         1 / total * jacobian_of(lambda z: np.sum(np.exp(z)), Z),
         np.exp(Z) / total,
         softmax(Z),
@@ -215,7 +204,7 @@ def gradient_of_the_log_sum():
     = (Q + 2 \zeta \lambda)\, p_j - q_j ."""
 )
 def gradient_of_the_cross_entropy():
-    p, q, lam = softmax(Z), smoothed(TARGET), log_sum(Z)
+    p, q, lam = softmax(Z), smoothed(TARGET), logsumexp(Z)
     terms = np.einsum("c,cj->j", q, p[None, :] - np.eye(C))
     yield (
         jacobian_of(cross_entropy, Z),
@@ -240,7 +229,7 @@ def cotangents_of_the_cross_entropy():
     dz, dt = losses.cross_entropy_vjp(u, z, [TARGET, TARGET], weight=W, **options)
     q = smoothed(TARGET)
     for r in range(2):
-        p, lam = softmax(z[r]), log_sum(z[r])
+        p, lam = softmax(z[r]), logsumexp(z[r])
         yield (
             u[r] * jacobian_of(cross_entropy, z[r]),
             u[r] * ((sum(q) + 2 * ZETA * lam) * p - q),

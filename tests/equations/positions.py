@@ -8,6 +8,7 @@ from equations.ledger import definition, equation
 from equations.numeric import gradients, rate
 
 from dlref.attention import attention_scores, scaled_dot_product_attention
+from dlref.formulas.activations import relu, sigmoid
 from dlref.positions import (
     alibi_bias,
     alibi_slopes,
@@ -115,10 +116,6 @@ P = 4
 SCORES, TABLE = RNG.normal(size=(T, S)), RNG.normal(size=(P, E))
 
 
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
 def counted(scores):
     """Return the sums of the gates of a key and of those after it, at most P - 1."""
     sums = np.cumsum(sigmoid(scores)[:, ::-1], axis=1)[:, ::-1]
@@ -184,10 +181,6 @@ FIRE = (
     np.array(0.7),
     np.array(2.5),  # threshold, between two positions of queries
 )
-
-
-def relu(x):
-    return np.where(x.real > 0, x, 0)
 
 
 def share(c, threshold):

@@ -12,6 +12,7 @@ from equations.numeric import complex_step, gradients, jacobian_of, rate
 
 from dlref import recurrent
 from dlref.attention import recurrent_linear_attention
+from dlref.formulas.activations import sigmoid
 
 T, D, H = 4, 2, 3
 RNG = np.random.default_rng(0)
@@ -21,11 +22,6 @@ B_IH, B_HH = RNG.normal(size=H), RNG.normal(size=H)
 U = RNG.normal(size=(T, H))  # the cotangents of the states
 W_OUT, B_OUT = RNG.normal(size=(2, H)), RNG.normal(size=2)
 STILL = np.zeros((T, H))
-
-
-def sigmoid(z):
-    """Return the logistic function."""
-    return 1 / (1 + np.exp(-z))
 
 
 def drawn(arrays):

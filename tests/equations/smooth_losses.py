@@ -4,6 +4,7 @@ import numpy as np
 from equations.ledger import definition, equation
 from equations.numeric import gradients, rate
 
+from dlref.formulas.activations import sigmoid
 from dlref.losses import (
     distillation_loss,
     distillation_loss_grad,
@@ -118,10 +119,6 @@ def derivatives_of_estimates():
 ANSWERS = tuple(RNG.normal(size=(2, 2, 4)))
 BETA, E = 0.7, 0.2
 DPO = {"beta": BETA, "label_smoothing": E}
-
-
-def sigmoid(z):
-    return 1 / (1 + np.exp(-z))
 
 
 def preferences(p, ref):

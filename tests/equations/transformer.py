@@ -7,6 +7,8 @@ from equations.ledger import definition, equation
 from equations.numeric import gradients, jacobian_of, rate
 
 from dlref.attention import AttentionParams
+from dlref.formulas.activations import silu, silu_deriv, softmax
+from dlref.formulas.losses import cross_entropy
 from dlref.positions import alibi_bias, alibi_slopes, t5_bias
 from dlref.transformer import (
     DecoderBlockParams,
@@ -45,19 +47,6 @@ from dlref.transformer import (
 RNG = np.random.default_rng(0)
 T, D, F, HEADS, VOCABULARY, EPS = 3, 4, 5, 2, 7, 1e-5
 X, U = RNG.normal(size=(2, T, D))
-
-
-def silu(x):
-    return x / (1 + np.exp(-x))
-
-
-def silu_slope(x):
-    return np.imag(silu(x + 1e-30j)) / 1e-30
-
-
-def softmax(scores):
-    e = np.exp(scores)
-    return e / e.sum(-1, keepdims=True)
 
 
 def normalize(x, p):
@@ -288,7 +277,7 @@ def network_gradients_by_complex_step():
     yield db2, sum(U)
     dh = np.array([w2.T @ u for u in U])
     yield gradients(lambda h: np.sum(U * (h @ w2.T + b2)), h)[0], dh
-    g = silu_slope(a) * dh
+    g = silu_deriv(a) * dh
     yield gradients(lambda a: np.sum(U * (silu(a) @ w2.T + b2)), a)[0], g
     yield dw1, sum(np.outer(g[t], X[t]) for t in range(T))
     yield db1, sum(g)
@@ -306,7 +295,7 @@ def network_tangents_by_complex_step():
     a = X @ w1.T + b1
     da = np.array([dw1 @ X[t] + w1 @ dx[t] + db1 for t in range(T)])
     yield rate(lambda x, w, b: x @ w.T + b, (X, w1, b1), (dx, dw1, db1)), da
-    slope = silu_slope(a) * da
+    slope = silu_deriv(a) * da
     dy = np.array([dw2 @ silu(a[t]) + w2 @ slope[t] + db2 for t in range(T)])
     yield rate(lambda x, *p: network(x, FeedForwardParams(*p)), (X, *p), tangents), dy
 
@@ -337,7 +326,7 @@ def gate_gradients_by_complex_step():
     a, p, g = X @ w_gate.T, X @ w_up.T, U @ w_down
     da, dp = gradients(lambda a, p: np.sum(U * ((silu(a) * p) @ w_down.T)), a, p)
     yield dp, g * silu(a)
-    yield da, g * p * silu_slope(a)
+    yield da, g * p * silu_deriv(a)
     dx = gradients(lambda x: np.sum(U * gated(x, *GATED)), X)[0]
     yield dx, np.array([w_up.T @ dp[t] + w_gate.T @ da[t] for t in range(T)])
 
@@ -351,7 +340,7 @@ def gate_tangents_by_complex_step():
     dx, dw_gate, dw_up, dw_down = tangents = [RNG.normal(size=z.shape) for z in (X, *GATED)]
     a, p = X @ w_gate.T, X @ w_up.T
     da, dp = X @ dw_gate.T + dx @ w_gate.T, X @ dw_up.T + dx @ w_up.T
-    dh = silu_slope(a) * da * p + silu(a) * dp
+    dh = silu_deriv(a) * da * p + silu(a) * dp
     yield rate(lambda a, p: silu(a) * p, (a, p), (da, dp)), dh
     dy = np.array([dw_down @ (silu(a[t]) * p[t]) + w_down @ dh[t] for t in range(T)])
     yield rate(gated, (X, *GATED), tangents), dy
@@ -638,11 +627,6 @@ def loss_given_a_source():
     yield -total / n, encoder_decoder_model_loss(SOURCE, TOKENS, TRANSLATOR, CONFIG)
 
 
-def cross_entropy(logits, classes):
-    logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    return -sum(logs[n, c] for n, c in enumerate(classes)) / len(classes)
-
-
 @equation(
     r"""\pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{token}_{t+1} \,]
     \bigr) .""",
@@ -651,7 +635,7 @@ def cross_entropy(logits, classes):
     r"""\pdv{L}{\text{logits}_{nc}} = \frac1N \bigl( p_{nc} - [\, c = c_n \,] \bigr) .""",
 )
 def prediction_minus_truth():
-    classes, logits = [2, 0, 2], RNG.normal(size=(3, 4))
+    classes, logits = np.array([2, 0, 2]), RNG.normal(size=(3, 4))
     p = softmax(logits)
     for n, c in np.ndindex(3, 4):
         left = gradients(lambda z: cross_entropy(z, classes), logits)[0][n, c]
