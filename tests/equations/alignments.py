@@ -3,7 +3,7 @@
 import itertools
 
 import numpy as np
-from equations.ledger import definition, equation
+from equations.ledger import equation
 from equations.numeric import gradients, rate
 
 from dlref.formulas.activations import log_softmax
@@ -67,7 +67,7 @@ def ends(x, text):
     return beta
 
 
-@definition(r"L = -\log \sum_{\pi :\, B(\pi) = l} \prod_t e^{x_{t \pi_t}} .")
+@equation(r"L = -\log \sum_{\pi :\, B(\pi) = l} \prod_t e^{x_{t \pi_t}} .")
 def loss_of_all_paths():
     for text in TEXTS:
         yield loss(X, text), ctc_loss(X, text, reduction="sum")

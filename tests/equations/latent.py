@@ -1,7 +1,7 @@
 """The displayed equations of latent attention, one head and one token after the other."""
 
 import numpy as np
-from equations.ledger import definition, equation
+from equations.ledger import equation
 from equations.numeric import gradients, rate
 
 from dlref.attention import (
@@ -97,7 +97,7 @@ def forward(x, *w):
     return o @ w[7].T
 
 
-@definition(
+@equation(
     r"""\begin{pmatrix} \vec z_j \\ \vec t_j \end{pmatrix} = \mat W_{DKV}\, \vec x_j , \qquad
     \vec c_j = \operatorname{rms}(\vec z_j) , \qquad
     \vec k_{hj} = \mat W_{UK}^{(h)} \vec c_j , \qquad

@@ -7,7 +7,7 @@ by the bump is the gradient of the loss by that quantity, with all that comes af
 import functools
 
 import numpy as np
-from equations.ledger import definition, equation
+from equations.ledger import equation
 from equations.numeric import complex_step, gradients, jacobian_of, rate
 
 from dlref import recurrent
@@ -64,7 +64,7 @@ def rnn_gradients():
     return dh, dz, before, np.array([START, *states])
 
 
-@definition(
+@equation(
     r"""\vec z = \mat W_{ih}\, \vec x + \vec b_{ih} + \mat W_{hh}\, \vec h + \vec b_{hh}, \qquad
     \vec h' = \phi(\vec z)."""
 )
@@ -114,7 +114,7 @@ def rnn_cell_jvp():
     yield rate(lambda *a: np.tanh(before_of_rnn(*a)), point, moves), right
 
 
-@definition(
+@equation(
     r"""\vec z_t = \mat W_{ih}\, \vec x_t + \vec b_{ih} + \mat W_{hh}\, \vec h_{t-1} + \vec b_{hh},
     \qquad \vec h_t = \phi(\vec z_t), \qquad t = 1 \dots T."""
 )
@@ -126,7 +126,7 @@ def rnn_of_a_sequence():
     yield recurrent.rnn(X, *RNN), h[1:]
 
 
-@definition(r"\vec h_t = \phi(\mat W_{ih}\, \vec x_t + \mat W_{hh}\, \vec h_{t-1} + \vec b) .")
+@equation(r"\vec h_t = \phi(\mat W_{ih}\, \vec x_t + \mat W_{hh}\, \vec h_{t-1} + \vec b) .")
 def rnn_with_one_bias():
     h, b = [START], B_IH
     for t in range(1, T + 1):
@@ -256,7 +256,7 @@ def lstm_step(x, h, c, w_x, w_h, b, peepholes=NONE, bumps=STILL, by_cell=0.0):
 STEP = X[0], START, CELL, W_X, W_H, B
 
 
-@definition(
+@equation(
     r"""\vec i &= \sigma(\mat W_{xi} \vec x + \mat W_{hi} \vec h + \vec b_i), &
     \vec f &= \sigma(\mat W_{xf} \vec x + \mat W_{hf} \vec h + \vec b_f), \\
     \vec g &= \tanh(\mat W_{xg} \vec x + \mat W_{hg} \vec h + \vec b_g), \quad &
@@ -288,7 +288,7 @@ def lstm_states():
     return steps
 
 
-@definition(
+@equation(
     r"""\vec c_t = \vec f_t \odot \vec c_{t-1} + \vec i_t \odot \vec g_t, \qquad
     \vec h_t = \vec o_t \odot \tanh \vec c_t ."""
 )
@@ -426,7 +426,7 @@ def gru_step(x, h, w_x, w_h, b_x, b_h, *, after, bumps=STILL, by_m=0.0):
     return r, z, n, (1 - z) * n + z * h
 
 
-@definition(
+@equation(
     r"""\vec r &= \sigma(\mat W_{xr} \vec x + \vec b_{xr} + \mat W_{hr} \vec h + \vec b_{hr}), \\
     \vec z &= \sigma(\mat W_{xz} \vec x + \vec b_{xz} + \mat W_{hz} \vec h + \vec b_{hz}), \\
     \vec n &= \tanh\bigl(\mat W_{xn} \vec x + \vec b_{xn}
@@ -463,7 +463,7 @@ def gru_states():
     return steps
 
 
-@definition(r"\vec h_t = (1 - \vec z_t) \odot \vec n_t + \vec z_t \odot \vec h_{t-1} .")
+@equation(r"\vec h_t = (1 - \vec z_t) \odot \vec n_t + \vec z_t \odot \vec h_{t-1} .")
 def gru():
     got, h = recurrent.gru(X, *GRU[1:]), START
     for t, (_, z, n, _) in enumerate(gru_states()):
@@ -579,14 +579,14 @@ def tangents_of_gate_and_candidate():
 # Outputs
 
 
-@definition(r"\vec y_t = \mat W_{out}\, \vec h_t + \vec b_{out} .")
+@equation(r"\vec y_t = \mat W_{out}\, \vec h_t + \vec b_{out} .")
 def output_of_every_state():
     states = rnn(X, *RNN)[1]
     got = recurrent.sequence_to_sequence(recurrent.rnn, X, RNN, W_OUT, B_OUT)
     yield got, [W_OUT @ h + B_OUT for h in states]
 
 
-@definition(r"\vec y = \mat W_{out}\, \vec h_T + \vec b_{out} .")
+@equation(r"\vec y = \mat W_{out}\, \vec h_T + \vec b_{out} .")
 def output_of_the_last_state():
     last = rnn(X, *RNN)[1][-1]
     got = recurrent.sequence_to_vector(recurrent.rnn, X, RNN, W_OUT, B_OUT)
@@ -625,7 +625,7 @@ def fed(x, feed):
     return np.array([x if feed == "repeat" or t == 0 else 0 * x for t in range(T)])
 
 
-@definition(
+@equation(
     r"""\vec h^\to_t = f(\vec x_t, \vec h^\to_{t-1}), \qquad
     \vec h^\gets_t = g(\vec x_t, \vec h^\gets_{t+1}), \qquad
     \vec y_t = \begin{pmatrix} \vec h^\to_t \\ \vec h^\gets_t \end{pmatrix},"""
@@ -711,7 +711,7 @@ def tangents_of_outputs():
     yield last, W_OUT @ dh[-1] + dw @ h[-1] + db
 
 
-@definition(
+@equation(
     r"""\vec y_t = \mat W_{out}\, f(\vec x_t, \vec h_{t-1}) + \vec b_{out}, \qquad
     \vec x_t = \begin{cases} \vec x & \text{"repeat", or } t = 1, \\
     \vec 0 & \text{"first" and } t > 1 . \end{cases}"""
@@ -743,7 +743,7 @@ def derivatives_by_the_one_input():
         yield rate(lambda x, f=feed: fed(x, f), [X[0]], [dx]), np.array(moved)
 
 
-@definition(
+@equation(
     r"""\vec h_t = f(\vec x_t, \vec h_{t-1}), \qquad \vec s_0 = \vec h_T, \qquad
     \vec s_t = g(\vec y_t, \vec s_{t-1}), \qquad
     \vec o_t = \mat W_{out}\, \vec s_t + \vec b_{out} ."""
@@ -834,7 +834,7 @@ def gru_cell_gradients_by_complex_step():
     yield dh, z * u + W_HR.T @ delta_r + W_HZ.T @ delta_z + W_HN.T @ (r * delta_n)
 
 
-@definition(
+@equation(
     r"""\vec i_t &= \sigma(\mat W_{xi} \vec x_t + \mat W_{hi} \vec h_{t-1} + \vec b_i
     + \vec p_i \odot \vec c_{t-1}), &
     \vec f_t &= \sigma(\mat W_{xf} \vec x_t + \mat W_{hf} \vec h_{t-1} + \vec b_f
@@ -946,7 +946,7 @@ def scan_loss(*operands, **bumps):
     return np.sum(SCAN_U[0] * out) + np.sum(SCAN_U[1] * states[-1])
 
 
-@definition(
+@equation(
     r"""\vec h_t = e^{\Delta_t \vec a} \odot \vec h_{t-1} + \Delta_t x_t\, \vec b_t , \qquad
     y_t = \vec c_t \cdot \vec h_t + d\, x_t ."""
 )

@@ -3,7 +3,7 @@
 import dataclasses
 
 import numpy as np
-from equations.ledger import definition, equation
+from equations.ledger import equation
 from equations.numeric import gradients, jacobian_of, rate
 
 from dlref.attention import AttentionParams
@@ -104,7 +104,7 @@ def new_block():
 BLOCKS, NORM = [new_block(), new_block()], new_norm()
 
 
-@definition(
+@equation(
     r"\text{post-norm: } & \quad \mat Y = \operatorname{norm}_1(\mat X + A(\mat X)), & \quad "
     r"\mat Z &= \operatorname{norm}_2(\mat Y + N(\mat Y)), \\ \text{pre-norm: } & \quad \mat Y "
     r"= \mat X + A(\operatorname{norm}_1(\mat X)), & \quad \mat Z &= \mat Y + "
@@ -148,7 +148,7 @@ def leaves(tree):
     return [] if tree is None else [tree]
 
 
-@definition(
+@equation(
     r"\text{embedding} &= V D , & \text{positions} &= P D , \\ \text{attention} &= L \bigl( 2 "
     r"D^2 + 2 D H_k E + [\, 2 D + 2 H_k E \,] \bigr) , \\ \text{feed-forward} &= L \bigl( 2 D "
     r"F + [\, F + D \,] \bigr) \quad \text{or, gated,} \quad 3 L D F , \\ \text{norms} &= (2 L "
@@ -204,7 +204,7 @@ PLACES, SOURCE_PLACES = RNG.normal(size=(2, 6, D))
 TOKENS, SOURCE = np.array([4, 0, 6, 3]), np.array([2, 5, 1])
 
 
-@definition(
+@equation(
     r"\mat H = \operatorname{encoder}(\vec c, \vec e_1, \dots, \vec e_T) , \qquad "
     r"\text{logits} = \mat W \vec h_0 + \vec b",
 )
@@ -216,7 +216,7 @@ def classes_from_the_first_output():
     yield w @ h[0] + b, sequence_classifier(TOKENS, params, CONFIG)
 
 
-@definition(
+@equation(
     r"\mat M = \operatorname{encoder}(\text{source}) , \qquad \mat H = "
     r"\operatorname{decoder}(\text{target}, \mat M) , \qquad \text{logits} = \mat H \mat "
     r"W^\top",
@@ -248,7 +248,7 @@ def one_text_given_another():
     yield h @ EMBEDDING.T, encoder_decoder_model(SOURCE, TOKENS, tied, config)
 
 
-@definition(
+@equation(
     r"\vec y = \mat W_2 \, f(\mat W_1 \vec x + \vec b_1) + \vec b_2",
     r"\vec y = \vec b_2 + \sum_i f(\vec k_i \cdot \vec x + b_{1i}) \, \vec v_i",
 )
@@ -307,7 +307,7 @@ def gated(x, w_gate, w_up, w_down):
     return (silu(x @ w_gate.T) * (x @ w_up.T)) @ w_down.T
 
 
-@definition(
+@equation(
     r"\vec y = \mat W_{down} \bigl( f(\mat W_{gate} \vec x) \odot \mat W_{up} \vec x \bigr)",
 )
 def network_with_a_gate():
@@ -355,7 +355,7 @@ def logits_of(tokens):
     return h @ HEAD.T
 
 
-@definition(
+@equation(
     r"\vec x_t = \vec e_t + \vec p_t , \qquad \mat H = \operatorname{norm}(B_K(\cdots B_1(\mat "
     r"X))) , \qquad \text{logits} = \mat H \mat W^\top ,",
 )
@@ -363,7 +363,7 @@ def logits_of_the_next_token():
     yield logits_of(TOKENS), language_model(TOKENS, MODEL, CONFIG)
 
 
-@definition(
+@equation(
     r"L = - \frac1N \sum_t \log p(\text{token}_{t+1} \mid \text{token}_1, \dots, "
     r"\text{token}_t)",
 )
@@ -373,7 +373,7 @@ def mean_of_the_negative_logarithms():
     yield -sum(np.log(p) for p in probability) / n, language_model_loss(TOKENS, MODEL, CONFIG)
 
 
-@definition(
+@equation(
     r"\operatorname{encoder} = \operatorname{norm} \circ B_K \circ \dots \circ B_1",
 )
 def stack_of_blocks_and_a_norm():
@@ -422,7 +422,7 @@ def decoded(x, memory, p):
     return z + n(norm3(z))
 
 
-@definition(
+@equation(
     r"""\text{pre-norm: } & \quad \mat Y = \mat X + A(\operatorname{norm}_1(\mat X)), \quad
     \mat Z = \mat Y + C(\operatorname{norm}_2(\mat Y), \mat M), \quad
     \mat Z' = \mat Z + N(\operatorname{norm}_3(\mat Z)), \\
@@ -496,7 +496,7 @@ def tangents_of_sublayers():
     yield along(lambda y: norm(y + f(y)), X, DX), along(norm, X + f(X), inner)
 
 
-@definition(
+@equation(
     r"""\mat H_0 = \mat X, \qquad \mat H_k = B_k(\mat H_{k-1}, \mat M), \qquad
     \operatorname{decoder}(\mat X, \mat M) = \operatorname{norm}(\mat H_K) ."""
 )
@@ -579,7 +579,7 @@ def derivatives_of_a_decoder():
     yield whole, moved
 
 
-@definition(
+@equation(
     r"""m = \begin{cases} 0 & \text{with probability } p, \\
     1 / (1 - p) & \text{with probability } 1 - p, \end{cases} \qquad
     \E[m\, x] = (1 - p) \cdot \frac{x}{1 - p} + p \cdot 0 = x ."""
@@ -613,7 +613,7 @@ def written(memory, bias, tokens=TOKENS):
 ENC_BIAS, DEC_BIAS = BLOCKS[0].feed_forward.b1, DECODER[0].feed_forward.b1
 
 
-@definition(
+@equation(
     r"""L = - \frac1N \sum_t \log p(\text{target}_{t+1} \mid \text{source}, \text{target}_1,
     \dots,
     \text{target}_t)"""
@@ -679,7 +679,7 @@ def weights_of(x, memory, p, causal=False, biases=(0,) * HEADS):
     return [softmax(a @ b.T / np.sqrt(D / HEADS) + bias + mask) for a, b, bias in heads]
 
 
-@definition(
+@equation(
     r"""\mat P_{kh} = \operatorname{softmax} \Bigl( \frac{\mat Q_{kh} \mat K_{kh}^\top}{\sqrt E}
     \Bigr) ,"""
 )
@@ -693,7 +693,7 @@ def weights_on_the_source():
         h = decoded(h, memory, p)
 
 
-@definition(
+@equation(
     r"""\mat X_k = B_k(\mat X_{k-1}), \qquad
     \mat P_{kh} = \operatorname{softmax} \Bigl( \frac{\mat Q_{kh} \mat K_{kh}^\top}{\sqrt E}
     + \mat B_h + \text{mask} \Bigr) ."""
@@ -754,7 +754,7 @@ def derivatives_of_head_and_embeddings():
     yield whole, moved @ HEAD.T + h @ d_head.T
 
 
-@definition(
+@equation(
     r"""\text{projections} &= L (2 D^2 + 2 D H_k E), & \text{scores} &= 2 L D S, \\
     \text{feed-forward} &= 2 L D F \quad \text{or, gated,} \quad 3 L D F, & \text{head} &= V
     D ."""
@@ -774,7 +774,7 @@ def multiplications_of_a_token():
         )
 
 
-@definition(
+@equation(
     r"""p_i = \frac{e^{z_i / \tau}}{\sum_{j \in K} e^{z_j / \tau}} \; (i \in K), \qquad
     q_i = \frac{p_i}{\sum_{j \in N} p_j} \; (i \in N), \qquad
     N = \Bigl\{ (m) : \sum_{l < m} p_{(l)} < p \Bigr\} ."""
@@ -796,7 +796,7 @@ def probabilities(tokens):
     return softmax(logits_of(tokens)[-1])
 
 
-@definition(
+@equation(
     r"""\text{score} = \frac{1}{n^a} \sum_{t=1}^n \log p(\text{token}_{T+t} \mid \text{token}_1,
     \dots,
     \text{token}_{T+t-1}) ."""
@@ -809,7 +809,7 @@ def score_of_a_beam():
         yield sum(terms) / n**a, score
 
 
-@definition(
+@equation(
     r"""\text{token}_{T+1} = \min \Bigl\{ v : \sum_{w \le v} p_w > r \Bigr\}, \qquad
     r \text{ uniform in } [0, 1) ."""
 )
@@ -833,7 +833,7 @@ def class_output(token):
     return normalize(block(block(x, BLOCKS[0]), BLOCKS[1]), NORM)
 
 
-@definition(r"""L = - \frac1N \sum_n \log p(c_n \mid \text{text}_n)""")
+@equation(r"""L = - \frac1N \sum_n \log p(c_n \mid \text{text}_n)""")
 def loss_of_classes():
     p = softmax(CLASSIFIER.w_head @ class_output(X[0])[0] + CLASSIFIER.b_head)
     texts, classes = [TOKENS, TOKENS], [3, 1]
@@ -862,7 +862,7 @@ def derivatives_of_the_class_head():
     yield whole, d_w @ h[0] + w @ along(class_output, X[0], d_token)[0] + d_b
 
 
-@definition(r"""\text{token}_{t+1} = \arg\max_v \text{logits}_{tv} .""")
+@equation(r"""\text{token}_{t+1} = \arg\max_v \text{logits}_{tv} .""")
 def token_of_largest_probability():
     memory, tokens = read_source(ENC_BIAS), [TOKENS[0]]
     for _ in range(3):
@@ -872,7 +872,7 @@ def token_of_largest_probability():
     yield tokens, got
 
 
-@definition(
+@equation(
     r"\mat Y = \mat X + m\, \mat D \odot \operatorname{norm}'(f(\operatorname{norm}(\mat X))),"
 )
 def of_a_sublayer_with_a_norm_of_its_output():
@@ -901,7 +901,7 @@ def of_a_sublayer_with_a_norm_of_its_output():
     )
 
 
-@definition(
+@equation(
     r"""\mat Y = \mat X + m\, A(\operatorname{norm}_1(\mat X))
     + m\, N(\operatorname{norm}_2(\mat X)),"""
 )
