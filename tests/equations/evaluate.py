@@ -603,7 +603,7 @@ class Evaluator:
         if by.kind != "name":
             msg = "a derivative by an expression"
             raise UnknownError(msg)
-        explicit = self.explicit(above, by)
+        explicit = self.explicit(above, by, node.text)
         if explicit is not None:
             return self.entry(explicit, (*above.indices, *by.indices), scope)
         found = self.resolved(by)
@@ -630,12 +630,13 @@ class Evaluator:
         moved = self.environment.moved(values={key: self.environment.shifted(key, tangent)})
         return np.imag(Evaluator(moved).at(above, scope)) / STEP
 
-    def explicit(self, above, by):
+    def explicit(self, above, by, kind):
         """Return derivatives that the environment has by the names of both quantities."""
         if above.kind != "name":
             return None
-        names = (rf"\pdv{{{above.base}}}{{{by.base}}}", rf"\pdv{{{above.key}}}{{{by.key}}}")
-        for name in names:
+        short = f"{{{above.base}{above.primes}}}{{{by.base}{by.primes}}}"
+        long = f"{{{above.key}}}{{{by.key}}}"
+        for name in (kind + short, kind + long, r"\pdv" + short, r"\pdv" + long):
             key = self.environment.plain(name)
             if key is not None:
                 return self.environment.find(key)

@@ -435,14 +435,14 @@ class Parser:
         return Node("/", (self.inside(top, "sum"), self.inside(bottom, "sum")))
 
     def derivative(self):
-        return self.quotient_of(self.argument(), self.argument())
+        kind = self.tokens[self.place - 1]
+        return self.quotient_of(self.argument(), self.argument(), kind)
 
-    def quotient_of(self, top, bottom):
+    def quotient_of(self, top, bottom, kind=r"\pdv"):
         """Return a derivative of a name, an expression, or all that follows."""
         by = self.inside(bottom, "differentiated")
-        if not top:
-            return Node("derivative", (self.product(), by))
-        return Node("derivative", (self.inside(top, "differentiated"), by))
+        above = self.inside(top, "differentiated") if top else self.product()
+        return Node("derivative", (above, by), kind)
 
     def differentiated(self):
         """Read what is differentiated: `\\log p` is a name here."""
@@ -613,6 +613,14 @@ def words_of(token):
     return token[1].strip() if isinstance(token, tuple) and token[0] == r"\text" else ""
 
 
+def label_of(piece):
+    """Return the words of a piece that is only a note in brackets."""
+    if len(piece) == 3 and piece[0] == "(" and words_of(piece[1]):
+        return words_of(piece[1]).strip('"')
+    word = words_of(piece[0]) if len(piece) == 1 else ""
+    return word[1:-1] if word.startswith("(") else ""
+
+
 def without_words(piece):
     """Return a piece without the words before and after it."""
     start, end = 0, len(piece)
@@ -638,6 +646,8 @@ def equations(text, is_function):
             alternative = word[:-1]
         elif word == "or":
             alternative += 1
+        if found and (label := label_of(piece)):
+            found[-1] = (found[-1][0], label, found[-1][2])
         inner = without_words(piece)
         if len(inner) == 1 and isinstance(inner[0], str) and inner[0].isdigit():  # k = 1, 2
             found.pop()
@@ -661,7 +671,7 @@ def key_of(text):
     parser = Parser(text)
     name = parser.differentiated()
     if name.kind == "derivative":
-        return rf"\pdv{{{name.parts[0].key}}}{{{name.parts[1].key}}}"
+        return rf"{name.text}{{{name.parts[0].key}}}{{{name.parts[1].key}}}"
     if name.kind == "mean":
         return name.parts[0].base
     if not isinstance(name, Name):
