@@ -375,17 +375,18 @@ class Evaluator:
         known, tail = self.environment.known, node.primes
         sub, sup = tex.subscript(node.sub), tex.superscript(node.sup)
         is_power = node.upper is not None
-        tries = [(sub + sup, (), False), (sub, (), True)]
+        tries = [(sub + sup, (), False)]
+        inner = node.upper.parts[0] if getattr(node.upper, "kind", "") == "group" else None
+        if isinstance(inner, Name):  # W^{(h)}
+            tries += [(sub, (inner,), False), ("", (inner, *node.indices), False)]
+        tries += [(sub, (), True)]
+        if len(node.groups) > 1:  # z_{f, t}
+            rest = node.indices[len(node.indices) - len(node.groups) + 1 :]
+            head = tex.subscript(node.groups[0])
+            tries += [(head + sup, rest, False), (head, rest, True)]
         if node.indices:
             tries += [(sup, node.indices, False)] if sup else []
             tries += [("", node.indices, bool(sup))]
-        if len(node.groups) > 1:
-            rest = node.indices[len(node.indices) - len(node.groups) + 1 :]
-            head = tex.subscript(node.groups[0])
-            tries[2:2] = [(head + sup, rest, False), (head, rest, True)]
-        if node.upper is not None and node.upper.kind == "group":
-            tries += [(sub, (node.upper.parts[0],), False)]
-            tries += [("", (node.upper.parts[0], *node.indices), False)]
         for suffix, indices, power in tries:
             if power and not is_power and sup:
                 continue
@@ -822,8 +823,7 @@ def lines(texts, values):
     nodes = []
     for text in texts:
         for node, alternative, condition in tex.equations(text, is_function_in(environment)):
-            labelled = isinstance(branch, str) and alternative == 0
-            if branch is None or alternative == branch or labelled:
+            if type(branch) is not type(alternative) or alternative == branch:
                 nodes.append((assigned(node), condition))
     definitions = {}
     for node, _ in nodes:
