@@ -82,8 +82,8 @@ def additive_gradients_by_complex_step():
     r"\dot{\vec h}_{ij} &= (1 - \vec h_{ij}^2) \odot (\dot{\mat W} \vec q_i + \mat W \dot{\vec "
     r"q}_i + \dot{\mat U} \vec k_j + \mat U \dot{\vec k}_j), \\ \dot s_{ij} &= \dot{\vec a} "
     r"\cdot \vec h_{ij} + \vec a \cdot \dot{\vec h}_{ij}, \qquad \dot p_{ij} = p_{ij} \Bigl( "
-    r"\dot s_{ij} - \sum_m p_{im} \dot s_{im} \Bigr), \\ \dot{\vec o}_i &= \sum_j \bigl( \dot p_{ij} "
-    r"\vec v_j + p_{ij} \dot{\vec v}_j \bigr) ."
+    r"\dot s_{ij} - \sum_m p_{im} \dot s_{im} \Bigr), \\ \dot{\vec o}_i &= \sum_j \bigl( "
+    r"\dot p_{ij} \vec v_j + p_{ij} \dot{\vec v}_j \bigr) ."
 )
 def additive_tangents_by_complex_step():
     return of_additive()

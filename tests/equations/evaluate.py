@@ -397,6 +397,8 @@ class Evaluator:
 
     def index(self, node, scope):
         """Return an index, a whole number."""
+        if isinstance(node, Name) and node.key in CONSTANTS and node.key not in scope:
+            raise UnknownError(node.key)
         value = self.at(node, scope)
         if isinstance(value, str):
             return value
@@ -410,6 +412,9 @@ class Evaluator:
         if isinstance(value, Local):
             if not indices and value.indices:
                 return value.array(self.environment)
+            if not indices:
+                value.is_used = True
+                return self.at(value.body, scope)
             if len(indices) != len(value.indices):
                 msg = "of a local name"
                 raise IndexError(msg)
@@ -544,6 +549,8 @@ class Evaluator:
         value = self.at(node.parts[0], scope)
         if isinstance(value, set | frozenset | range):
             return len(value)
+        if np.ndim(value) == 1:
+            return np.sqrt(np.sum(value * value))
         if np.iscomplexobj(value) and np.all(np.abs(np.imag(value)) < STEP * 1e50):
             return np.where(np.real(value) < 0, -value, value)[()]
         return np.abs(value)
@@ -789,10 +796,11 @@ def is_function_in(environment):
     """Return what says whether a name is a function, or the derivative of one."""
 
     def is_function(key):
-        found = environment.find(key)
-        if found is None:
-            found = environment.find(tex.re.sub(r"[_'].*$", "", key))
-        return callable(found)
+        for candidate in (key, tex.re.sub(r"[_'].*$", "", key)):
+            known = environment.plain(candidate)
+            if known:
+                return callable(environment.find(known))
+        return False
 
     return is_function
 

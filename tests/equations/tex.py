@@ -238,11 +238,20 @@ class Parser:
             if value.kind == "name":
                 break
             if self.accept("_"):
-                value = Node("entry", (value, *indices_of(self, self.argument())[0]))
+                value = self.entry(value, self.argument())
                 continue
             self.take()
             value = self.raised(value, self.argument())
         return value
+
+    def entry(self, value, inner):
+        """Return an entry of an expression; the subscript + is its positive part."""
+        found = indices_of(self, inner)[0]
+        if inner == ["+"]:
+            return Node("max", (value, Node("number", (), "0")))
+        if not found:
+            raise UnreadableError(joined(inner))
+        return Node("entry", (value, *found))
 
     def raised(self, value, power):
         """Return a value with a superscript."""
@@ -672,7 +681,7 @@ def equations(text, is_function):
 
 def key_of(text):
     """Return the canonical key of a name that is written in TeX."""
-    if re.fullmatch(r"[a-z]{2,}(_[a-z]{2,})*", text) or text in FUNCTIONS:
+    if re.fullmatch(r"[a-z]{2,}|[a-z]+(_[a-z]{2,})+", text) or text in FUNCTIONS:
         return text
     parser = Parser(text)
     name = parser.differentiated()
