@@ -62,6 +62,11 @@ class Formula:
         return "\n".join(line.removesuffix("  # fmt: skip") for line in kept)
 
     @property
+    def takes_names(self):
+        """Whether it finds other formulas by their names: a block imports it."""
+        return "globals()" in self.code
+
+    @property
     def call(self):
         return "".join(example.source for example in self.examples).rstrip("\n")
 
@@ -134,25 +139,25 @@ class Blocks:
             helper = self.find(formula.module, name)
             if helper is not None and helper not in seen:
                 seen[helper] = None  # a recursion ends here
-                self.helpers(helper, seen)
+                if not helper.takes_names:
+                    self.helpers(helper, seen)
                 seen[helper] = seen.pop(helper)
         return [helper for helper in seen if helper is not formula]
 
     def code(self, formula):
         """Return a block that runs where nothing is imported, and ends with the example."""
-        helpers = self.helpers(formula)
+        helpers = [helper for helper in self.helpers(formula) if not helper.takes_names]
         lines = sum(helper.code.count("\n") + 1 for helper in helpers)
-        by_name = any("globals()" in helper.code for helper in helpers)
-        inlined = helpers if lines <= INLINED and not by_name else []
-        statements = {"import numpy as np": None}
+        inlined = helpers if lines <= INLINED else []
+        statements, imported = {"import numpy as np": None}, defaultdict(list)
         for used in (*inlined, formula):
             for name in sorted(used.uses):
                 if name in used.module.statements:
                     statements[used.module.statements[name]] = None
-        imported = defaultdict(list)
-        for name in sorted(formula.uses) if not inlined else ():
-            if (helper := self.find(formula.module, name)) is not None:
-                imported[helper.module.chapter].append(helper.name)
+                helper = self.find(used.module, name)
+                if helper is not None and helper not in (*inlined, formula):
+                    if helper.name not in imported[helper.module.chapter]:
+                        imported[helper.module.chapter].append(helper.name)
         imports = sorted((s for s in statements if s.startswith(("import ", "from "))), key=len)
         constants = [s for s in statements if s not in imports]
         head = [*imports, *(from_formulas(*pair) for pair in imported.items())]
