@@ -6,8 +6,10 @@ How a map is called stands in its record, dlref/_records/<chapter>.py, and serve
 the same name in dlref.formulas says what must come out.
 """
 
+import contextlib
 import importlib
 import inspect
+import warnings
 from dataclasses import replace
 from operator import attrgetter
 from pathlib import Path
@@ -582,6 +584,14 @@ def formula_of(key):
     return getattr(importlib.import_module(f"dlref.formulas.{chapter}"), name, None)
 
 
+@contextlib.contextmanager
+def quiet():
+    """Without warnings: a formula does not avoid the mean of nothing, or a logarithm of 0."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        yield
+
+
 def specs():
     """Yield the records that say how a map is called, with the key chapter.map."""
     for chapter in CHAPTERS:
@@ -679,7 +689,7 @@ class Problem:
         """Return the inputs with float64 in place of narrower dtypes."""
         return [a.astype(np.float64) if k in self.varying else a for k, a in enumerate(self.inputs)]
 
-    @np.errstate(all="ignore")
+    @quiet()
     def value(self):
         return self.formula(*self.wide(), **self.options)
 
@@ -693,7 +703,7 @@ class Problem:
             return self.inputs, self.tangents
         return self.inputs
 
-    @np.errstate(all="ignore")
+    @quiet()
     def directional(self, tangents):
         """Differentiate the formula along `tangents`."""
         return complex_step(lambda *xs: self.formula(*xs, **self.options), self.wide(), tangents)

@@ -6,6 +6,8 @@ axis; weight and bias have a number for each of them, and None leaves them out. 
 g is the gradient that arrives at x_hat.
 """
 
+import math
+
 import numpy as np
 
 # == shared
@@ -36,7 +38,13 @@ def scale_and_shift_vjp(dout, x_hat, weight, bias):
 
 
 def layer_norm(x, weight=None, bias=None, *, eps=1e-5):
-    """Each row by its own mean and variance."""
+    """
+    Each row by its own mean and variance.
+
+    >>> x = np.array([1.0, 3.0, 5.0, 7.0])
+    >>> print(layer_norm(x, eps=0) * np.sqrt(5))
+    [-3. -1.  1.  3.]
+    """
     mu = np.mean(x, axis=-1, keepdims=True)
     var = np.mean((x - mu) ** 2, axis=-1, keepdims=True)
     x_hat = (x - mu) / np.sqrt(var + eps)
@@ -44,7 +52,15 @@ def layer_norm(x, weight=None, bias=None, *, eps=1e-5):
 
 
 def layer_norm_vjp(dout, x, weight=None, bias=None, *, eps=1e-5):
-    """Backward pass: the means run over the row."""
+    """
+    Backward pass: the means run over the row.
+
+    >>> x, weight, bias = np.array([1.0, 7.0, 7.0, 9.0]), np.ones(4), np.zeros(4)
+    >>> dout = np.array([1.0, 0.0, 0.0, 0.0])
+    >>> dx, dweight, dbias = layer_norm_vjp(dout, x, weight, bias, eps=0)
+    >>> print(dx * 54, dweight * 3, dbias)
+    [ 1. -2. -2.  3.] [-5.  0.  0.  0.] [1. 0. 0. 0.]
+    """
     mu = np.mean(x, axis=-1, keepdims=True)
     var = np.mean((x - mu) ** 2, axis=-1, keepdims=True)
     tau = np.sqrt(var + eps)
@@ -57,7 +73,16 @@ def layer_norm_vjp(dout, x, weight=None, bias=None, *, eps=1e-5):
 
 
 def layer_norm_jacobian(x, weight=None, bias=None, *, eps=1e-5):
-    """The identity without two projections, for each row."""
+    """
+    The identity without two projections, for each row.
+
+    >>> x = np.array([1.0, 3.0, 5.0, 7.0])
+    >>> print(layer_norm_jacobian(x, eps=0) * 10 * np.sqrt(5))
+    [[ 3. -4. -1.  2.]
+     [-4.  7. -2. -1.]
+     [-1. -2.  7. -4.]
+     [ 2. -1. -4.  3.]]
+    """
     D = x.shape[-1]
     mu = np.mean(x, axis=-1, keepdims=True)
     tau = np.sqrt(np.mean((x - mu) ** 2, axis=-1, keepdims=True) + eps)
@@ -71,14 +96,27 @@ def layer_norm_jacobian(x, weight=None, bias=None, *, eps=1e-5):
 
 
 def rms_norm(x, weight=None, *, eps=1e-6, weight_offset=0.0):
-    """Each row by its own mean square."""
+    """
+    Each row by its own mean square.
+
+    >>> x = np.array([3.0, 4.0])
+    >>> print(rms_norm(x, eps=0) * np.sqrt(12.5))
+    [3. 4.]
+    """
     rho = np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)
     x_hat = x / rho
     return x_hat if weight is None else (weight + weight_offset) * x_hat
 
 
 def rms_norm_vjp(dout, x, weight=None, *, eps=1e-6, weight_offset=0.0):
-    """Backward pass: the mean runs over the row."""
+    """
+    Backward pass: the mean runs over the row.
+
+    >>> x, dout = np.array([3.0, 4.0]), np.array([1.0, 0.0])
+    >>> dx = rms_norm_vjp(dout, x, eps=0)
+    >>> print(dx * np.sqrt(12.5))
+    [ 0.64 -0.48]
+    """
     rho = np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)
     x_hat = x / rho
     g = dout if weight is None else (weight + weight_offset) * dout
@@ -89,7 +127,14 @@ def rms_norm_vjp(dout, x, weight=None, *, eps=1e-6, weight_offset=0.0):
 
 
 def rms_norm_jacobian(x, weight=None, *, eps=1e-6, weight_offset=0.0):
-    """The identity without one projection, for each row."""
+    """
+    The identity without one projection, for each row.
+
+    >>> x = np.array([3.0, 4.0])
+    >>> print(rms_norm_jacobian(x, eps=0) * np.sqrt(12.5))
+    [[ 0.64 -0.48]
+     [-0.48  0.36]]
+    """
     D = x.shape[-1]
     rho = np.sqrt(np.mean(x * x, axis=-1, keepdims=True) + eps)
     x_hat = x / rho
@@ -102,13 +147,25 @@ def rms_norm_jacobian(x, weight=None, *, eps=1e-6, weight_offset=0.0):
 
 
 def l2_norm(x, *, eps=1e-6):
-    """Each row by its length."""
+    """
+    Each row by its length.
+
+    >>> x = np.array([3.0, 4.0])
+    >>> print(l2_norm(x, eps=0))
+    [0.6 0.8]
+    """
     length = np.sqrt(np.sum(x * x, axis=-1, keepdims=True) + eps)
     return x / length
 
 
 def l2_norm_vjp(dout, x, *, eps=1e-6):
-    """Backward pass: without the part along the row."""
+    """
+    Backward pass: the part of the cotangent along the row drops out.
+
+    >>> x, dout = np.array([3.0, 4.0]), np.array([25.0, 0.0])
+    >>> print(l2_norm_vjp(dout, x, eps=0))
+    [ 3.2 -2.4]
+    """
     length = np.sqrt(np.sum(x * x, axis=-1, keepdims=True) + eps)
     y = x / length
     return (dout - y * np.sum(y * dout, axis=-1, keepdims=True)) / length
@@ -118,7 +175,16 @@ def l2_norm_vjp(dout, x, *, eps=1e-6):
 
 
 def batch_norm(x, weight=None, bias=None, *, eps=1e-5):
-    """Each channel by its mean and variance over the batch."""
+    """
+    Each channel by its mean and variance over the batch.
+
+    >>> x = np.array([[1.0, 10.0], [3.0, 10.0], [5.0, 40.0], [7.0, 40.0]])
+    >>> print(batch_norm(x, eps=0).round(4))
+    [[-1.3416 -1.    ]
+     [-0.4472 -1.    ]
+     [ 0.4472  1.    ]
+     [ 1.3416  1.    ]]
+    """
     mu = np.mean(x, axis=batch_axes(x))
     var = np.mean((x - mu) ** 2, axis=batch_axes(x))
     x_hat = (x - mu) / np.sqrt(var + eps)
@@ -126,7 +192,15 @@ def batch_norm(x, weight=None, bias=None, *, eps=1e-5):
 
 
 def batch_norm_vjp(dout, x, weight=None, bias=None, *, eps=1e-5):
-    """Backward pass: the means run over the batch."""
+    """
+    Backward pass: the means run over the batch.
+
+    >>> x, dout = np.array([[1.0], [3.0], [5.0], [7.0]]), np.array([[1.0], [0.0], [0.0], [0.0]])
+    >>> weight, bias = np.array([np.sqrt(5)]), np.array([0.0])
+    >>> dx, dweight, dbias = batch_norm_vjp(dout, x, weight, bias, eps=0)
+    >>> print(dx.ravel(), dweight.round(4), dbias)
+    [ 0.3 -0.4 -0.1  0.2] [-1.3416] [1.]
+    """
     mu = np.mean(x, axis=batch_axes(x))
     var = np.mean((x - mu) ** 2, axis=batch_axes(x))
     tau = np.sqrt(var + eps)
@@ -142,7 +216,14 @@ def batch_norm_vjp(dout, x, weight=None, bias=None, *, eps=1e-5):
 
 
 def batch_norm_train(x, mean, var, weight=None, bias=None, *, momentum=0.1, eps=1e-5):
-    """The normalized batch, and the running statistics moved towards its own."""
+    """
+    The normalized batch, and the running statistics moved towards its own.
+
+    >>> x, mean, var = np.array([[1.0], [3.0]]), np.array([0.0]), np.array([1.0])
+    >>> y, mean, var = batch_norm_train(x, mean, var, momentum=0.25, eps=0)
+    >>> print(y.ravel(), mean, var)
+    [-1.  1.] [0.5] [1.25]
+    """
     M = x[..., 0].size
     mu = np.mean(x, axis=batch_axes(x))
     unbiased = np.sum((x - mu) ** 2, axis=batch_axes(x)) / (M - 1)
@@ -153,7 +234,15 @@ def batch_norm_train(x, mean, var, weight=None, bias=None, *, momentum=0.1, eps=
 
 
 def batch_norm_train_vjp(dout, x, mean, var, weight=None, bias=None, *, momentum=0.1, eps=1e-5):
-    """Backward pass: the running statistics are a record, and get no gradient."""
+    """
+    Backward pass: the running statistics are a record, and get no gradient.
+
+    >>> x, dout = np.array([[1.0], [3.0], [5.0], [7.0]]), np.array([[1.0], [0.0], [0.0], [0.0]])
+    >>> mean, var, weight = np.array([0.0]), np.array([1.0]), np.array([np.sqrt(5)])
+    >>> dx, dweight = batch_norm_train_vjp(dout, x, mean, var, weight, eps=0)
+    >>> print(dx.ravel(), dweight.round(4))
+    [ 0.3 -0.4 -0.1  0.2] [-1.3416]
+    """
     return batch_norm_vjp(dout, x, weight, bias, eps=eps)
 
 
@@ -161,13 +250,27 @@ def batch_norm_train_vjp(dout, x, mean, var, weight=None, bias=None, *, momentum
 
 
 def batch_norm_inference(x, mean, var, weight=None, bias=None, *, eps=1e-5):
-    """Each channel by given statistics."""
+    """
+    Each channel by given statistics.
+
+    >>> x, mean, var = np.array([4.0, 5.0]), np.array([2.0, 1.0]), np.array([4.0, 16.0])
+    >>> weight, bias = np.array([1.0, 2.0]), np.array([0.0, 1.0])
+    >>> print(batch_norm_inference(x, mean, var, weight, bias, eps=0))
+    [1. 3.]
+    """
     x_hat = (x - mean) / np.sqrt(var + eps)
     return scale_and_shift(x_hat, weight, bias)
 
 
 def batch_norm_inference_vjp(dout, x, mean, var, weight=None, bias=None, *, eps=1e-5):
-    """Backward pass: the statistics are inputs like any others."""
+    """
+    Backward pass: the statistics are inputs like any others.
+
+    >>> x, mean, var = np.array([4.0]), np.array([2.0]), np.array([4.0])
+    >>> dx, dmean, dvar = batch_norm_inference_vjp(np.array([8.0]), x, mean, var, eps=0)
+    >>> print(dx, dmean, dvar)
+    [4.] [-4.] [-1.]
+    """
     tau = np.sqrt(var + eps)
     x_hat = (x - mean) / tau
     g, *dparams = scale_and_shift_vjp(dout, x_hat, weight, bias)
@@ -181,12 +284,24 @@ def batch_norm_inference_vjp(dout, x, mean, var, weight=None, bias=None, *, eps=
 
 
 def batch_norm_update(running, batch, *, momentum):
-    """A mean whose weights fade exponentially."""
+    """
+    A mean whose weights fade exponentially.
+
+    >>> x = np.array([[1.0, 0.0], [3.0, 4.0]])
+    >>> print(batch_norm_update(np.zeros(2), x.mean(axis=0), momentum=0.25))
+    [0.5 0.5]
+    """
     return (1 - momentum) * running + momentum * batch
 
 
 def batch_norm_update_vjp(dout, running, batch, *, momentum):
-    """Backward pass."""
+    """
+    Backward pass: the cotangent in two shares.
+
+    >>> dout, running, batch = np.array([4.0]), np.array([1.0]), np.array([2.0])
+    >>> print(*batch_norm_update_vjp(dout, running, batch, momentum=0.25))
+    [3.] [1.]
+    """
     return (1 - momentum) * dout, momentum * dout
 
 
@@ -195,27 +310,42 @@ def batch_norm_update_vjp(dout, running, batch, *, momentum):
 
 def rows_of_groups(x, groups):
     """A row for each sample and group: all positions of its channels."""
-    N, C = x.shape[0], x.shape[-1]
-    parts = x.reshape(N, -1, groups, C // groups)
-    return np.swapaxes(parts, 1, 2).reshape(N, groups, -1)
+    N, *positions, C = x.shape
+    T, size = math.prod(positions), C // groups
+    parts = x.reshape(N, T, groups, size)
+    return np.swapaxes(parts, 1, 2).reshape(N, groups, T * size)
 
 
 def groups_of_rows(rows, shape):
     """The samples that such rows were made of."""
-    N, groups, _ = rows.shape
-    parts = rows.reshape(N, groups, -1, shape[-1] // groups)
+    N, groups, width = rows.shape
+    size = shape[-1] // groups
+    parts = rows.reshape(N, groups, width // size, size)
     return np.swapaxes(parts, 1, 2).reshape(shape)
 
 
 def group_norm(x, groups, weight=None, bias=None, *, eps=1e-5):
-    """Layer normalization of the groups, then the factors of the channels."""
+    """
+    Layer normalization of the groups, then the factors of the channels.
+
+    >>> x = np.array([[1.0, 3.0, 10.0, 10.0]])
+    >>> print(group_norm(x, 2).round(4))
+    [[-1.  1.  0.  0.]]
+    """
     rows = layer_norm(rows_of_groups(x, groups), eps=eps)
     x_hat = groups_of_rows(rows, x.shape)
     return scale_and_shift(x_hat, weight, bias)
 
 
 def group_norm_vjp(dout, x, groups, weight=None, bias=None, *, eps=1e-5):
-    """Backward pass: the factors of the channels first, then the groups."""
+    """
+    Backward pass: the factors of the channels first, then the groups.
+
+    >>> x = np.array([[1.0, 3.0, 5.0, 7.0, 7.0, 5.0, 3.0, 1.0]])
+    >>> dout = np.array([[1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]])
+    >>> print(group_norm_vjp(dout, x, 2, eps=0) * 10 * np.sqrt(5))
+    [[ 3. -4. -1.  2.  0.  0.  0.  0.]]
+    """
     rows = rows_of_groups(x, groups)
     x_hat = groups_of_rows(layer_norm(rows, eps=eps), x.shape)
     g, *dparams = scale_and_shift_vjp(dout, x_hat, weight, bias)
@@ -228,10 +358,26 @@ def group_norm_vjp(dout, x, groups, weight=None, bias=None, *, eps=1e-5):
 
 
 def instance_norm(x, weight=None, bias=None, *, eps=1e-5):
-    """Every channel is a group of its own."""
+    """
+    Every channel is a group of its own.
+
+    >>> image = np.array([[1.0], [3.0], [5.0], [7.0]])
+    >>> x = np.stack([image, 10 * image + 50])
+    >>> print(instance_norm(x, eps=0)[..., 0] * np.sqrt(5))
+    [[-3. -1.  1.  3.]
+     [-3. -1.  1.  3.]]
+    """
     return group_norm(x, x.shape[-1], weight, bias, eps=eps)
 
 
 def instance_norm_vjp(dout, x, weight=None, bias=None, *, eps=1e-5):
-    """Backward pass."""
+    """
+    Backward pass: every image and channel by itself.
+
+    >>> x = np.array([[[1.0], [3.0], [5.0], [7.0]]])
+    >>> dout = np.array([[[1.0], [0.0], [0.0], [0.0]]])
+    >>> dx, dweight = instance_norm_vjp(dout, x, np.array([np.sqrt(5)]), eps=0)
+    >>> print(dx.ravel(), dweight.round(4))
+    [ 0.3 -0.4 -0.1  0.2] [-1.3416]
+    """
     return group_norm_vjp(dout, x, x.shape[-1], weight, bias, eps=eps)

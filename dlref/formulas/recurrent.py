@@ -82,7 +82,14 @@ def through_time_vjp(step_vjp, x, states, weights):
 
 
 def simple_rnn(x, h, w_ih, w_hh, b):
-    """Forward, one sequence."""
+    """
+    Forward, one sequence.
+
+    >>> x, h0 = np.array([[1.0], [0.0], [0.0]]), np.array([0.0])
+    >>> w, b = np.array([[9.0]]), np.array([0.0])
+    >>> print(simple_rnn(x, h0, w, w, b).T.round(4))
+    [[1. 1. 1.]]
+    """
     states = []
     for x_t in x:
         h = np.tanh(w_ih @ x_t + w_hh @ h + b)
@@ -91,7 +98,15 @@ def simple_rnn(x, h, w_ih, w_hh, b):
 
 
 def simple_rnn_vjp(dout, x, h0, w_ih, w_hh, b):
-    """Backpropagation through time, one sequence."""
+    """
+    Backpropagation through time, one sequence.
+
+    >>> x, h0, dout = np.zeros((3, 1)), np.zeros(1), np.array([[0.0], [0.0], [1.0]])
+    >>> w_ih, w_hh, b = np.array([[1.0]]), np.array([[0.5]]), np.array([0.0])
+    >>> dx, dh0, dw_ih, dw_hh, db = simple_rnn_vjp(dout, x, h0, w_ih, w_hh, b)
+    >>> print(dx.T, dh0, db)
+    [[0.25 0.5  1.  ]] [0.125] [1.75]
+    """
     h = np.array([h0, *simple_rnn(x, h0, w_ih, w_hh, b)])
     dx, dw_ih, dw_hh, db = (np.zeros_like(a) for a in (x, w_ih, w_hh, b))
     dh = np.zeros_like(h0)  # what comes back from later steps
@@ -128,14 +143,26 @@ def rnn_slope(h, activation):
 
 
 def rnn_cell(x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, activation="tanh"):
-    """One step: a layer of the input plus a layer of the state, then the activation."""
+    """
+    One step: a layer of the input plus a layer of the state, then the activation.
+
+    >>> x, h, w = np.array([2.0]), np.array([40.0]), np.array([[1.0]])
+    >>> print(rnn_cell(x, h, w, w, activation="identity"))
+    [42.]
+    """
     h = state_or_zeros(h, x.shape[:-1], w_hh)
     z = linear(x, w_ih, b_ih) + linear(h, w_hh, b_hh)
     return rnn_activation(z, activation)
 
 
 def rnn_cell_vjp(dout, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, activation="tanh"):
-    """Backward pass of a step."""
+    """
+    Backward pass of a step.
+
+    >>> dout, x, h, w = np.array([1.0]), np.array([2.0]), np.array([3.0]), np.array([[0.0]])
+    >>> print(*rnn_cell_vjp(dout, x, h, w, w))
+    [0.] [0.] [[2.]] [[3.]]
+    """
     arguments = x, h, w_ih, w_hh, b_ih, b_hh
     after = rnn_cell(x, h, w_ih, w_hh, b_ih, b_hh, activation=activation)
     h = state_or_zeros(h, x.shape[:-1], w_hh)
@@ -162,7 +189,13 @@ def rnn(
     x, h0, w_ih, w_hh, b_ih=None, b_hh=None, *,
     activation="tanh", reverse=False, lengths=None,
 ):  # fmt: skip
-    """The same step at every time."""
+    """
+    The same step at every time, with lengths and direction.
+
+    >>> x, w = np.array([[1.0], [2.0], [3.0]]), np.array([[1.0]])
+    >>> print(rnn(x, None, w, w, activation="identity", reverse=True).T)
+    [[6. 5. 3.]]
+    """
     x = arranged(x, lengths, reverse)
     h = rnn_states(x, h0, w_ih, w_hh, b_ih, b_hh, activation=activation)
     return arranged(h[..., 1:, :], lengths, reverse)
@@ -172,7 +205,15 @@ def rnn_vjp(
     dout, x, h0, w_ih, w_hh, b_ih=None, b_hh=None, *,
     truncate=None, activation="tanh", reverse=False, lengths=None,
 ):  # fmt: skip
-    """Backpropagation through time."""
+    """
+    Backpropagation through time, with lengths and direction.
+
+    >>> x, w = np.array([[1.0], [2.0], [3.0]]), np.array([[1.0]])
+    >>> dout = np.array([[0.0], [0.0], [1.0]])
+    >>> dx, dw_ih, dw_hh = rnn_vjp(dout, x, None, w, w, activation="identity")
+    >>> print(dx.T, dw_ih, dw_hh)
+    [[1. 1. 1.]] [[6.]] [[4.]]
+    """
     weights = w_ih, w_hh, b_ih, b_hh
     x, dout = arranged(x, lengths, reverse), arranged(dout, lengths, reverse)
     h = rnn_states(x, h0, *weights, activation=activation)
@@ -211,7 +252,14 @@ def truncated_vjp(dout, x, h, weights, truncate, activation):
 def rnn_state_jacobian(
     x, h0, w_ih, w_hh, b_ih=None, b_hh=None, *, t=None, s=0, activation="tanh"
 ):  # fmt: skip
-    """A product of the Jacobians of the steps, the latest on the left."""
+    """
+    A product of the Jacobians of the steps, the latest on the left.
+
+    >>> x, w_ih, w_hh = np.zeros((3, 1)), np.zeros((2, 1)), np.diag([0.5, 2.0])
+    >>> print(rnn_state_jacobian(x, None, w_ih, w_hh))
+    [[0.125 0.   ]
+     [0.    8.   ]]
+    """
     *batch, T, _ = x.shape
     H = w_hh.shape[1]
     h = rnn_states(x, h0, w_ih, w_hh, b_ih, b_hh, activation=activation)
@@ -222,11 +270,24 @@ def rnn_state_jacobian(
     return jacobian
 
 
+def rnn_state(x, h0, w_ih, w_hh, b_ih=None, b_hh=None, *, activation="tanh"):
+    """State after the last step, whose Jacobian is a product of the Jacobians of all steps."""
+    return rnn(x, h0, w_ih, w_hh, b_ih, b_hh, activation=activation)[..., -1, :]
+
+
 # == lstm
 
 
 def simple_lstm_cell(x, h, c, w_ih, w_hh, b):
-    """One step; the gates stand in the order i, f, g, o."""
+    """
+    One step; the gates stand in the order i, f, g, o.
+
+    >>> x, h, c, w = np.array([1.0]), np.array([0.0]), np.array([2.0]), np.zeros((4, 1))
+    >>> b = np.array([0.0, np.log(3), np.arctanh(0.5), -np.log(3)])
+    >>> h, c, gates = simple_lstm_cell(x, h, c, w, w, b)
+    >>> print(*gates, c, h / np.tanh(c))
+    [0.5] [0.75] [0.5] [0.25] [1.75] [0.25]
+    """
     i, f, g, o = np.split(w_ih @ x + w_hh @ h + b, 4)
     i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
     c = f * c + i * g
@@ -235,7 +296,15 @@ def simple_lstm_cell(x, h, c, w_ih, w_hh, b):
 
 
 def simple_lstm(x, h, c, w_ih, w_hh, b):
-    """Forward, one sequence."""
+    """
+    Forward, one sequence.
+
+    >>> x, h0, c0 = np.arange(5.0)[:, None], np.array([0.0]), np.array([0.25])
+    >>> w, b = np.zeros((4, 1)), np.array([-99.0, 99.0, 0.0, 0.0])
+    >>> h, c = simple_lstm(x, h0, c0, w, w, b)
+    >>> print(c.T)
+    [[0.25 0.25 0.25 0.25 0.25]]
+    """
     hs, cs = [], []
     for x_t in x:
         h, c, _ = simple_lstm_cell(x_t, h, c, w_ih, w_hh, b)
@@ -245,7 +314,15 @@ def simple_lstm(x, h, c, w_ih, w_hh, b):
 
 
 def simple_lstm_vjp(dout, x, h0, c0, w_ih, w_hh, b):
-    """Backpropagation through time, one sequence; dout is the cotangent of all h."""
+    """
+    Backpropagation through time, one sequence; dout is the cotangent of all h.
+
+    >>> x, zero, w, dout = np.zeros((5, 1)), np.zeros(1), np.zeros((4, 1)), np.zeros((5, 1))
+    >>> dout[-1] = 64
+    >>> dx, dh0, dc0, *dweights = simple_lstm_vjp(dout, x, zero, zero, w, w, np.zeros(4))
+    >>> print(dc0)
+    [1.]
+    """
     h, c = simple_lstm(x, h0, c0, w_ih, w_hh, b)
     h, c = np.array([h0, *h]), np.array([c0, *c])
     dx, dw_ih, dw_hh, db = (np.zeros_like(a) for a in (x, w_ih, w_hh, b))
@@ -311,14 +388,29 @@ def lstm_step_vjp(dh, dc, dgates, x, h, c, w_ih, w_hh, b_ih, b_hh, w_p):
 
 
 def lstm_cell(x, h, c, w_ih, w_hh, b_ih=None, b_hh=None, *, w_p=None):
-    """One step: what is kept, what is written, what is shown."""
+    """
+    One step: what is kept, what is written, what is shown.
+
+    >>> x, h, c, w = np.array([1.0]), np.array([0.0]), np.array([3.0]), np.zeros((4, 1))
+    >>> h, c = lstm_cell(x, h, c, w, w)
+    >>> print(c, h / np.tanh(c))
+    [1.5] [0.5]
+    """
     h, c = (state_or_zeros(state, x.shape[:-1], w_hh) for state in (h, c))
     h, c, _ = lstm_step(x, h, c, w_ih, w_hh, b_ih, b_hh, w_p)
     return h, c
 
 
 def lstm_cell_vjp(dout, x, h, c, w_ih, w_hh, b_ih=None, b_hh=None, *, w_p=None):
-    """Backward pass of a step."""
+    """
+    Backward pass of a step.
+
+    >>> x, h, c, w = np.array([1.0]), np.array([0.0]), np.array([3.0]), np.zeros((4, 1))
+    >>> dout = np.array([0.0]), np.array([1.0])
+    >>> dx, dh, dc, dw_ih, dw_hh = lstm_cell_vjp(dout, x, h, c, w, w)
+    >>> print(dc, dw_ih.T)
+    [0.5] [[0.   0.75 0.5  0.  ]]
+    """
     h_in, c_in = (state_or_zeros(state, x.shape[:-1], w_hh) for state in (h, c))
     dh, dc = zeros_for_none(dout, h_in)
     no_gates = (0, 0, 0, 0)
@@ -340,7 +432,14 @@ def lstm_states(x, h0, c0, *weights):
 def lstm(
     x, h0, c0, w_ih, w_hh, b_ih=None, b_hh=None, *, w_p=None, reverse=False, lengths=None
 ):  # fmt: skip
-    """The same step at every time."""
+    """
+    The same step at every time, with lengths and direction.
+
+    >>> x, c0, w = np.arange(5.0)[:, None], np.array([8.0]), np.zeros((4, 1))
+    >>> h, c = lstm(x, None, c0, w, w)
+    >>> print(c.T)
+    [[4.   2.   1.   0.5  0.25]]
+    """
     x = arranged(x, lengths, reverse)
     states = lstm_states(x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p)
     return tuple(arranged(s[..., 1:, :], lengths, reverse) for s in states)
@@ -365,7 +464,15 @@ def lstm_states_vjp(dh, dc, dgates, x, h0, c0, *weights):
 def lstm_vjp(
     dout, x, h0, c0, w_ih, w_hh, b_ih=None, b_hh=None, *, w_p=None, reverse=False, lengths=None
 ):  # fmt: skip
-    """Backpropagation through time, for cotangents of both states."""
+    """
+    Backpropagation through time, for cotangents of both states.
+
+    >>> x, w, dc = np.zeros((5, 1)), np.zeros((4, 1)), np.zeros((5, 1))
+    >>> dc[-1] = 32
+    >>> dx, dh0, dc0, *dweights = lstm_vjp((None, dc), x, np.zeros(1), np.zeros(1), w, w)
+    >>> print(dc0)
+    [1.]
+    """
     zero = np.zeros((*x.shape[:-1], w_hh.shape[1]), x.dtype)
     dh, dc = (arranged(u, lengths, reverse) for u in zeros_for_none(dout, zero))
     no_gates = [zero] * 4
@@ -378,7 +485,14 @@ def lstm_vjp(
 def lstm_gates(
     x, h0, c0, w_ih, w_hh, b_ih=None, b_hh=None, *, w_p=None, reverse=False, lengths=None
 ):  # fmt: skip
-    """The gates at every step, from the states before it."""
+    """
+    The gates at every step, from the states before it.
+
+    >>> x, w, b = np.zeros((3, 1)), np.zeros((4, 1)), np.array([0.0, np.log(3), 0.0, 0.0])
+    >>> i, f, g, o = lstm_gates(x, None, None, w, w, b)
+    >>> print(f.T)
+    [[0.75 0.75 0.75]]
+    """
     x = arranged(x, lengths, reverse)
     weights = w_ih, w_hh, b_ih, b_hh, w_p
     h, c = lstm_states(x, h0, c0, *weights)
@@ -389,7 +503,14 @@ def lstm_gates(
 def lstm_gates_vjp(
     dout, x, h0, c0, w_ih, w_hh, b_ih=None, b_hh=None, *, w_p=None, reverse=False, lengths=None
 ):  # fmt: skip
-    """Backpropagation through time, for cotangents of the gates."""
+    """
+    Backpropagation through time, for cotangents of the gates.
+
+    >>> x, w, b, df = np.array([[2.0]]), np.zeros((4, 1)), np.zeros(4), np.array([[1.0]])
+    >>> dx, dw_ih, dw_hh, db = lstm_gates_vjp((None, df, None, None), x, None, None, w, w, b)
+    >>> print(db)
+    [0.   0.25 0.   0.  ]
+    """
     zero = np.zeros((*x.shape[:-1], w_hh.shape[1]), x.dtype)
     dgates = [arranged(u, lengths, reverse) for u in zeros_for_none(dout, zero)]
     x = arranged(x, lengths, reverse)
@@ -402,7 +523,14 @@ def lstm_gates_vjp(
 
 
 def simple_gru_cell(x, h, w_ih, w_hh, b_ih, b_hh):
-    """One step, with the reset gate after the product as in PyTorch."""
+    """
+    One step, with the reset gate after the product as in PyTorch.
+
+    >>> x, h, w, b = np.array([1.0]), np.array([3.0]), np.zeros((3, 1)), np.zeros(3)
+    >>> h, gates = simple_gru_cell(x, h, w, w, b, b)
+    >>> print(h)
+    [1.5]
+    """
     x_r, x_z, x_n = np.split(w_ih @ x + b_ih, 3)
     h_r, h_z, h_n = np.split(w_hh @ h + b_hh, 3)
     r = sigmoid(x_r + h_r)
@@ -412,7 +540,14 @@ def simple_gru_cell(x, h, w_ih, w_hh, b_ih, b_hh):
 
 
 def simple_gru_cell_reset_before(x, h, w_ih, w_hh, b_ih, b_hh):
-    """One step, with the reset gate before the product as in the paper."""
+    """
+    One step, with the reset gate before the product as in the paper.
+
+    >>> x, h, w = np.array([1.0]), np.array([3.0]), np.zeros((3, 1))
+    >>> b = np.array([0.0, -99.0, np.arctanh(0.5)])
+    >>> print(simple_gru_cell_reset_before(x, h, w, w, np.zeros(3), b))
+    [0.5]
+    """
     w_r, w_z, w_n = np.split(w_ih, 3)
     v_r, v_z, v_n = np.split(w_hh, 3)
     b_r, b_z, b_n = np.split(b_ih + b_hh, 3)
@@ -423,7 +558,14 @@ def simple_gru_cell_reset_before(x, h, w_ih, w_hh, b_ih, b_hh):
 
 
 def simple_gru(x, h, w_ih, w_hh, b_ih, b_hh):
-    """Forward, one sequence."""
+    """
+    Forward, one sequence.
+
+    >>> x, h0, w_hh, b = np.ones((3, 1)), np.zeros(1), np.zeros((3, 1)), np.zeros(3)
+    >>> w_ih = np.array([[0.0], [0.0], [99.0]])
+    >>> print(simple_gru(x, h0, w_ih, w_hh, b, b).T)
+    [[0.5   0.75  0.875]]
+    """
     states = []
     for x_t in x:
         h, _ = simple_gru_cell(x_t, h, w_ih, w_hh, b_ih, b_hh)
@@ -432,7 +574,16 @@ def simple_gru(x, h, w_ih, w_hh, b_ih, b_hh):
 
 
 def simple_gru_vjp(dout, x, h0, w_ih, w_hh, b_ih, b_hh):
-    """Backpropagation through time, one sequence."""
+    """
+    Backpropagation through time, one sequence.
+
+    >>> x, h0, w, b = np.zeros((5, 1)), np.zeros(1), np.zeros((3, 1)), np.zeros(3)
+    >>> dout = np.zeros((5, 1))
+    >>> dout[-1] = 32
+    >>> dx, dh0, *dweights = simple_gru_vjp(dout, x, h0, w, w, b, b)
+    >>> print(dh0)
+    [1.]
+    """
     h = np.array([h0, *simple_gru(x, h0, w_ih, w_hh, b_ih, b_hh)])
     dx, dw_ih, dw_hh = np.zeros_like(x), np.zeros_like(w_ih), np.zeros_like(w_hh)
     db_ih, db_hh, dh = np.zeros_like(b_ih), np.zeros_like(b_hh), np.zeros_like(h0)
@@ -469,14 +620,28 @@ def gru_step(x, h, w_ih, w_hh, b_ih, b_hh, reset_after):
 
 
 def gru_cell(x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, reset_after=True):
-    """One step: a mean of the candidate and the old state."""
+    """
+    One step: a mean of the candidate and the old state.
+
+    >>> x, h, w = np.array([1.0]), np.array([3.0]), np.zeros((3, 1))
+    >>> b = np.array([0.0, -99.0, np.arctanh(0.5)])
+    >>> print(gru_cell(x, h, w, w, b_hh=b, reset_after=False))
+    [0.5]
+    """
     h = state_or_zeros(h, x.shape[:-1], w_hh)
     h, _ = gru_step(x, h, w_ih, w_hh, b_ih, b_hh, reset_after)
     return h
 
 
 def gru_cell_vjp(dout, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, reset_after=True):
-    """Backward pass of a step."""
+    """
+    Backward pass of a step.
+
+    >>> dout, x, h, w = np.array([1.0]), np.array([1.0]), np.array([3.0]), np.zeros((3, 1))
+    >>> dx, dh, dw_ih, dw_hh = gru_cell_vjp(dout, x, h, w, w)
+    >>> print(dh, dw_ih.T)
+    [0.5] [[0.   0.75 0.5 ]]
+    """
     arguments = x, h, w_ih, w_hh, b_ih, b_hh
     h = state_or_zeros(h, x.shape[:-1], w_hh)
     _, (r, z, n, m) = gru_step(x, h, w_ih, w_hh, b_ih, b_hh, reset_after)
@@ -518,7 +683,14 @@ def gru(
     x, h0, w_ih, w_hh, b_ih=None, b_hh=None, *,
     reset_after=True, reverse=False, lengths=None,
 ):  # fmt: skip
-    """The same step at every time."""
+    """
+    The same step at every time, with lengths and direction.
+
+    >>> x, h0, w_hh = np.ones((3, 1)), np.array([0.25]), np.zeros((3, 1))
+    >>> w_ih, b = np.array([[0.0], [0.0], [99.0]]), np.array([0.0, 99.0, 0.0])
+    >>> print(gru(x, h0, w_ih, w_hh, b).T)
+    [[0.25 0.25 0.25]]
+    """
     x = arranged(x, lengths, reverse)
     h = gru_states(x, h0, w_ih, w_hh, b_ih, b_hh, reset_after=reset_after)
     return arranged(h[..., 1:, :], lengths, reverse)
@@ -528,7 +700,15 @@ def gru_vjp(
     dout, x, h0, w_ih, w_hh, b_ih=None, b_hh=None, *,
     reset_after=True, reverse=False, lengths=None,
 ):  # fmt: skip
-    """Backpropagation through time."""
+    """
+    Backpropagation through time.
+
+    >>> x, h0, w, dout = np.zeros((5, 1)), np.zeros(1), np.zeros((3, 1)), np.zeros((5, 1))
+    >>> dout[-1] = 32
+    >>> dx, dh0, *dweights = gru_vjp(dout, x, h0, w, w)
+    >>> print(dh0)
+    [1.]
+    """
     weights = w_ih, w_hh, b_ih, b_hh
     x, dout = arranged(x, lengths, reverse), arranged(dout, lengths, reverse)
     h = gru_states(x, h0, *weights, reset_after=reset_after)
@@ -543,6 +723,99 @@ def gru_vjp(
 
 
 # == sequences
+
+
+def simple_bidirectional(x, forward, backward):
+    """
+    One network from the left, one from the right; one sequence.
+
+    >>> x = np.array([[1.0], [0.0], [0.0]])
+    >>> network = np.zeros(1), np.array([[9.0]]), np.array([[9.0]]), np.zeros(1)
+    >>> print(simple_bidirectional(x, network, network).T.round(4))
+    [[1. 1. 1.]
+     [1. 0. 0.]]
+    """
+    left = simple_rnn(x, *forward)
+    right = simple_rnn(x[::-1], *backward)[::-1]
+    return np.concatenate([left, right], axis=-1)
+
+
+def simple_bidirectional_vjp(dout, x, forward, backward):
+    """
+    Backward pass: each half of the channels through its own network.
+
+    >>> x, dout = np.zeros((3, 1)), np.array([[0.0, 0.0], [1.0, 1.0], [0.0, 0.0]])
+    >>> network = np.zeros(1), np.array([[1.0]]), np.array([[0.5]]), np.zeros(1)
+    >>> dx, dforward, dbackward = simple_bidirectional_vjp(dout, x, network, network)
+    >>> print(dx.T)
+    [[0.5 2.  0.5]]
+    """
+    left, right = np.split(dout, 2, axis=-1)
+    dx_left, *dforward = simple_rnn_vjp(left, x, *forward)
+    dx_right, *dbackward = simple_rnn_vjp(right[::-1], x[::-1], *backward)
+    return dx_left + dx_right[::-1], tuple(dforward), tuple(dbackward)
+
+
+def simple_sequence_to_vector(x, arguments, w_out, b_out):
+    """
+    Read the last state; one sequence.
+
+    >>> x, w_out, b_out = np.array([[1.0], [0.0], [0.0]]), np.array([[4.0]]), np.array([-1.0])
+    >>> network = np.zeros(1), np.array([[9.0]]), np.array([[9.0]]), np.zeros(1)
+    >>> print(simple_sequence_to_vector(x, network, w_out, b_out).round(4))
+    [3.]
+    """
+    h = simple_rnn(x, *arguments)
+    return w_out @ h[-1] + b_out
+
+
+def simple_sequence_to_vector_vjp(dout, x, arguments, w_out, b_out):
+    """
+    Backward pass: the only cotangent is at the last step.
+
+    >>> x, w_out, b_out = np.zeros((3, 1)), np.array([[4.0]]), np.array([-1.0])
+    >>> network = np.zeros(1), np.array([[1.0]]), np.array([[0.5]]), np.zeros(1)
+    >>> dx, *grads = simple_sequence_to_vector_vjp(np.array([1.0]), x, network, w_out, b_out)
+    >>> print(dx.T)
+    [[1. 2. 4.]]
+    """
+    h = simple_rnn(x, *arguments)
+    dh = np.zeros_like(h)
+    dh[-1] = w_out.T @ dout
+    dx, *grads = simple_rnn_vjp(dh, x, *arguments)
+    return dx, tuple(grads), np.outer(dout, h[-1]), dout
+
+
+def simple_encoder_decoder(x, y, encoder, decoder):
+    """
+    The last state of one network is the first of another; one sequence.
+
+    >>> x, y, w = np.array([[0.0], [-1.0]]), np.zeros((3, 1)), np.array([[9.0]])
+    >>> encoder, decoder = (np.zeros(1), w, w, np.zeros(1)), (w, w, np.zeros(1))
+    >>> print(simple_encoder_decoder(x, y, encoder, decoder).T.round(4))
+    [[-1. -1. -1.]]
+    """
+    last = simple_rnn(x, *encoder)[-1]
+    return simple_rnn(y, last, *decoder)
+
+
+def simple_encoder_decoder_vjp(dout, x, y, encoder, decoder):
+    """
+    Backward pass: the gradient of the decoder's first state is the encoder's cotangent.
+
+    >>> x, y, dout = np.zeros((2, 1)), np.zeros((2, 1)), np.array([[0.0], [8.0]])
+    >>> w_ih, w_hh, zero = np.array([[1.0]]), np.array([[0.5]]), np.zeros(1)
+    >>> networks = (zero, w_ih, w_hh, zero), (w_ih, w_hh, zero)
+    >>> dx, dy, *grads = simple_encoder_decoder_vjp(dout, x, y, *networks)
+    >>> print(dx.T, dy.T)
+    [[1. 2.]] [[4. 8.]]
+    """
+    h = simple_rnn(x, *encoder)
+    dy, dlast, *ddecoder = simple_rnn_vjp(dout, y, h[-1], *decoder)
+    dh = np.zeros_like(h)
+    dh[-1] = dlast
+    dx, *dencoder = simple_rnn_vjp(dh, x, *encoder)
+    return dx, dy, tuple(dencoder), tuple(ddecoder)
 
 
 def name_of(f):
@@ -580,7 +853,15 @@ def read_vjp(dout, h, w_out, b_out):
 
 
 def bidirectional(f, x, forward, backward, **options):
-    """One network from the left, one from the right."""
+    """
+    One network from the left, one from the right.
+
+    >>> x, one = np.array([[1.0], [2.0], [3.0]]), np.array([[1.0]])
+    >>> network = None, one, one
+    >>> print(bidirectional("rnn", x, network, network, activation="identity").T)
+    [[1. 3. 6.]
+     [6. 5. 3.]]
+    """
     left = states_of(f, x, forward, options)
     right = states_of(f, x, backward, {**options, "reverse": True})
     joint = tuple(np.concatenate(pair, axis=-1) for pair in zip(left, right, strict=True))
@@ -588,7 +869,15 @@ def bidirectional(f, x, forward, backward, **options):
 
 
 def bidirectional_vjp(dout, f, x, forward, backward, **options):
-    """Backward pass: each half through its own network."""
+    """
+    Backward pass: each half through its own network.
+
+    >>> x, one = np.array([[1.0], [2.0], [3.0]]), np.array([[1.0]])
+    >>> network, dout, options = (None, one, one), np.ones((3, 2)), {"activation": "identity"}
+    >>> dx, *grads = bidirectional_vjp(dout, "rnn", x, network, network, **options)
+    >>> print(dx.T)
+    [[4. 4. 4.]]
+    """
     douts = dout if name_of(f) == "lstm" else (dout,)
     H = forward[len(douts) + 1].shape[1]  # of w_hh
     left = [None if u is None else u[..., :H] for u in douts]
@@ -599,13 +888,28 @@ def bidirectional_vjp(dout, f, x, forward, backward, **options):
 
 
 def sequence_to_sequence(f, x, arguments, w_out=None, b_out=None, **options):
-    """An output at every step, 0 beyond the end."""
+    """
+    An output at every step, 0 beyond the end.
+
+    >>> x, w_out = np.array([[1.0], [-1.0], [1.0], [1.0]]), np.array([[0.5]])
+    >>> adder = None, np.array([[1.0]]), np.array([[1.0]])
+    >>> print(sequence_to_sequence("rnn", x, adder, w_out, activation="identity").T)
+    [[0.5 0.  0.5 1. ]]
+    """
     h = states_of(f, x, arguments, options)[0]
     return arranged(read(h, w_out, b_out), options.get("lengths"), reverse=False)
 
 
 def sequence_to_sequence_vjp(dout, f, x, arguments, w_out=None, b_out=None, **options):
-    """Backward pass: the output layer, then back through time."""
+    """
+    Backward pass: the output layer, then back through time.
+
+    >>> x, one, w_out = np.array([[1.0], [2.0]]), np.array([[1.0]]), np.array([[2.0]])
+    >>> adder, dout, options = (None, one, one), np.ones((2, 1)), {"activation": "identity"}
+    >>> dx, grads, dw_out = sequence_to_sequence_vjp(dout, "rnn", x, adder, w_out, **options)
+    >>> print(dx.T, dw_out)
+    [[4. 2.]] [[4.]]
+    """
     h = states_of(f, x, arguments, options)[0]
     dout = arranged(dout, options.get("lengths"), reverse=False)
     dh, *dread = read_vjp(dout, h, w_out, b_out)
@@ -646,13 +950,28 @@ def final_states_vjp(dout, f, x, arguments, options):
 
 
 def sequence_to_vector(f, x, arguments, w_out=None, b_out=None, **options):
-    """An output after the last step."""
+    """
+    An output after the last step.
+
+    >>> x, one = np.array([[[1.0], [2.0], [4.0]]] * 2), np.array([[1.0]])
+    >>> adder, options = (None, one, one), {"activation": "identity", "lengths": [3, 2]}
+    >>> print(sequence_to_vector("rnn", x, adder, **options).T)
+    [[7. 3.]]
+    """
     h = final_states(f, x, arguments, options)[0]
     return read(h, w_out, b_out)
 
 
 def sequence_to_vector_vjp(dout, f, x, arguments, w_out=None, b_out=None, **options):
-    """Backward pass: the only cotangent is at the last step."""
+    """
+    Backward pass: the only cotangent is at the last step.
+
+    >>> x, halves = np.array([[1.0], [2.0], [4.0]]), (None, np.array([[1.0]]), np.array([[0.5]]))
+    >>> dout, options = np.array([1.0]), {"activation": "identity"}
+    >>> dx, grads = sequence_to_vector_vjp(dout, "rnn", x, halves, **options)
+    >>> print(dx.T)
+    [[0.25 0.5  1.  ]]
+    """
     h = final_states(f, x, arguments, options)[0]
     dh, *dread = read_vjp(dout, h, w_out, b_out)
     dx, *grads = final_states_vjp(only_h(dh, f), f, x, arguments, options)
@@ -669,14 +988,28 @@ def fed(x, steps, feed):
 def vector_to_sequence(
     f, x, arguments, w_out=None, b_out=None, *, steps, feed="repeat", **options
 ):  # fmt: skip
-    """Unfold one input into a sequence of outputs."""
+    """
+    Unfold one input into a sequence of outputs.
+
+    >>> x, halves = np.array([1.0]), (None, np.array([[1.0]]), np.array([[0.5]]))
+    >>> print(vector_to_sequence("rnn", x, halves, steps=3, activation="identity").T)
+    [[1.   1.5  1.75]]
+    """
     return sequence_to_sequence(f, fed(x, steps, feed), arguments, w_out, b_out, **options)
 
 
 def vector_to_sequence_vjp(
     dout, f, x, arguments, w_out=None, b_out=None, *, steps, feed="repeat", **options
 ):  # fmt: skip
-    """Backward pass: the gradients of all steps that see the input add up."""
+    """
+    Backward pass: the gradients of all steps that see the input add up.
+
+    >>> x, halves = np.array([1.0]), (None, np.array([[1.0]]), np.array([[0.5]]))
+    >>> dout, options = np.array([[0.0], [0.0], [1.0]]), {"steps": 3, "activation": "identity"}
+    >>> dx, grads = vector_to_sequence_vjp(dout, "rnn", x, halves, **options)
+    >>> print(dx)
+    [1.75]
+    """
     wide = fed(x, steps, feed)
     dx, *grads = sequence_to_sequence_vjp(dout, f, wide, arguments, w_out, b_out, **options)
     dx = dx[..., 0, :] if feed == "first" else np.sum(dx, axis=-2)
@@ -689,7 +1022,14 @@ def of_decoder(options):
 
 
 def encoder_decoder(f, x, y, encoder, decoder, w_out=None, b_out=None, **options):
-    """The last state of one network is the first of another."""
+    """
+    The last state of one network is the first of another.
+
+    >>> x, y, one = np.array([[1.0], [2.0]]), np.array([[0.0], [10.0], [10.0]]), np.array([[1.0]])
+    >>> encoder, decoder = (None, one, one), (one, one)
+    >>> print(encoder_decoder("rnn", x, y, encoder, decoder, activation="identity").T)
+    [[ 3. 13. 23.]]
+    """
     states = final_states(f, x, encoder, options)
     h = states_of(f, y, (*states, *decoder), of_decoder(options))[0]
     return read(h, w_out, b_out)
@@ -698,7 +1038,16 @@ def encoder_decoder(f, x, y, encoder, decoder, w_out=None, b_out=None, **options
 def encoder_decoder_vjp(
     dout, f, x, y, encoder, decoder, w_out=None, b_out=None, **options
 ):  # fmt: skip
-    """Backward pass: the gradient of the decoder's first state is the encoder's cotangent."""
+    """
+    Backward pass: the gradient of the decoder's first state is the encoder's cotangent.
+
+    >>> x, y, one = np.array([[1.0], [2.0]]), np.array([[0.0], [0.0]]), np.array([[1.0]])
+    >>> networks, dout = ((None, one, one), (one, one)), np.ones((2, 1))
+    >>> options = {"activation": "identity"}
+    >>> dx, dy, *grads = encoder_decoder_vjp(dout, "rnn", x, y, *networks, **options)
+    >>> print(dx.T, dy.T)
+    [[2. 2.]] [[2. 1.]]
+    """
     states = final_states(f, x, encoder, options)
     second = (*states, *decoder)
     h = states_of(f, y, second, of_decoder(options))[0]
@@ -713,7 +1062,14 @@ def encoder_decoder_vjp(
 
 
 def selective_scan_doubling(x, delta, a, b, c):
-    """All steps at once, in rounds of combined pairs; one sequence, from a state of 0."""
+    """
+    All steps at once, in rounds of combined pairs; one sequence, from a state of 0.
+
+    >>> x, delta = np.array([[4.0], [100.0], [2.0]]), np.array([[1.0], [0.0], [50.0]])
+    >>> a, ones = np.array([[-1.0]]), np.ones((3, 1))
+    >>> print(selective_scan_doubling(x, delta, a, ones, ones).T)
+    [[  4.   4. 100.]]
+    """
     factor = np.exp(delta[:, :, None] * a)
     h = (delta * x)[:, :, None] * b[:, None, :]
     s = 1
@@ -736,7 +1092,15 @@ def scan_states(x, delta, a, b, state):
 
 
 def selective_scan(x, delta, a, b, c, d=None, state=None, *, delta_softplus=False):
-    """Each state decays, is written to and is read."""
+    """
+    Each state decays, is written to and is read.
+
+    >>> x, delta = np.array([[4.0], [100.0], [2.0]]), np.array([[1.0], [0.0], [50.0]])
+    >>> a, ones = np.array([[-1.0]]), np.ones((3, 1))
+    >>> y, state = selective_scan(x, delta, a, ones, ones)
+    >>> print(y.T, state)
+    [[  4.   4. 100.]] [[100.]]
+    """
     step = softplus(delta) if delta_softplus else delta
     h, _ = scan_states(x, step, a, b, state)
     y = np.sum(c[..., None, :] * h[..., 1:, :, :], axis=-1)
@@ -745,7 +1109,15 @@ def selective_scan(x, delta, a, b, c, d=None, state=None, *, delta_softplus=Fals
 
 
 def selective_scan_vjp(dout, x, delta, a, b, c, d=None, state=None, *, delta_softplus=False):
-    """Backward pass: the gradient of the state runs backwards through the same decay."""
+    """
+    Backward pass: the gradient of the state runs backwards through the same decay.
+
+    >>> a, ones = np.array([[np.log(0.5)]]), np.ones((3, 1))
+    >>> dout = None, np.array([[1.0]])
+    >>> dx, *grads = selective_scan_vjp(dout, ones, ones, a, ones, ones)
+    >>> print(dx.T)
+    [[0.25 0.5  1.  ]]
+    """
     step = softplus(delta) if delta_softplus else delta
     h, decay = scan_states(x, step, a, b, state)
     u, dstate = dout

@@ -34,7 +34,14 @@ def with_decay(params, grads, weight_decay):
 
 
 def fit_neuron(X, y, w, b, *, learning_rate, epochs):
-    """The loop, with the gradient of the mean squared error written out."""
+    """
+    The loop, with the gradient of the mean squared error written out.
+
+    >>> X, y, w = np.array([[1.0]]), np.array([3.0]), np.array([1.0])
+    >>> w, b, losses = fit_neuron(X, y, w, 0.0, learning_rate=0.25, epochs=2)
+    >>> print(w, b, losses)
+    [2.] 1.0 [4. 0.]
+    """
     N, losses = len(y), []
     for epoch in range(1, epochs + 1):
         z = X @ w + b
@@ -50,8 +57,31 @@ def fit_neuron(X, y, w, b, *, learning_rate, epochs):
 # == gradient_descent
 
 
+def simple_gradient_descent(value_and_grad, theta, learning_rate, steps):
+    """
+    The loop for one array, with the loss before each step.
+
+    >>> parabola = lambda x: (2 * x**2, 4 * x)
+    >>> print(*simple_gradient_descent(parabola, 8.0, 0.125, 3))
+    1.0 [128.  32.   8.]
+    """
+    losses = []
+    for _ in range(steps):
+        value, g = value_and_grad(theta)
+        losses.append(value)
+        theta = theta - learning_rate * g
+    return theta, np.array(losses)
+
+
 def gradient_descent(value_and_grad, params, *, learning_rate, steps):
-    """The loop, with the loss before each step."""
+    """
+    The loop for a tree, with rates that may depend on the step.
+
+    >>> parabola = lambda x: (2 * x**2, 4 * x)
+    >>> x, losses = gradient_descent(parabola, 8.0, learning_rate=0.125, steps=3)
+    >>> print(x, losses)
+    1.0 [128.  32.   8.]
+    """
     losses = []
     for step in range(1, steps + 1):
         value, grads = value_and_grad(params)
@@ -70,12 +100,25 @@ def descended(params, directions, eta):
 
 
 def simple_sgd_step(theta, g, learning_rate):
-    """One step."""
+    """
+    One step against the gradient.
+
+    >>> theta, g = np.array([1.0, 2.0]), np.array([2.0, 0.0])
+    >>> print(simple_sgd_step(theta, g, 0.25))
+    [0.5 2. ]
+    """
     return theta - learning_rate * g
 
 
 def sgd_step(params, grads, state, *, learning_rate, weight_decay=0.0):
-    """One step, with weight decay."""
+    """
+    One step, with weight decay.
+
+    >>> params, grads = (np.array([1.0, 2.0]), 3.0), (np.array([2.0, 0.0]), 4.0)
+    >>> params, state = sgd_step(params, grads, None, learning_rate=0.25)
+    >>> print(*params)
+    [0.5 2. ] 2.0
+    """
     step = 0 if state is None else state[0]
     grads = with_decay(params, grads, weight_decay)
     return descended(params, grads, learning_rate), (step + 1,)
@@ -85,13 +128,29 @@ def sgd_step(params, grads, state, *, learning_rate, weight_decay=0.0):
 
 
 def simple_momentum_step(theta, g, v, learning_rate, momentum=0.9):
-    """One step of the heavy ball, without dampening; v starts at 0."""
+    """
+    One step of the heavy ball, without dampening; v starts at 0.
+
+    >>> theta, v = 0.0, 0.0
+    >>> for _ in range(4):
+    ...     theta, v = simple_momentum_step(theta, 1.0, v, 1.0, momentum=0.5)
+    ...     print(theta, v)
+    -1.0 1.0
+    -2.5 1.5
+    -4.25 1.75
+    -6.125 1.875
+    """
     v = momentum * v + g
     return theta - learning_rate * v, v
 
 
 def simple_nesterov_step(theta, g, v, learning_rate, momentum=0.9):
-    """One step of Nesterov's method."""
+    """
+    One step of Nesterov's method.
+
+    >>> print(*simple_nesterov_step(0.0, 1.0, 0.0, 1.0, momentum=0.5))
+    -1.5 1.0
+    """
     v = momentum * v + g
     return theta - learning_rate * (g + momentum * v), v
 
@@ -99,7 +158,18 @@ def simple_nesterov_step(theta, g, v, learning_rate, momentum=0.9):
 def momentum_step(
     params, grads, state, *, learning_rate, momentum=0.9, dampening=0.0, weight_decay=0.0
 ):  # fmt: skip
-    """One step of the heavy ball; the first gradient is not dampened."""
+    """
+    One step of the heavy ball; the first gradient is not dampened.
+
+    >>> p, state = 0.0, None
+    >>> for _ in range(4):
+    ...     p, state = momentum_step(p, 1.0, state, learning_rate=1, momentum=0.5)
+    ...     print(p, state[1])
+    -1.0 1.0
+    -2.5 1.5
+    -4.25 1.75
+    -6.125 1.875
+    """
     step, velocity = (0, tree_full(params, 0)) if state is None else state
     share = 1 if state is None else 1 - dampening
     grads = with_decay(params, grads, weight_decay)
@@ -110,7 +180,13 @@ def momentum_step(
 def nesterov_step(
     params, grads, state, *, learning_rate, momentum=0.9, weight_decay=0.0
 ):  # fmt: skip
-    """One step of Nesterov's method, with weight decay."""
+    """
+    One step of Nesterov's method, with weight decay.
+
+    >>> p, state = nesterov_step(0.0, 1.0, None, learning_rate=1, momentum=0.5)
+    >>> print(p, state[1])
+    -1.5 1.0
+    """
     step, velocity = (0, tree_full(params, 0)) if state is None else state
     grads = with_decay(params, grads, weight_decay)
     velocity = tree_map(lambda v, g: momentum * v + g, velocity, grads)
@@ -122,7 +198,18 @@ def nesterov_step(
 
 
 def simple_adagrad_step(theta, g, s, learning_rate, eps=1e-10):
-    """One step; s starts at 0."""
+    """
+    One step; s, the sum of all squares, starts at 0.
+
+    >>> theta, s, g = np.zeros(2), np.zeros(2), np.array([1.0, 1000.0])
+    >>> for _ in range(4):
+    ...     theta, s = simple_adagrad_step(theta, g, s, 1.0)
+    ...     print(theta.round(4))
+    [-1. -1.]
+    [-1.7071 -1.7071]
+    [-2.2845 -2.2845]
+    [-2.7845 -2.7845]
+    """
     s = s + g**2
     return theta - learning_rate * g / (np.sqrt(s) + eps), s
 
@@ -131,7 +218,18 @@ def adagrad_step(
     params, grads, state, *, learning_rate,
     lr_decay=0.0, weight_decay=0.0, initial_accumulator_value=0.0, eps=1e-10,
 ):  # fmt: skip
-    """One step, with a learning rate that may fall on its own."""
+    """
+    One step, with a learning rate that may fall on its own.
+
+    >>> p, g, state = np.zeros(2), np.array([1.0, 1000.0]), None
+    >>> for _ in range(4):
+    ...     p, state = adagrad_step(p, g, state, learning_rate=1)
+    ...     print(p.round(4))
+    [-1. -1.]
+    [-1.7071 -1.7071]
+    [-2.2845 -2.2845]
+    [-2.7845 -2.7845]
+    """
     first = 0, tree_full(params, initial_accumulator_value)
     step, total = first if state is None else state
     eta = learning_rate / (1 + step * lr_decay)
@@ -145,7 +243,17 @@ def adagrad_step(
 
 
 def simple_rmsprop_step(theta, g, s, learning_rate, alpha=0.99, eps=1e-8):
-    """One step, without momentum; s starts at 0."""
+    """
+    One step, without momentum; s, the mean of the squares, starts at 0.
+
+    >>> theta, s = 0.0, 0.0
+    >>> for _ in range(3):
+    ...     theta, s = simple_rmsprop_step(theta, 1.0, s, 1.0)
+    ...     print(theta.round(3))
+    -10.0
+    -17.089
+    -22.891
+    """
     s = alpha * s + (1 - alpha) * g**2
     return theta - learning_rate * g / (np.sqrt(s) + eps), s
 
@@ -154,7 +262,17 @@ def rmsprop_step(
     params, grads, state, *, learning_rate,
     alpha=0.99, eps=1e-8, weight_decay=0.0, momentum=0.0, centered=False,
 ):  # fmt: skip
-    """One step; centered divides by a standard deviation, and momentum adds a velocity."""
+    """
+    One step; centered divides by a standard deviation, and momentum adds a velocity.
+
+    >>> p, state = 0.0, None
+    >>> for _ in range(3):
+    ...     p, state = rmsprop_step(p, 1.0, state, learning_rate=1)
+    ...     print(p.round(3))
+    -10.0
+    -17.089
+    -22.891
+    """
     zeros = tree_full(params, 0)
     step, square, mean, velocity = (0, zeros, zeros, zeros) if state is None else state
     grads = with_decay(params, grads, weight_decay)
@@ -177,7 +295,14 @@ def rmsprop_step(
 
 
 def simple_adam_step(theta, g, m, v, t, learning_rate, beta1=0.9, beta2=0.999, eps=1e-8):
-    """Step t = 1, 2, ...; m and v start at 0."""
+    """
+    Step t = 1, 2, ...; m and v start at 0.
+
+    >>> options = {"learning_rate": 0.75, "beta1": 0.5, "beta2": 0.75, "eps": 0.0}
+    >>> theta, m, v = simple_adam_step(1.0, 2.0, 0.0, 0.0, 1, **options)
+    >>> print(theta, m, v)
+    0.25 1.0 1.0
+    """
     m = beta1 * m + (1 - beta1) * g
     v = beta2 * v + (1 - beta2) * g**2
     m_hat = m / (1 - beta1**t)
@@ -186,7 +311,14 @@ def simple_adam_step(theta, g, m, v, t, learning_rate, beta1=0.9, beta2=0.999, e
 
 
 def simple_adamw_step(theta, g, m, v, t, learning_rate, weight_decay=0.01):
-    """AdamW: the decay stands outside the fraction."""
+    """
+    AdamW: the decay stands outside the fraction.
+
+    >>> theta, zero = np.array([8.0, -8.0]), np.zeros(2)
+    >>> theta, m, v = simple_adamw_step(theta, zero, zero, zero, 1, 0.5, weight_decay=0.25)
+    >>> print(theta)
+    [ 7. -7.]
+    """
     kept = (1 - learning_rate * weight_decay) * theta
     return simple_adam_step(kept, g, m, v, t, learning_rate)
 
@@ -210,7 +342,14 @@ def adam_step(
     params, grads, state, *, learning_rate,
     betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False,
 ):  # fmt: skip
-    """One step; the decay is part of the gradient, and so of both means."""
+    """
+    One step; the decay is part of the gradient, and so of both means.
+
+    >>> options = {"learning_rate": 0.75, "betas": (0.5, 0.75), "eps": 0.0}
+    >>> p, state = adam_step(1.0, 2.0, None, **options)
+    >>> print(p)
+    0.25
+    """
     grads = with_decay(params, grads, weight_decay)
     direction, state = adam_direction(params, grads, state, betas, eps, amsgrad)
     return descended(params, direction, learning_rate), state
@@ -220,7 +359,14 @@ def adamw_step(
     params, grads, state, *, learning_rate,
     betas=(0.9, 0.999), eps=1e-8, weight_decay=0.01, amsgrad=False,
 ):  # fmt: skip
-    """One step; the decay is no part of the gradient."""
+    """
+    One step; the decay is no part of the gradient.
+
+    >>> p, zero = np.array([8.0, -8.0]), np.zeros(2)
+    >>> p, state = adamw_step(p, zero, None, learning_rate=0.5, weight_decay=0.25)
+    >>> print(p)
+    [ 7. -7.]
+    """
     direction, state = adam_direction(params, grads, state, betas, eps, amsgrad)
     kept = tree_map(lambda theta: (1 - learning_rate * weight_decay) * theta, params)
     return descended(kept, direction, learning_rate), state
@@ -230,7 +376,14 @@ def adamw_step(
 
 
 def simple_lion_step(theta, g, m, learning_rate, beta1=0.9, beta2=0.99, weight_decay=0.0):
-    """One step; m starts at 0."""
+    """
+    One step against the sign of a mean; m starts at 0.
+
+    >>> theta, g = np.ones(3), np.array([1e-9, -1e9, 0.0])
+    >>> theta, m = simple_lion_step(theta, g, np.zeros(3), 0.25)
+    >>> print(theta)
+    [0.75 1.25 1.  ]
+    """
     sign = np.sign(beta1 * m + (1 - beta1) * g)
     theta = (1 - learning_rate * weight_decay) * theta - learning_rate * sign
     return theta, beta2 * m + (1 - beta2) * g
@@ -239,7 +392,14 @@ def simple_lion_step(theta, g, m, learning_rate, beta1=0.9, beta2=0.99, weight_d
 def lion_step(
     params, grads, state, *, learning_rate, betas=(0.9, 0.99), weight_decay=0.0
 ):  # fmt: skip
-    """One step, of the sign of one mean; another mean is kept."""
+    """
+    One step, of the sign of one mean; another mean is kept.
+
+    >>> p, g = np.ones(3), np.array([1e-9, -1e9, 0.0])
+    >>> p, state = lion_step(p, g, None, learning_rate=0.25)
+    >>> print(p)
+    [0.75 1.25 1.  ]
+    """
     beta1, beta2 = betas
     step, mean = (0, tree_full(params, 0)) if state is None else state
     sign = tree_map(lambda m, g: np.sign(beta1 * m + (1 - beta1) * g), mean, grads)
@@ -252,7 +412,15 @@ def lion_step(
 
 
 def simple_muon_step(w, g, m, learning_rate, momentum=0.95, weight_decay=0.1):
-    """One step for one matrix; m starts at 0."""
+    """
+    One step for one matrix; m starts at 0.
+
+    >>> zero, g = np.zeros((2, 2)), np.diag([100.0, 5.0])
+    >>> w, m = simple_muon_step(zero, g, zero, 1.0)
+    >>> print(w.round(2))
+    [[-0.7   0.  ]
+     [ 0.   -0.76]]
+    """
     m = momentum * m + (1 - momentum) * g
     step = newton_schulz((1 - momentum) * g + momentum * m)
     rate = learning_rate * max(1, w.shape[0] / w.shape[1]) ** 0.5
@@ -271,7 +439,15 @@ def muon_step(
     params, grads, state, *, learning_rate, momentum=0.95, nesterov=True, weight_decay=0.1,
     steps=5, coefficients=(3.4445, -4.7750, 2.0315), eps=1e-7, adjust="original",
 ):  # fmt: skip
-    """One step: a mean of the gradients, with its singular values brought near 1."""
+    """
+    One step: a mean of the gradients, with its singular values brought near 1.
+
+    >>> w, g = np.zeros((2, 2)), np.diag([100.0, 5.0])
+    >>> w, state = muon_step(w, g, None, learning_rate=1.0)
+    >>> print(w.round(2))
+    [[-0.7   0.  ]
+     [ 0.   -0.76]]
+    """
     mu = momentum
     step, mean = (0, tree_full(params, 0)) if state is None else state
     mean = tree_map(lambda m, g: mu * m + (1 - mu) * g, mean, grads)
@@ -289,7 +465,15 @@ def muon_step(
 
 
 def newton_schulz(x, *, steps=5, coefficients=(3.4445, -4.7750, 2.0315), eps=1e-7):
-    """All singular values near 1, by a polynomial of the matrix."""
+    """
+    All singular values near 1, by a polynomial of the matrix.
+
+    >>> q = np.array([[0.8, 0.6], [-0.6, 0.8]])
+    >>> x = q @ np.diag([4.0, 1.0])
+    >>> print(newton_schulz(x, coefficients=(1.875, -1.25, 0.375), steps=12))
+    [[ 0.8  0.6]
+     [-0.6  0.8]]
+    """
     a, b, c = coefficients
     norm = np.sqrt(np.sum(x * x, axis=(-2, -1), keepdims=True))
     x = x / np.maximum(norm, eps)
@@ -303,7 +487,13 @@ def newton_schulz(x, *, steps=5, coefficients=(3.4445, -4.7750, 2.0315), eps=1e-
 
 
 def clip_by_norm(grads, max_norm):
-    """One factor for all arrays."""
+    """
+    One factor for all arrays.
+
+    >>> grads = (np.array([0.0, 3.0]), np.array([4.0]))
+    >>> print(*clip_by_norm(grads, 2.5))
+    [0.  1.5] [2.]
+    """
     norm = float(np.sqrt(sum(np.sum(g * g) for g in tree_leaves(grads))))
     factor = 1 if norm <= max_norm else max_norm / norm
     if np.isinf(norm):  # such a gradient has no direction to keep
@@ -312,7 +502,13 @@ def clip_by_norm(grads, max_norm):
 
 
 def clip_by_value(grads, limit):
-    """Each element by itself."""
+    """
+    Each element by itself.
+
+    >>> grads = np.array([100.0, 2.0])
+    >>> print(clip_by_value(grads, 1.0))
+    [1. 1.]
+    """
     return tree_map(lambda g: np.clip(g, -limit, limit), grads)
 
 
@@ -320,13 +516,25 @@ def clip_by_value(grads, limit):
 
 
 def warmup_schedule(step, *, peak, warmup):
-    """Up in a line, then constant."""
+    """
+    Up in a line, then constant.
+
+    >>> step = np.array([1, 2, 3, 4, 5])
+    >>> print(warmup_schedule(step, peak=8.0, warmup=4))
+    [2. 4. 6. 8. 8.]
+    """
     t = np.asarray(step)
     return np.where(t < warmup, peak * t / max(warmup, 1), peak)
 
 
 def cosine_schedule(step, *, peak, steps, warmup=0, floor=0.0):
-    """Up in a line, then down along half a cosine."""
+    """
+    Up in a line, then down along half a cosine.
+
+    >>> step = np.array([0, 50, 100, 150])
+    >>> print(cosine_schedule(step, peak=1.0, steps=100, floor=0.25))
+    [1.    0.625 0.25  0.25 ]
+    """
     t = np.asarray(step)
     done = np.clip((t - warmup) / (steps - warmup), 0, 1)
     falling = floor + (peak - floor) * (1 + np.cos(np.pi * done)) / 2
@@ -334,7 +542,13 @@ def cosine_schedule(step, *, peak, steps, warmup=0, floor=0.0):
 
 
 def inverse_sqrt_schedule(step, *, peak, warmup):
-    """Up in a line, then down as one over the root."""
+    """
+    Up in a line, then down as one over the root.
+
+    >>> step = np.array([2, 4, 16, 64])
+    >>> print(inverse_sqrt_schedule(step, peak=1.0, warmup=4))
+    [0.5  1.   0.5  0.25]
+    """
     t = np.asarray(step)
     return peak * np.minimum(t / warmup, np.sqrt(warmup / np.maximum(t, 1)))
 
@@ -350,7 +564,14 @@ def tree_leaves(tree):
 
 
 def tree_map(f, tree, *others):
-    """A function of all arrays at the same place, for every place."""
+    """
+    A function of all arrays at the same place, for every place.
+
+    >>> params = np.array([[1.0, 2.0]]), np.array([3.0])
+    >>> grads = np.array([[10.0, 0.0]]), np.array([-10.0])
+    >>> print(*tree_map(lambda theta, g: theta - 0.1 * g, params, grads))
+    [[0. 2.]] [4.]
+    """
     if isinstance(tree, tuple):
         entries = [tree_map(f, *parts) for parts in zip(tree, *others, strict=True)]
         return type(tree)(*entries) if hasattr(tree, "_fields") else tuple(entries)
@@ -358,12 +579,24 @@ def tree_map(f, tree, *others):
 
 
 def tree_ravel(tree):
-    """One vector of all parameters."""
+    """
+    One vector of all parameters.
+
+    >>> params = np.array([[1.0, 2.0]]), np.array([3.0])
+    >>> print(tree_ravel(params))
+    [1. 2. 3.]
+    """
     return np.concatenate([np.ravel(a) for a in tree_leaves(tree)] or [np.zeros(0)])
 
 
 def tree_unravel(vector, like):
-    """The tree of such a vector."""
+    """
+    The tree that such a vector was made of.
+
+    >>> like = np.zeros((1, 2)), np.zeros(1)
+    >>> print(*tree_unravel(np.array([1.0, 2.0, 3.0]), like))
+    [[1. 2.]] [3.]
+    """
     sizes = [np.size(a) for a in tree_leaves(like)]
     parts = iter(np.split(vector, np.cumsum(sizes)[:-1]) if sizes else [])
     return tree_map(lambda a: next(parts).reshape(np.shape(a)), like)
@@ -373,7 +606,14 @@ def tree_unravel(vector, like):
 
 
 def mlp_loss(x, targets, params, *, loss="cross_entropy", activation="relu", dropout=None):
-    """The mean loss of the outputs."""
+    """
+    The mean loss of the outputs.
+
+    >>> x, targets = np.ones((5, 3)), np.array([0, 1, 1, 0, 1])
+    >>> params = ((np.zeros((2, 3)), np.zeros(2)),)
+    >>> print(mlp_loss(x, targets, params) / np.log(2))
+    1.0
+    """
     value = {"cross_entropy": cross_entropy, "squared_error": squared_error}[loss]
     out = mlp(x, params, activation=activation, dropout=dropout)
     return value(out, targets)
@@ -382,7 +622,16 @@ def mlp_loss(x, targets, params, *, loss="cross_entropy", activation="relu", dro
 def mlp_loss_grad(
     x, targets, params, *, loss="cross_entropy", activation="relu", dropout=None
 ):  # fmt: skip
-    """Forward pass, gradient of the loss, backpropagation."""
+    """
+    Forward pass, gradient of the loss, backpropagation.
+
+    >>> from collections import namedtuple
+    >>> Layer = namedtuple("Layer", "weight bias")
+    >>> params = (Layer(np.zeros((1, 1)), np.zeros(1)),)
+    >>> x, targets = np.array([[2.0]]), np.array([[3.0]])
+    >>> print(*mlp_loss_grad(x, targets, params, loss="squared_error"))
+    Layer(weight=array([[-12.]]), bias=array([-6.]))
+    """
     grad = {"cross_entropy": cross_entropy_grad, "squared_error": squared_error_grad}[loss]
     out = mlp(x, params, activation=activation, dropout=dropout)
     dout = grad(out, targets)
@@ -393,7 +642,17 @@ def mlp_loss_grad(
 def mlp_loss_value_and_grad(
     x, targets, params, *, loss="cross_entropy", activation="relu", dropout=None
 ):  # fmt: skip
-    """Both."""
+    """
+    The loss and its gradient.
+
+    >>> from collections import namedtuple
+    >>> Layer = namedtuple("Layer", "weight bias")
+    >>> x, targets = np.ones((4, 3)), np.array([0, 1, 1, 1])
+    >>> params = (Layer(np.zeros((2, 3)), np.zeros(2)),)
+    >>> value, [layer] = mlp_loss_value_and_grad(x, targets, params)
+    >>> print(value / np.log(2), layer.bias)
+    1.0 [ 0.25 -0.25]
+    """
     options = {"loss": loss, "activation": activation, "dropout": dropout}
     value = mlp_loss(x, targets, params, **options)
     return value, mlp_loss_grad(x, targets, params, **options)
@@ -403,7 +662,16 @@ def mlp_loss_value_and_grad(
 
 
 def minibatches(rng, *arrays, batch_size):
-    """One epoch: every example once, in a new order."""
+    """
+    One epoch: every example once, in a new order.
+
+    >>> rng, x = np.random.default_rng(0), np.arange(5)
+    >>> for batch in minibatches(rng, x, 10 * x, batch_size=2):
+    ...     print(*batch)
+    [2 4] [20 40]
+    [3 0] [30  0]
+    [1] [10]
+    """
     order = rng.permutation(len(arrays[0]))
     for start in range(0, len(order), batch_size):
         rows = order[start : start + batch_size]
@@ -413,7 +681,16 @@ def minibatches(rng, *arrays, batch_size):
 def minibatch_descent(
     value_and_grad, params, *arrays, step, epochs, batch_size, rng, validation=None, patience=None
 ):  # fmt: skip
-    """Epochs of steps; with a validation loss the parameters of its minimum are kept."""
+    """
+    Epochs of steps; with a validation loss the parameters of its minimum are kept.
+
+    >>> rng, y = np.random.default_rng(0), np.array([1.0, 3.0])
+    >>> f = lambda p, y: (np.mean((p - y) ** 2), 2 * np.mean(p - y))
+    >>> step = lambda p, g, state: (p - 0.5 * g, state)
+    >>> fit = minibatch_descent(f, 0.0, y, step=step, epochs=2, batch_size=2, rng=rng)
+    >>> print(fit[0], fit[1])
+    2.0 [5. 1.]
+    """
     state, best, best_epoch, least = None, params, 0, np.inf
     losses, checks = [], []
     for epoch in range(1, epochs + 1):
@@ -435,12 +712,24 @@ def minibatch_descent(
 
 
 def diffusion_mixture(x, noise, alpha, sigma):
-    """What the model sees."""
+    """
+    What the model sees: the data mixed with noise.
+
+    >>> x, noise = np.array([2.0, -1.0]), np.array([1.0, 3.0])
+    >>> print(diffusion_mixture(x, noise, 0.75, 0.5))
+    [2.   0.75]
+    """
     return alpha * x + sigma * noise
 
 
 def diffusion_target(x, noise, alpha, sigma, *, kind="noise"):
-    """What the model is to predict."""
+    """
+    What the model is to predict.
+
+    >>> x, noise = np.array([2.0, -1.0]), np.array([1.0, 3.0])
+    >>> print(diffusion_target(x, noise, 0.75, 0.5, kind="velocity"))
+    [-0.25  2.75]
+    """
     if kind == "noise":
         return noise
     if kind == "data":

@@ -30,6 +30,8 @@ from statistics import geometric_mean
 
 import numpy as np
 
+import dlref.formulas
+
 RESULTS = Path(__file__).parents[1] / "results" / "speed.csv"
 THREADS = 2
 ROUNDS = 4  # turns that each library takes at a row
@@ -101,23 +103,21 @@ def dlref_call(chapter, name, form, arguments):
         f = getattr(module, stem, None)
         return f and (lambda: f(*arguments, **keywords))
     f = getattr(module, f"{stem}_{form}")
-    dout = np.ones_like(naive_map(name)(*arguments), arguments[0].dtype)  # naive widens some
+    dout = np.ones_like(formula_of(name)(*arguments), arguments[0].dtype)
     return lambda: f(dout, *arguments, **keywords)
 
 
-def naive_map(name):
-    import naive  # noqa: PLC0415
-
-    def f(*arguments):
-        return getattr(naive, name.removesuffix("_tanh"))(*arguments, **options(name))
-
-    return f
+def formula_of(name):
+    chapters = (getattr(dlref.formulas, chapter) for chapter in dlref.formulas.__all__)
+    stem = name.removesuffix("_tanh")
+    formula = next(getattr(chapter, stem) for chapter in chapters if hasattr(chapter, stem))
+    return lambda *arguments: formula(*arguments, **options(name))
 
 
 def numpy_call(_chapter, name, form, arguments):
     if name in RECURRENT:
         return None  # the formula for one step is no contender
-    f = naive_map(name)
+    f = formula_of(name)
     return (lambda: f(*arguments)) if form == "map" and name != "gelu_tanh" else None
 
 

@@ -6,7 +6,7 @@ it changes elements, rows and sizes, and keeps a change that makes the error lar
 a row do not.  docs/results/normwise.csv has the largest error, and the draw from which the climb
 started; docs/results/normwise_steps.csv has the numbers of the changes that were kept, so that each
 input can be made again.  The exact results are those of
-the plain formulas of tests/plain.py in numbers of 64 binary digits.  An error is measured in units
+dlref.formulas in numbers of 64 binary digits.  An error is measured in units
 of the machine epsilon times the size of what was added up, which each map states; the condition
 number is that size over the largest element of the result.
 
@@ -25,11 +25,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import naive
 import numpy as np
-import plain
 
-import dlref
+import dlref.formulas
+from dlref.formulas import attention, neurons, normalization
 
 RESULTS = Path(__file__).parents[1] / "results" / "normwise.csv"
 STEPS = RESULTS.with_name("normwise_steps.csv")
@@ -164,7 +163,7 @@ def of_norm(u, x, w, *bias, axis=-1, about_mean=True):
 def layers(name, axis):
     chapter = dlref.normalization
     f, vjp = getattr(chapter, name), getattr(chapter, f"{name}_vjp")
-    exact, exact_vjp = getattr(plain, name), getattr(plain, f"{name}_vjp")
+    exact, exact_vjp = getattr(normalization, name), getattr(normalization, f"{name}_vjp")
 
     def got(u, *inputs):
         return f(*inputs), vjp(u, *inputs)
@@ -183,14 +182,19 @@ def drawn_rms(rng, kind, size):
     return Case(case.inputs[:2], case.dout)
 
 
+def rms_norm_of(u, x, w):
+    eps = Long(1e-6)
+    return normalization.rms_norm(x, w, eps=eps), normalization.rms_norm_vjp(u, x, w, eps=eps)
+
+
 def group_norm_of(u, x, w, b):
     """Group norm of one group is layer norm over positions and channels at once."""
     n, (rows, channels) = 2, x.shape
     x, u = (a.reshape(n, -1) for a in (centered(x.reshape(n, -1), -1), u))
     w, b = (np.tile(a, rows // n) for a in (w, b))
-    dx, dw, db = plain.layer_norm_vjp(u, x, w, b)
+    dx, dw, db = normalization.layer_norm_vjp(u, x, w, b)
     dw, db = (a.reshape(-1, channels).sum(0) for a in (dw, db))
-    return plain.layer_norm(x, w, b), (dx, dw, db)
+    return normalization.layer_norm(x, w, b), (dx, dw, db)
 
 
 def group_norm_got(u, x, w, b):
@@ -251,7 +255,7 @@ def drawn_heads(rng, kind, size):
 def attention_of(u, q, k, v):
     s = q @ k.T / np.sqrt(Long(q.shape[-1]))
     e = np.exp(s - s.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True) @ v, plain.attention_vjp(u, q, k, v)
+    return e / e.sum(-1, keepdims=True) @ v, attention.attention_vjp(u, q, k, v)
 
 
 def of_attention(u, q, k, v):
@@ -294,7 +298,8 @@ def results(found):
 
 def recurrent(name, gates, states, biases):
     f, vjp = getattr(dlref.recurrent, name), getattr(dlref.recurrent, f"{name}_vjp")
-    exact, exact_vjp = getattr(plain, name), getattr(plain, f"{name}_vjp")
+    formulas = dlref.formulas.recurrent
+    exact, exact_vjp = getattr(formulas, name), getattr(formulas, f"{name}_vjp")
 
     def first(value):
         return value[0] if isinstance(value, tuple) else value
@@ -304,7 +309,7 @@ def recurrent(name, gates, states, biases):
         return first(f(*inputs)), vjp(dout, *inputs)
 
     def want(u, *inputs):
-        return first(exact(*inputs)), exact_vjp(u, *inputs)
+        return first(exact(*inputs)), exact_vjp((u, None) if name == "lstm" else u, *inputs)
 
     sizes, kinds = (1, 2, 5, 17, 65), ("usual", "alternating", "positive", "spike")
 
@@ -423,7 +428,7 @@ MAPS = {
     "rms_norm": Map(
         drawn_rms,
         of_dlref("normalization", "rms_norm"),
-        lambda u, x, w: (plain.rms_norm(x, w, Long(1e-6)), plain.rms_norm_vjp(u, x, w, Long(1e-6))),
+        rms_norm_of,
         partial(of_norm, about_mean=False),
         axes=ROWS[:3],
         cut="nd",
@@ -441,7 +446,7 @@ MAPS = {
     "linear": Map(
         drawn_linear,
         of_dlref("neurons", "linear"),
-        lambda u, x, w, b: (x @ w.T + b, naive.linear_vjp(u, x, w, b)),
+        lambda u, x, w, b: (x @ w.T + b, neurons.linear_vjp(u, x, w, b)),
         of_linear,
         axes=("no", "nd", "od", "o"),
         cut="nod",

@@ -229,13 +229,13 @@ NEEDED = {
 
 
 def lines(scheme):
-    """Return the lines of NumPy of a scheme: those of its formulas as the tests transcribe them."""
-    known = {}
-    for name in ("plain.py", "naive.py"):
-        text = (ROOT / "tests" / name).read_text(encoding="utf-8")
-        for node in ast.parse(text).body:
-            if isinstance(node, ast.FunctionDef):
-                known[node.name] = node, text.splitlines()
+    """Return the lines of NumPy of a scheme: those of its formula and of what that calls."""
+    text = (ROOT / "dlref" / "formulas" / "positions.py").read_text(encoding="utf-8")
+    known = {
+        node.name: (node, text.splitlines())
+        for node in ast.parse(text).body
+        if isinstance(node, ast.FunctionDef)
+    }
     todo, seen, count = list(NEEDED.get(scheme, (scheme,))), set(), 0
     while todo:
         name = todo.pop()

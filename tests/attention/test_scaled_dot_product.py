@@ -8,6 +8,7 @@ import numpy as np
 import peers
 import pytest
 
+from dlref import attention
 from dlref._core.jit import COMPILED
 from dlref.activations import logsumexp, softmax
 from dlref.attention import (
@@ -737,3 +738,14 @@ def test_large_values_in_float32(keys):
     out = scaled_dot_product_attention(q, k, v)
     assert out.dtype == np.float32
     np.testing.assert_allclose(out, np.float32(1e36), rtol=64 * 2.0**-23)  # of a sum of 1000
+
+
+@pytest.mark.parametrize("f", ["scaled_dot_product_attention_vjp", "attention_weights_vjp"])
+def test_the_sink_of_a_single_head_without_an_axis_of_heads(f, rng, assert_close):
+    q, k, v = rng.normal(size=(3, 2)), rng.normal(size=(4, 2)), rng.normal(size=(4, 3))
+    inputs = (q, k, v) if "product" in f else (q, k)
+    dout = rng.normal(size=(3, 3) if "product" in f else (3, 4))
+    vjp = getattr(attention, f)
+    got = vjp(dout, *inputs, sink=np.array([0.5]))
+    want = vjp(dout[None], *(a[None] for a in inputs), sink=np.array([0.5]))
+    assert_close(got, (*(g[0] for g in want[:-1]), want[-1]))

@@ -194,7 +194,7 @@ class TestBlocks:
         o = BlockOptions(num_heads=2, norm_first=True, activation="silu", router={"k": 2})
         p = block.feed_forward
         alone = block._replace(attention=block.attention._replace(w_o=np.zeros((4, 4)), b_o=None))
-        normed = formulas.rms_norm(x, alone.norm2.weight, 1e-5)
+        normed = formulas.rms_norm(x, alone.norm2.weight, eps=1e-5)
         told = {"router_bias": p.router_bias, "correction": p.correction, "shared": p.shared}
         want = x + mixture_of_experts(
             normed, p.router, p.experts, k=2, shared_gate=p.shared_gate, **told

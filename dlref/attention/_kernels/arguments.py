@@ -263,7 +263,7 @@ class Attention:
 
     def _outside(self, array: FloatArray, lead: tuple[int, ...], inner: Any) -> FloatArray:
         lead = () if self.headless else lead
-        return result(np.ascontiguousarray(array).reshape(*lead, *inner), self.dtype)
+        return result(np.ascontiguousarray(array).reshape((*lead, *inner)), self.dtype)
 
     @property
     def output_shape(self) -> tuple[int, ...]:
