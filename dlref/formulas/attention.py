@@ -1241,6 +1241,34 @@ def self_attention_vjp(dout, x, w_q, w_k, w_v, w_o, heads):
     return dx, dq.T @ x, dk.T @ x, dv.T @ x, dout.T @ o
 
 
+def causal_self_attention(x, w_q, w_k, w_v, w_o, heads):
+    """
+    The same, where no token sees those after it.
+
+    >>> x, zero, eye = np.array([[2.0, 0.0], [4.0, 6.0]]), np.zeros((2, 2)), np.eye(2)
+    >>> print(causal_self_attention(x, zero, zero, eye, eye, heads=2))  # means so far
+    [[2. 0.]
+     [3. 3.]]
+    """
+    q, k, v = (split_heads(x @ w.T, heads) for w in (w_q, w_k, w_v))
+    seen = np.tri(len(x), dtype=bool)
+    return merge_heads(masked_attention(q, k, v, seen)) @ w_o.T
+
+
+def cross_attention(x, memory, w_q, w_k, w_v, w_o, heads):
+    """
+    Queries from one sequence, keys and values from another.
+
+    >>> x, memory = np.array([[1.0, -1.0]]), np.array([[1.0, -1.0], [-1.0, 1.0]])
+    >>> eye = np.eye(2)
+    >>> print(np.round(cross_attention(x, memory, 9 * eye, 9 * eye, 5 * eye, eye, heads=2), 6))
+    [[ 5. -5.]]
+    """
+    q = split_heads(x @ w_q.T, heads)
+    k, v = (split_heads(memory @ w.T, heads) for w in (w_k, w_v))
+    return merge_heads(attention(q, k, v)) @ w_o.T
+
+
 def normalize_heads(z, weight, eps=1e-6, offset=0.0):
     """RMS norm of queries or keys: of each head, or of all heads together by a longer weight."""
     if weight is None:

@@ -28,6 +28,8 @@ from .activations import (
 )
 from .attention import (
     AttentionParams,
+    causal_self_attention,
+    cross_attention,
     dense_vjp,
     document_mask,
     expanded_operands,
@@ -198,7 +200,7 @@ def two_layers(x, w1, b1, w2, b2):
 
 def two_layers_vjp(dout, x, w1, b1, w2, b2):
     """
-    Backward pass, for rows x.
+    Backward pass, for rows of a matrix.
 
     >>> w1, w2 = np.array([[1.0], [-1.0]]), np.array([[1.0, 1.0]])
     >>> x, dout = np.array([[-3.0], [2.0]]), np.ones((2, 1))
@@ -214,7 +216,7 @@ def two_layers_vjp(dout, x, w1, b1, w2, b2):
 
 def gated_unit(x, w_gate, w_up, w_down):
     """
-    Gated by SiLU, as in LLaMA.
+    Two layers gated by SiLU, as in LLaMA.
 
     >>> x = np.array([[1.0], [-1.0]])
     >>> w_gate, w_up, w_down = np.array([[100.0]]), np.array([[3.0]]), np.array([[0.01]])
@@ -243,7 +245,7 @@ def feed_forward(x, params, *, activation="relu"):
 
 def feed_forward_vjp(dout, x, params, *, activation="relu"):
     """
-    Backward pass.
+    Backward pass: of the second layer, the activation, the first layer.
 
     >>> from dlref.formulas.transformer import FeedForwardParams
     >>> params = FeedForwardParams(np.array([[1.0], [-1.0]]), None, np.array([[5.0, 7.0]]), None)
@@ -736,6 +738,24 @@ def pre_norm_block_vjp(dout, x, params, heads):
     dz1, *dattention = self_attention_vjp(dy, z1, *attention, heads)
     dx_norm, *dnorm1 = layer_norm_vjp(dz1, x, *norm1)
     return dy + dx_norm, (dattention, dnorm1, dnetwork, dnorm2)
+
+
+def pre_norm_decoder_block(x, memory, params, heads):
+    """
+    A decoder block looks at its own text, then at the memory.
+
+    >>> zero, one, norm = np.zeros((2, 2)), np.eye(2), (np.ones(2), np.zeros(2))
+    >>> own, cross, network = (zero,) * 4, (zero, zero, one, one), (zero, np.zeros(2)) * 2
+    >>> params = own, norm, cross, norm, network, norm
+    >>> x, memory = np.array([[1.0, 3.0], [5.0, 1.0]]), np.array([[10.0, 0.0], [20.0, 0.0]])
+    >>> print(pre_norm_decoder_block(x, memory, params, heads=1))  # adds the mean of the memory
+    [[16.  3.]
+     [20.  1.]]
+    """
+    own, norm1, cross, norm2, network, norm3 = params
+    y = x + causal_self_attention(layer_norm(x, *norm1), *own, heads)
+    w = y + cross_attention(layer_norm(y, *norm2), memory, *cross, heads)
+    return w + two_layers(layer_norm(w, *norm3), *network)
 
 
 def dropout_mask(rng, shape, *, rate, dtype=np.float64):
@@ -1324,7 +1344,7 @@ def encoder_vjp(
     dropout=None, attention_dropout=None, **keywords,
 ):  # fmt: skip
     """
-    Backward pass.
+    Backward pass, from the last block to the first.
 
     >>> from dlref.formulas.transformer import AttentionParams, EncoderBlockParams
     >>> from dlref.formulas.transformer import FeedForwardParams, NormParams
@@ -1375,7 +1395,7 @@ def decoder_vjp(
     dropout=None, attention_dropout=None, memory_mask=None, **keywords,
 ):  # fmt: skip
     """
-    Backward pass.
+    Backward pass: the gradients of the memory from all blocks add up.
 
     >>> from dlref.formulas.transformer import AttentionParams, DecoderBlockParams
     >>> from dlref.formulas.transformer import FeedForwardParams, NormParams
@@ -1430,7 +1450,7 @@ class Configuration(NamedTuple):
 
 def configuration(vocabulary, width, heads, **choices):
     """
-    What follows from the other numbers of a model, unless it is given.
+    Numbers and choices of a model; some follow from others, unless they are given.
 
     >>> from dlref.formulas.transformer import Configuration
     >>> config = configuration(256, 64, 4, activation="swiglu", positions="rope")
@@ -1862,7 +1882,7 @@ def language_model_loss_value_and_grad(
     attention_dropout=None, embedding_dropout=None,
 ):  # fmt: skip
     """
-    The loss, and its gradient: prediction minus truth, backwards through the model.
+    The loss and its gradient: probability minus truth, backwards through the model.
 
     >>> from dlref.formulas.transformer import configuration, init_language_model
     >>> config = configuration(vocabulary=9, width=16, heads=2)
@@ -1957,6 +1977,22 @@ def language_model_trace(tokens, params, config, *, lengths=None, padding="right
 # == classifier
 
 
+def classify(tokens, class_token, embedding, blocks, w_head, b_head, heads):
+    """
+    A token before the text gathers what the classes need; without positions and last norm.
+
+    >>> zero, one, norm = np.zeros((2, 2)), np.eye(2), (np.ones(2), np.zeros(2))
+    >>> block = (zero, zero, one, one), norm, (zero, np.zeros(2)) * 2, norm
+    >>> embedding, class_token = np.array([[1.0, 3.0], [3.0, 1.0]]), np.zeros(2)
+    >>> logits = classify([0, 0, 1], class_token, embedding, [block], one, np.zeros(2), heads=1)
+    >>> print(np.round(logits, 4))  # the mean of (-1, 1) twice, (1, -1) and (0, 0)
+    [-0.25  0.25]
+    """
+    x = np.concatenate([class_token[None], embedding[tokens]])
+    x = pre_norm_blocks(x, blocks, heads)
+    return w_head @ x[0] + b_head
+
+
 def init_sequence_classifier(rng, config, classes, *, dtype=np.float64):
     """Parameters of a classifier of texts."""
     class_token = init_embedding(rng, config, 1)[0]
@@ -2009,7 +2045,7 @@ def sequence_classifier(
     embedding_dropout=None,
 ):  # fmt: skip
     """
-    A token before the text gathers what the classes need.
+    Logits of the classes, with all options.
 
     >>> from dlref.formulas.transformer import configuration, init_sequence_classifier
     >>> config = configuration(vocabulary=9, width=16, heads=2)
@@ -2027,7 +2063,7 @@ def sequence_classifier_vjp(
     embedding_dropout=None,
 ):  # fmt: skip
     """
-    Backward pass.
+    Backward pass: it begins at the place of the class token.
 
     >>> from dlref.formulas.transformer import configuration, init_sequence_classifier
     >>> config = configuration(vocabulary=4, width=8, heads=2)
@@ -2065,7 +2101,7 @@ def sequence_classifier_loss_value_and_grad(
     embedding_dropout=None,
 ):  # fmt: skip
     """
-    The loss and its gradient.
+    The loss and its gradient: probability minus truth, backwards through the model.
 
     >>> from dlref.formulas.transformer import configuration, init_sequence_classifier
     >>> config = configuration(vocabulary=4, width=8, heads=2)
@@ -2096,6 +2132,24 @@ def sequence_classifier_loss_grad(
 
 
 # == encoder_decoder
+
+
+def encode_and_decode(source, target, embedding, encoder_blocks, decoder_blocks, heads):
+    """
+    The decoder reads its own text and the encoded source; without positions and last norms.
+
+    >>> zero, one, norm = np.zeros((2, 2)), np.eye(2), (np.ones(2), np.zeros(2))
+    >>> own, cross, network = (zero,) * 4, (zero, zero, one, one), (zero, np.zeros(2)) * 2
+    >>> block = own, norm, cross, norm, network, norm  # adds the mean of the memory
+    >>> embedding = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> print(encode_and_decode([0, 1], [0], embedding, [], [block], heads=1))
+    [[1.5 0.5 2. ]]
+    """
+    memory = pre_norm_blocks(embedding[source], encoder_blocks, heads)
+    x = embedding[target]
+    for params in decoder_blocks:
+        x = pre_norm_decoder_block(x, memory, params, heads)
+    return x @ embedding.T
 
 
 def init_encoder_decoder_model(rng, config, *, dtype=np.float64):
@@ -2190,7 +2244,7 @@ def encoder_decoder_model(
     embedding_dropout=None,
 ):  # fmt: skip
     """
-    Logits of the next token of one text, given all of another.
+    Logits of the next token of one text, given all of another, with all options.
 
     >>> from dlref.formulas.transformer import configuration, init_encoder_decoder_model
     >>> config = configuration(vocabulary=9, width=16, heads=2)
@@ -2212,7 +2266,7 @@ def encoder_decoder_model_vjp(
     embedding_dropout=None,
 ):  # fmt: skip
     """
-    Backward pass.
+    Backward pass: the decoder first, then the encoder.
 
     >>> from dlref.formulas.transformer import configuration, init_encoder_decoder_model
     >>> config = configuration(vocabulary=5, width=8, heads=2, tied=False)
@@ -2252,7 +2306,7 @@ def encoder_decoder_model_loss_value_and_grad(
     attention_dropout=None, embedding_dropout=None,
 ):  # fmt: skip
     """
-    The loss and its gradient.
+    The loss and its gradient: probability minus truth, backwards through both halves.
 
     >>> from dlref.formulas.transformer import configuration, init_encoder_decoder_model
     >>> config = configuration(vocabulary=9, width=16, heads=2)
@@ -2584,7 +2638,7 @@ def parameter_counts(config):
 
 def multiplication_counts(config, *, context):
     """
-    Multiplications for one token that attends to so many.
+    Multiplications for one token, with `context` tokens to attend to.
 
     >>> from dlref.formulas.transformer import MultiplicationCounts, configuration
     >>> counts = multiplication_counts(configuration(50257, 768, 12, layers=12), context=512)
@@ -2657,10 +2711,10 @@ def associative_recall_task(rng, count, *, pairs, keys, values):
 
 def addition_task(rng, count, *, digits):
     """
-    Two numbers and their sum, each from its ones on.
+    Two numbers and their sum, each with its last digit first.
 
     >>> tokens, targets = addition_task(np.random.default_rng(2), 1, digits=2)
-    >>> print(tokens)  # 83 + 26 =, the ones first; the sum is 109
+    >>> print(tokens)  # 83 + 26 =
     [[ 3  8 10  6  2 11  9  0]]
     >>> print(targets)
     [[-100 -100 -100 -100 -100    9    0    1]]
