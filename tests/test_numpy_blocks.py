@@ -17,6 +17,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from chapters import is_selected
 from numpy_blocks import DERIVATIVE, FOLDER, Blocks
 from test_shown_numbers import NUMBER, agrees
 
@@ -41,7 +42,13 @@ def topics():
 
 TOPICS = list(topics())
 BLOCKS = Blocks(TOPICS)
-SHOWN = {f"{key} {f.name}": f for key, shown in BLOCKS.shown.items() for f in shown}
+SHOWN = {
+    f"{key} {f.name}": f
+    for key, shown in BLOCKS.shown.items()
+    for f in shown
+    if is_selected(key, f.name)
+}
+TOPICS = [topic for topic in TOPICS if is_selected(topic.name, *topic.names)]
 
 
 def same(want, got):
@@ -80,7 +87,10 @@ def test_every_map_shows_its_formula(topic):
 
 
 #: Maps without a formula of their name, and why.
-WITHOUT_FORMULA: dict[str, str] = {}
+WITHOUT_FORMULA = {
+    "transformer.load_params": "it reads a file",
+    "transformer.save_params": "it writes a file",
+}
 
 
 @pytest.mark.parametrize("topic", TOPICS, ids=lambda t: f"{t.chapter}.{t.name}")
@@ -108,6 +118,8 @@ BEYOND_FORMULAS = {
     "prod_grad([1e200": "products that overflow",
     "[1e160]": "a square that overflows",
     "p, state.square": "a square that overflows",
+    "v, mask=mask)": "a hidden value that is not a number",
+    "num_head=2": "an error that names the option",
     "callback=": "what is called after each step is not part of the map",
 }
 
@@ -117,7 +129,8 @@ def as_arrays(value, dtype=None):
     if isinstance(value, float) or (isinstance(value, int) and dtype is not None):
         return np.asarray(value, dtype)[()]
     if isinstance(value, list) and not any(isinstance(part, tuple) for part in value):
-        return np.asarray(value, dtype)
+        with contextlib.suppress(ValueError):  # of different lengths
+            return np.asarray(value, dtype)
     if isinstance(value, tuple) and any(isinstance(part, list | tuple) for part in value):
         return rebuilt(value, [as_arrays(part) for part in value])
     return value
@@ -176,7 +189,7 @@ def rewritten(source):
     public = f"__import__('importlib').import_module('{node.module}')"
     values = [
         f"of_arrays('{chapter}', '{alias.name}')"
-        if hasattr(formulas, alias.name)
+        if inspect.isfunction(getattr(formulas, alias.name, None))
         else f"getattr({public}, '{alias.name}')"
         for alias in node.names
     ]
@@ -190,7 +203,9 @@ class Same(doctest.OutputChecker):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("topic", TOPICS, ids=lambda t: f"{t.chapter}.{t.name}")
+@pytest.mark.parametrize(
+    "topic", [t for t in TOPICS if t.name != "storage"], ids=lambda t: f"{t.chapter}.{t.name}"
+)
 def test_examples_hold_with_formulas(topic):
     failures = []
     for name in topic.names:

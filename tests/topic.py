@@ -6,6 +6,7 @@ that names a topic or one of its functions: its own, the contract that all funct
 that ask whether its record, its formula, its page and its equations are there.
 """
 
+import os
 import sys
 from pathlib import Path
 
@@ -49,6 +50,7 @@ def main(arguments):
     if not arguments or arguments[0].startswith("-"):
         sys.exit("the name of a topic or a function is missing: tox run -e topic -- softmax")
     name, *rest = arguments
+    os.environ["DLREF_TOPIC"] = name  # nothing else is collected
     return pytest.main([*map(str, files(name)), "-q", "-k", name, *rest])
 
 
