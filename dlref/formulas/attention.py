@@ -75,7 +75,7 @@ def key_offsets(T, S=None, q_offset=0):
 
 def causal_mask(T, S=None, *, q_offset=0):
     """
-    A query sees itself and what is before it.
+    A query sees itself and all earlier keys.
 
     >>> print(causal_mask(3).astype(int))
     [[1 0 0]
@@ -877,7 +877,7 @@ def delta_rule(q, k, v, beta):
 
 def delta_rule_chunk(q, k, v, decay, beta, state):
     """
-    All steps of a chunk at once: what each step writes solves a triangular system.
+    All steps of a chunk at once: their updates solve a triangular system.
 
     >>> keys, values, zero = np.ones((2, 1)), np.array([[5.0], [7.0]]), np.zeros((1, 1))
     >>> out, S = delta_rule_chunk(keys, keys, values, np.zeros((2, 1)), np.ones(2), zero)
@@ -888,8 +888,8 @@ def delta_rule_chunk(q, k, v, decay, beta, state):
     c = np.cumsum(decay, axis=0)
     not_later = np.tri(C, dtype=bool)[:, :, None]
     fade = np.exp(np.where(not_later, c[:, None] - c, -np.inf))
-    A = np.tril(np.einsum("te,tje,je->tj", k, fade, k), -1)
-    P = np.einsum("te,tje,je->tj", q, fade, k)
+    A = np.tril(np.einsum("te,tse,se->ts", k, fade, k), -1)
+    P = np.einsum("te,tse,se->ts", q, fade, k)
     right = beta[:, None] * (v - (np.exp(c) * k) @ state)
     W = np.linalg.solve(np.eye(C, dtype=q.dtype) + beta[:, None] * A, right)
     out = (np.exp(c) * q) @ state + P @ W
@@ -898,7 +898,7 @@ def delta_rule_chunk(q, k, v, decay, beta, state):
 
 
 def rows_of_state(state, x):
-    """The product of the transposed state with a vector: what the memory answers."""
+    """The answer of the memory: the transposed state times a vector."""
     return np.einsum("...ev,...e->...v", state, x)
 
 
@@ -1115,7 +1115,7 @@ def select_keys(scores, *, count, is_causal=True, q_offset=0):
 
 def difference_of_attentions(q1, k1, q2, k2, v, lam):
     """
-    Two attentions to the same values, one subtracted: what both attend to cancels.
+    Two attentions to the same values, one subtracted: common attention cancels.
 
     >>> q, zero = np.array([[100.0]]), np.array([[0.0]])
     >>> k, v = np.array([[1.0], [0.0]]), np.array([[8.0], [4.0]])
@@ -1191,7 +1191,7 @@ def differential_attention_vjp(
 
 def append_to_cache(keys, values, k, v):
     """
-    Keys and values of all tokens so far; those of earlier tokens never change.
+    Keys and values of all tokens so far, of which earlier ones never change.
 
     >>> keys, values = np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]])
     >>> k, v = np.array([[5.0, 6.0]]), np.array([[7.0, 8.0]])
@@ -1291,7 +1291,7 @@ def normalize_heads_vjp(dout, z, weight, eps=1e-6, offset=0.0):
 
 
 def tables_of_heads(rope):
-    """Tables of sines and cosines; those of one sequence serve all its heads."""
+    """Tables of sines and cosines, one for all heads of a sequence."""
     return [a[..., None, :, :] if a.ndim > 2 else a for a in rope]
 
 
@@ -1528,7 +1528,7 @@ def absorbed_operands(s, params, heads, latent, shared):
 def latent_forward(
     x, params, heads, rope, rope_interleaved, eps, options, cache=None, absorbed=False
 ):
-    """The whole map; `options` are those of the scores."""
+    """The whole map, with the options of the scores."""
     s = latent_steps(x, params, heads, rope, rope_interleaved, eps)
     shared, latent = s["shared"], s["latent"]
     if cache is not None:
@@ -1613,7 +1613,7 @@ def latent_attention_vjp(
     scale=None, eps=1e-6, mask=None,
 ):  # fmt: skip
     """
-    Backward pass: what is projected from a latent meets there again, and so do all heads.
+    Backward pass: the gradients of all projections and heads meet in the latents.
 
     >>> from dlref.formulas.attention import LatentAttentionParams
     >>> x, one = np.array([[2.0]]), np.ones((1, 1))

@@ -109,7 +109,7 @@ def simple_rnn_vjp(dout, x, h0, w_ih, w_hh, b):
     """
     h = np.array([h0, *simple_rnn(x, h0, w_ih, w_hh, b)])
     dx, dw_ih, dw_hh, db = (np.zeros_like(a) for a in (x, w_ih, w_hh, b))
-    dh = np.zeros_like(h0)  # what comes back from later steps
+    dh = np.zeros_like(h0)  # the gradient from later steps
     for t in reversed(range(len(x))):
         delta = (dout[t] + dh) * (1 - h[t + 1] ** 2)
         dx[t] = w_ih.T @ delta

@@ -156,11 +156,10 @@ class Blocks:
                     statements[used.module.statements[name]] = None
                 helper = self.find(used.module, name)
                 if helper is not None and helper not in (*inlined, formula):
-                    if helper.name not in imported[helper.module.chapter]:
-                        imported[helper.module.chapter].append(helper.name)
+                    imported[helper.module.chapter].append(helper.name)
         imports = sorted((s for s in statements if s.startswith(("import ", "from "))), key=len)
         constants = [s for s in statements if s not in imports]
-        head = [*imports, *(from_formulas(*pair) for pair in imported.items())]
+        head = [*imports, *(from_formulas(c, [*dict.fromkeys(n)]) for c, n in imported.items())]
         parts = ["\n".join(head + [""] * bool(constants) + constants)]
         parts += [part.code for part in (*inlined, formula)]
         return "\n\n\n".join([*parts, formula.call])
