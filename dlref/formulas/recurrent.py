@@ -389,7 +389,7 @@ def lstm_step_vjp(dh, dc, dgates, x, h, c, w_ih, w_hh, b_ih, b_hh, w_p):
 
 def lstm_cell(x, h, c, w_ih, w_hh, b_ih=None, b_hh=None, *, w_p=None):
     """
-    One step: what is kept, what is written, what is shown.
+    One step: the state decays, is written to, and is read.
 
     >>> x, h, c, w = np.array([1.0]), np.array([0.0]), np.array([3.0]), np.zeros((4, 1))
     >>> h, c = lstm_cell(x, h, c, w, w)

@@ -661,7 +661,7 @@ def kind_of_block(options, keywords, causal):
 def call_with(
     mask=None, bias=None, q_offset=0, dropout=None, attention_dropout=None, memory_mask=None
 ):
-    """What belongs to one pass through blocks, and not to their kind."""
+    """The options of one pass through blocks, which do not depend on their kind."""
     return {
         "mask": mask,
         "bias": bias,
@@ -996,7 +996,7 @@ def network_vjp(dout, z, p, o):
 
 
 def sublayer(x, z, f, norm, output_norm, factor, o):
-    """Add to x what f makes of z, with norms before f and of its output, or of the sum."""
+    """Add f(z) to x, with norms before f and of its output, or of the sum."""
     h = f(normalize(z, norm, o) if o["norm_first"] else z)
     h = normalize(h, output_norm, o)
     h = h if factor is None else factor * h
@@ -1005,7 +1005,7 @@ def sublayer(x, z, f, norm, output_norm, factor, o):
 
 
 def sublayer_vjp(dout, x, z, f, f_vjp, norm, output_norm, factor, o):
-    """Backward pass: gradients of x, of z, of both norms, and what else `f_vjp` gives."""
+    """Backward pass: gradients of x, of z, of both norms, and the other results of `f_vjp`."""
     z_norm = normalize(z, norm, o) if o["norm_first"] else z
     h = f(z_norm)
     scale = o["residual_scale"] * (1 if factor is None else factor)
@@ -1026,7 +1026,7 @@ def factors_of(call, count):
 
 
 def second_input(x, y, p, o):
-    """What the network of an encoder block reads, and its norm: parallel to attention or after."""
+    """The input of an encoder block's network, and its norm: parallel to attention or after."""
     if not o["parallel"]:
         return y, p.norm2
     return x, p.norm1 if p.norm2 is None else p.norm2
@@ -1421,7 +1421,7 @@ def decoder_vjp(
 
 
 class Configuration(NamedTuple):
-    """Numbers and choices that define a model; None stands for what `configuration` fills in."""
+    """Numbers and choices that define a model; `configuration` replaces None."""
 
     vocabulary: int
     width: int
@@ -1617,7 +1617,7 @@ def rotation_tables(config, rotation, T, dtype):
 
 
 def bias_of_positions(config, table, T, causal, dtype):
-    """What the scheme of positions adds to the scores, if it does."""
+    """The bias of the scores, in schemes of positions that have one."""
     if config.positions == "alibi":
         slopes = alibi_slopes(config.heads)
         return alibi_bias(slopes, T, T, symmetric=not causal).astype(dtype)
@@ -1715,7 +1715,7 @@ def gpt(tokens, params, heads):
 
         q, k, v = split(x @ w_q.T + b_q), split(x @ w_k.T + b_k), split(x @ w_v.T + b_v)
         scores = q @ k.swapaxes(-1, -2) * q.shape[-1] ** -0.5
-        seen = np.tri(len(x), dtype=bool)  # no token sees what follows it
+        seen = np.tri(len(x), dtype=bool)  # no token sees later ones
         scores = np.where(seen, scores, -np.inf)
         p = np.exp(scores - scores.max(-1, keepdims=True))
         p = p / p.sum(-1, keepdims=True)
@@ -1844,7 +1844,7 @@ def language_model_vjp(
 
 
 def inputs_and_targets(tokens, targets=None, lengths=None, padding="right"):
-    """What the model reads, and what each position is to predict: by default the next token."""
+    """Input and targets of the model; each position predicts the next token by default."""
     ids = np.asarray(tokens)
     if lengths is None:
         return (ids[..., :-1], ids[..., 1:]) if targets is None else (ids, np.asarray(targets))
@@ -1979,7 +1979,7 @@ def language_model_trace(tokens, params, config, *, lengths=None, padding="right
 
 def classify(tokens, class_token, embedding, blocks, w_head, b_head, heads):
     """
-    A token before the text gathers what the classes need; without positions and last norm.
+    A token before the text summarizes it for the classes; without positions and last norm.
 
     >>> zero, one, norm = np.zeros((2, 2)), np.eye(2), (np.ones(2), np.zeros(2))
     >>> block = (zero, zero, one, one), norm, (zero, np.zeros(2)) * 2, norm
@@ -2195,7 +2195,7 @@ def decoder_setup(source, target, p, config, lengths, drops):
 
 
 def encode(source, p, config, lengths, drops):
-    """The memory: what the encoder makes of the source."""
+    """The memory: the encoder's output for the source."""
     x, kinds, call = encoder_setup(source, p, config, lengths, drops)
     _, memory = stack(x, p.encoder, p.encoder_norm, kinds, call)
     return memory
@@ -2459,7 +2459,7 @@ def nucleus(p, top_p):
 
 
 def prompts_of(prompt, lengths):
-    """Prompts one by one, what stands to the left of each, and their batch axes, if any."""
+    """Prompts one by one, the tokens to the left of each, and their batch axes, if any."""
     if lengths is None and len({np.shape(text) for text in prompt}) > 1:
         texts = [np.asarray(text) for text in prompt]  # a list of different lengths
         return texts, [text[:0] for text in texts], None
@@ -2472,7 +2472,7 @@ def prompts_of(prompt, lengths):
 
 
 def results_of(texts, pads, batch):
-    """Texts with what stood to the left of their prompts, in the shape of the prompts."""
+    """Texts with the tokens to the left of their prompts, in the shape of the prompts."""
     whole = [
         np.concatenate([np.broadcast_to(pad, (*text.shape[:-1], len(pad))), text], axis=-1)
         for text, pad in zip(texts, pads, strict=True)
