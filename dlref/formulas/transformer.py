@@ -892,12 +892,12 @@ def options_of_scores(T, o, call):
 
 
 def is_latent(p):
-    """Whether parameters are those of latent attention."""
+    """Whether parameters belong to latent attention."""
     return hasattr(p, "w_dkv")
 
 
 def is_delta(p):
-    """Whether parameters are those of a gated delta rule."""
+    """Whether parameters belong to a gated delta rule."""
     return hasattr(p, "a_log")
 
 
@@ -1278,7 +1278,7 @@ def call_of_block(call, i):
 
 
 def stack(x, blocks, norm, kinds, call, memory=None):
-    """The input, the result of each block, and that of the last norm."""
+    """The input, the result of each block, and the result of the last norm."""
     states = [x]
     for i, (p, o) in enumerate(zip(blocks, kinds, strict=False)):
         own = call_of_block(call, i)
@@ -1582,7 +1582,7 @@ def init_language_model(rng, config, *, dtype=np.float64):
 
 
 def kinds_of_model(config, T, causal, dtype):
-    """The options of each block: those of the configuration, changed by its own."""
+    """The options of each block: the configuration's, changed by its own."""
     given = config.blocks
     each = given if isinstance(given, tuple) else (given,) * max(config.layers, 1)
     whole = {
@@ -1770,7 +1770,7 @@ def pairs_back(weights, places):
 
 
 def language_model_states(ids, p, config, drops):
-    """The input of the blocks, the result of each, and that of the last norm."""
+    """The input of the blocks, the result of each, and the result of the last norm."""
     T, dtype = ids.shape[-1], p.embedding.real.dtype
     x = embed(ids, p.embedding, p.positions, config, drops)
     kinds = kinds_of_model(config, T, True, dtype)
@@ -2167,7 +2167,7 @@ def init_encoder_decoder_model(rng, config, *, dtype=np.float64):
 
 
 def drops_of_halves(dropout, attention_dropout, embedding_dropout):
-    """The factors of dropout of the encoder, and those of the decoder."""
+    """The factors of dropout of the encoder and of the decoder."""
     pairs = [
         (None, None) if d is None else d for d in (dropout, attention_dropout, embedding_dropout)
     ]
