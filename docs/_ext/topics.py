@@ -9,8 +9,7 @@ import importlib
 import inspect
 import pkgutil
 import re
-from pathlib import Path
-from textwrap import dedent, indent
+from textwrap import dedent
 
 import facts
 from learn import Route

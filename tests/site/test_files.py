@@ -326,7 +326,7 @@ def test_titles_and_descriptions(trees, report):
         (page, "no description")
         for page, tree in trees.items()
         if page.parent.parent.name == "reference" and not tree.xpath("//meta[@name='description']")
-       
+
     ]  # fmt: skip
     report(problems)
 
@@ -399,7 +399,7 @@ def test_a_topic_shows_forward_and_backward_in_numpy(site, trees):
         "recurrent/rnn": ["def simple_rnn(", "def simple_rnn_vjp("],
         "recurrent/lstm": ["def simple_lstm_cell(", "def simple_lstm_vjp("],
         "recurrent/gru": ["def simple_gru_cell(", "def simple_gru_cell_reset_before("],
-        "positions/rotary": ["def rope_interleaved(", "def rope_half_split(", "def rope_half_split_vjp("],
+        "positions/rotary": ["def rope_interleaved(", "def rope_half_split_vjp("],
         "attention/scaled_dot_product": [
             "def attention(", "def masked_attention(", "def attention_vjp(",
             "def flash_attention(", "def flash_attention_vjp(",
