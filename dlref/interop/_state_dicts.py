@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import zipfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -442,6 +443,9 @@ def _in_file(path: Any) -> dict[str, Any]:
     except TypeError:
         msg = f"Argument 'path' must be the name of a file, not {shown(path)}."
         raise TypeError(msg) from None
+    if os.path.exists(name) and not stat.S_ISREG(os.stat(name).st_mode):
+        msg = f"Argument 'path' must be the name of a file, not of {shown(name)}."
+        raise ValueError(msg)  # a pipe would never end, and neither would a device
     if name.endswith(".npz"):
         return _read_npz(name)
     if name.endswith(".safetensors"):

@@ -2,7 +2,7 @@ r"""Distillation: a model is trained by the probabilities of another one."""
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy.typing as npt
@@ -27,7 +27,7 @@ def _check(names: tuple[str, ...], arrays: list[FloatArray]) -> None:
     check_ndim(names[0], arrays[0], 1)
 
 
-@cache
+@lru_cache(maxsize=16)  # a schedule may have another temperature at every step
 def _smooth(kind: str, T: float) -> Smooth:
     terms, slopes = partial(divergence_values, kind, T), partial(divergence_slopes, kind, T)
     return Smooth(("logits", "teacher"), _check, terms, slopes, axis=-1)
