@@ -328,7 +328,7 @@ def test_examples_are_copied_without_prompts(visit):
     assert ">>>" not in pasted
 
 
-@pytest.mark.parametrize("door", ["Learn", "Look up", "Debug"])
+@pytest.mark.parametrize("door", ["Learn", "Look up", "Check your kernel"])
 def test_start_page_opens_its_doors(visit, door):
     page = visit("start").page
     box = page.locator(".doors .sd-card", has_text=door).first.bounding_box()

@@ -326,8 +326,12 @@ def test_titles_and_descriptions(trees, report):
         (page, "no description")
         for page, tree in trees.items()
         if page.parent.parent.name == "reference" and not tree.xpath("//meta[@name='description']")
-
     ]  # fmt: skip
+    problems += [
+        (page, "a description that is the same on all pages of the gallery")
+        for page, tree in trees.items()
+        if tree.xpath("//meta[@name='description'][starts-with(@content, 'Go to the end')]")
+    ]
     report(problems)
 
 
