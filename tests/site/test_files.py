@@ -173,7 +173,6 @@ PARTS = {
         "figure": "//section[h1]/*[self::img or descendant::img][following::section]",
         "definition": "//section[@id='definition']",
         "examples": "//section[@id='examples']//*[@class='gp']",
-        "used in": "//section[@id='used-in']/p",
         "parameters": "//section[@id='parameters-and-errors']//details//dl",
         "gallery": "//*[contains(@class, 'sphx-glr-thumbcontainer')]",
     },
@@ -306,7 +305,7 @@ def test_a_topic_begins_with_its_import_and_signatures(topics, report):
     report(
         (page, "no import, or no signature with a link, before the figure")
         for page, tree in topics.items()
-        if tree.xpath("//section[@id='parameters-and-errors']//dt[contains(., '(')]")
+        if tree.xpath("//section[@id='parameters-and-errors']//dl[contains(@class, 'function')]")
         and not (
             tree.xpath("//article//div[contains(@class, 'import')]//pre[contains(., 'import')]")
             and tree.xpath("//*[contains(@class, 'signatures')]//a[contains(@class, 'internal')]")
