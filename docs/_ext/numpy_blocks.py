@@ -20,7 +20,7 @@ from textwrap import indent
 FOLDER = Path(__file__).parents[2] / "dlref" / "formulas"
 HEADING = re.compile(r"^# == (\w+)$", re.MULTILINE)
 DERIVATIVE = re.compile(r"_(deriv2?|grad|jacobian|hessian|vjp|jvp|value_and_grad)$")
-LONG = 18  # lines of code beyond which a block is folded
+LONG = 32  # lines beyond which a block is folded, with its imports and its call
 INLINED = 40  # lines of helpers beyond which a block imports them
 FEW = 3  # options that a public form may have without being folded behind a plain one
 

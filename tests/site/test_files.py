@@ -165,7 +165,10 @@ def test_every_function_of_a_topic_links_to_its_source(topics, report):
     )
 
 
-CODE = "//div[contains(@class, 'highlight-python')][not(ancestor::section[@id='exercises'])]"
+CODE = (
+    "//div[contains(@class, 'highlight-python') and not(contains(@class, 'import '))]"
+    "[not(ancestor::section[@id='exercises'])]"
+)
 #: The nine parts of a topic's page, and the name under which a topic may say that it has none.
 PARTS = {
     "": {
