@@ -1423,12 +1423,12 @@ def decoder_vjp(
 class Configuration(NamedTuple):
     """Numbers and choices that define a model; `configuration` replaces None."""
 
-    vocabulary: int
-    width: int
-    heads: int
-    kv_heads: int = None
-    layers: int = 2
-    hidden: int = None
+    vocab_size: int
+    d_model: int
+    num_heads: int
+    num_kv_heads: int = None
+    num_layers: int = 2
+    d_ff: int = None
     positions: str = "learned"
     norm: str = "layer"
     activation: str = "gelu"
@@ -1439,7 +1439,7 @@ class Configuration(NamedTuple):
     rope_base: float = 10000.0
     rope_scaling: dict = None
     eps: float = 1e-5
-    head_width: int = None
+    head_dim: int = None
     rope_dim: int = None
     blocks: dict = None
     embedding_scale: float = None
@@ -1448,23 +1448,23 @@ class Configuration(NamedTuple):
     gated: bool = None
 
 
-def configuration(vocabulary, width, heads, **choices):
+def configuration(vocab_size, d_model, num_heads, **choices):
     """
     Numbers and choices of a model; some follow from others, unless they are given.
 
     >>> from dlref.formulas.transformer import Configuration
     >>> config = configuration(256, 64, 4, activation="swiglu", positions="rope")
-    >>> print(config.head_width, config.kv_heads, config.hidden)
+    >>> print(config.head_dim, config.num_kv_heads, config.d_ff)
     16 4 171
     """
-    c = Configuration(vocabulary, width, heads, **choices)
+    c = Configuration(vocab_size, d_model, num_heads, **choices)
     gated = c.activation in GATES
     follows = {
         "gated": gated,
-        "kv_heads": heads,
-        "head_width": width // heads,
-        "hidden": (8 * width + 2) // 3 if gated else 4 * width,  # as many weights either way
-        "embedding_scale": width**0.5 if c.positions == "sinusoidal" else 1.0,
+        "num_kv_heads": num_heads,
+        "head_dim": d_model // num_heads,
+        "d_ff": (8 * d_model + 2) // 3 if gated else 4 * d_model,  # as many weights either way
+        "embedding_scale": d_model**0.5 if c.positions == "sinusoidal" else 1.0,
     }
     return c._replace(**{name: v for name, v in follows.items() if getattr(c, name) is None})
 
@@ -1477,13 +1477,13 @@ def zeros_if(wanted, size):
 def init_norm(config):
     """A norm that does nothing more than to normalize."""
     with_bias = config.biases and config.norm == "layer"
-    return NormParams(np.ones(config.width), zeros_if(with_bias, config.width))
+    return NormParams(np.ones(config.d_model), zeros_if(with_bias, config.d_model))
 
 
 def init_attention(rng, config, shrink):
     """Projections; those whose output is added to the residual stream are smaller."""
-    D = config.width
-    Q, K = config.heads * config.head_width, config.kv_heads * config.head_width
+    D = config.d_model
+    Q, K = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
     w_q, w_k, w_v = (lecun_normal(rng, (rows, D)) for rows in (Q, K, K))
     w_o = shrink * lecun_normal(rng, (D, Q))
     biases = (zeros_if(config.biases, rows) for rows in (Q, K, K, D))
@@ -1492,7 +1492,7 @@ def init_attention(rng, config, shrink):
 
 def init_network(rng, config, shrink):
     """Weights of a feed-forward network."""
-    D, F = config.width, config.hidden
+    D, F = config.d_model, config.d_ff
     if config.gated:
         w_gate, w_up = lecun_normal(rng, (F, D)), lecun_normal(rng, (F, D))
         return GatedFeedForwardParams(w_gate, w_up, shrink * lecun_normal(rng, (D, F)))
@@ -1505,10 +1505,10 @@ def shrink_of(config, sublayers):
     One over the root of the number of terms of the residual stream, if norms come first.
 
     >>> from dlref.formulas.transformer import configuration
-    >>> print(shrink_of(configuration(256, 64, 4, layers=8), sublayers=2))
+    >>> print(shrink_of(configuration(256, 64, 4, num_layers=8), sublayers=2))
     0.25
     """
-    terms = sublayers * max(config.layers, 1)
+    terms = sublayers * max(config.num_layers, 1)
     return terms**-0.5 if config.norm_first else 1.0
 
 
@@ -1531,19 +1531,19 @@ def init_decoder_block(rng, config):
 def init_embedding(rng, config, rows):
     """Embeddings; smaller where they are multiplied."""
     deviation = 0.02 if config.embedding_scale == 1 else 1 / config.embedding_scale
-    return rng.normal(0.0, deviation, (rows, config.width))
+    return rng.normal(0.0, deviation, (rows, config.d_model))
 
 
 def init_positions(rng, config):
     """The table that the scheme of positions needs, if it needs one."""
     if config.positions == "learned":
-        return rng.normal(0.0, 0.02, (config.length, config.width))
-    return np.zeros((T5_BUCKETS, config.heads)) if config.positions == "t5" else None
+        return rng.normal(0.0, 0.02, (config.length, config.d_model))
+    return np.zeros((T5_BUCKETS, config.num_heads)) if config.positions == "t5" else None
 
 
 def init_head(rng, config):
     """Weights of the last layer, if they are not the embeddings."""
-    return None if config.tied else rng.normal(0.0, 0.02, (config.vocabulary, config.width))
+    return None if config.tied else rng.normal(0.0, 0.02, (config.vocab_size, config.d_model))
 
 
 def init_last_norm(config):
@@ -1567,15 +1567,16 @@ def init_language_model(rng, config, *, dtype=np.float64):
 
     >>> from dlref.formulas.transformer import LanguageModelParams, configuration
     >>> from dlref.formulas.transformer import language_model_loss
-    >>> rng, config = np.random.default_rng(0), configuration(vocabulary=50, width=32, heads=4)
+    >>> rng = np.random.default_rng(0)
+    >>> config = configuration(vocab_size=50, d_model=32, num_heads=4)
     >>> params = init_language_model(rng, config)
     >>> tokens = rng.integers(0, 50, (8, 20))
     >>> print(np.round(language_model_loss(tokens, params, config), 1), np.round(np.log(50), 1))
     3.9 3.9
     """
-    embedding = init_embedding(rng, config, config.vocabulary)
+    embedding = init_embedding(rng, config, config.vocab_size)
     positions = init_positions(rng, config)
-    blocks = tuple(init_encoder_block(rng, config) for _ in range(config.layers))
+    blocks = tuple(init_encoder_block(rng, config) for _ in range(config.num_layers))
     head = init_head(rng, config)
     params = LanguageModelParams(embedding, positions, blocks, init_last_norm(config), head)
     return cast(params, dtype)
@@ -1584,10 +1585,10 @@ def init_language_model(rng, config, *, dtype=np.float64):
 def kinds_of_model(config, T, causal, dtype):
     """The options of each block: the configuration's, changed by its own."""
     given = config.blocks
-    each = given if isinstance(given, tuple) else (given,) * max(config.layers, 1)
+    each = given if isinstance(given, tuple) else (given,) * max(config.num_layers, 1)
     whole = {
-        "num_heads": config.heads,
-        "num_kv_heads": config.kv_heads,
+        "num_heads": config.num_heads,
+        "num_kv_heads": config.num_kv_heads,
         "norm_first": config.norm_first,
         "norm": config.norm,
         "activation": GATES.get(config.activation, config.activation),
@@ -1606,7 +1607,7 @@ def kinds_of_model(config, T, causal, dtype):
 def rotation_tables(config, rotation, T, dtype):
     """Tables of sines and cosines for T positions."""
     scaling = rotation.get("scaling", config.rope_scaling)
-    dim = rotation.get("dim", config.rope_dim or config.head_width)
+    dim = rotation.get("dim", config.rope_dim or config.head_dim)
     scaling = None if scaling is None else dict(scaling)
     frequencies = rope_frequencies(
         dim, base=rotation.get("base", config.rope_base), scaling=scaling
@@ -1619,7 +1620,7 @@ def rotation_tables(config, rotation, T, dtype):
 def bias_of_positions(config, table, T, causal, dtype):
     """The bias of the scores, in schemes of positions that have one."""
     if config.positions == "alibi":
-        slopes = alibi_slopes(config.heads)
+        slopes = alibi_slopes(config.num_heads)
         return alibi_bias(slopes, T, T, symmetric=not causal).astype(dtype)
     if config.positions == "t5":
         return t5_bias(table, T, T, bidirectional=not causal)
@@ -1697,7 +1698,7 @@ def gpt(tokens, params, heads):
     A whole GPT-2: logits of the next token at each place.
 
     >>> from dlref.formulas.transformer import configuration, init_language_model
-    >>> config = configuration(vocabulary=9, width=16, heads=2)
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2)
     >>> params = init_language_model(np.random.default_rng(0), config)
     >>> a, b = (gpt(tokens, params, heads=2) for tokens in ([1, 2, 3, 4], [1, 2, 3, 8]))
     >>> print(np.all(np.isclose(a, b), axis=-1))  # the past does not know of the last token
@@ -1806,7 +1807,7 @@ def language_model(
     Logits of the next token at every position, with all options.
 
     >>> from dlref.formulas.transformer import configuration, init_language_model
-    >>> config = configuration(vocabulary=9, width=16, heads=2, positions="rope")
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2, positions="rope")
     >>> params = init_language_model(np.random.default_rng(0), config)
     >>> a, b = (language_model(tokens, params, config) for tokens in ([1, 2, 3, 4], [1, 2, 3, 8]))
     >>> print(np.all(np.isclose(a, b), axis=-1))
@@ -1829,7 +1830,7 @@ def language_model_vjp(
     Backward pass, with all options.
 
     >>> from dlref.formulas.transformer import configuration, init_language_model
-    >>> config = configuration(vocabulary=4, width=8, heads=2, tied=False)
+    >>> config = configuration(vocab_size=4, d_model=8, num_heads=2, tied=False)
     >>> params = init_language_model(np.random.default_rng(0), config)
     >>> grads = language_model_vjp(np.eye(2, 4), [3, 1], params, config)
     >>> print(np.any(grads.embedding != 0, axis=-1))  # of the tokens 1 and 3
@@ -1865,7 +1866,7 @@ def language_model_loss(
     Mean cross-entropy of the next token.
 
     >>> from dlref.formulas.transformer import configuration, init_language_model
-    >>> config = configuration(vocabulary=9, width=16, heads=2, tied=False)
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2, tied=False)
     >>> params = init_language_model(np.random.default_rng(0), config)
     >>> guess = params._replace(head=0 * params.head)
     >>> loss = language_model_loss([1, 2, 3], guess, config)
@@ -1885,7 +1886,7 @@ def language_model_loss_value_and_grad(
     The loss and its gradient: probability minus truth, backwards through the model.
 
     >>> from dlref.formulas.transformer import configuration, init_language_model
-    >>> config = configuration(vocabulary=9, width=16, heads=2)
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2)
     >>> params = init_language_model(np.random.default_rng(0), config)
     >>> loss, grads = language_model_loss_value_and_grad([1, 2, 3, 4, 5], params, config)
     >>> own = grads.blocks[0].attention  # a bias of all keys moves all scores of a query alike
@@ -1946,7 +1947,7 @@ def language_model_trace(tokens, params, config, *, lengths=None, padding="right
 
     >>> from dlref.formulas.transformer import LanguageModelTrace
     >>> from dlref.formulas.transformer import configuration, init_language_model
-    >>> config = configuration(vocabulary=9, width=16, heads=2)
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2)
     >>> params = init_language_model(np.random.default_rng(0), config)
     >>> trace = language_model_trace([3, 1, 4], params, config)
     >>> print(len(trace.residual), trace.weights[0].shape)
@@ -1996,10 +1997,10 @@ def classify(tokens, class_token, embedding, blocks, w_head, b_head, heads):
 def init_sequence_classifier(rng, config, classes, *, dtype=np.float64):
     """Parameters of a classifier of texts."""
     class_token = init_embedding(rng, config, 1)[0]
-    embedding = init_embedding(rng, config, config.vocabulary)
+    embedding = init_embedding(rng, config, config.vocab_size)
     positions = init_positions(rng, config)
-    blocks = tuple(init_encoder_block(rng, config) for _ in range(config.layers))
-    w_head = rng.normal(0.0, 0.02, (classes, config.width))
+    blocks = tuple(init_encoder_block(rng, config) for _ in range(config.num_layers))
+    w_head = rng.normal(0.0, 0.02, (classes, config.d_model))
     params = SequenceClassifierParams(
         class_token, embedding, positions, blocks, init_last_norm(config), w_head,
         zeros_if(config.biases, classes),
@@ -2048,7 +2049,7 @@ def sequence_classifier(
     Logits of the classes, with all options.
 
     >>> from dlref.formulas.transformer import configuration, init_sequence_classifier
-    >>> config = configuration(vocabulary=9, width=16, heads=2)
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2)
     >>> params = init_sequence_classifier(np.random.default_rng(0), config, 3)
     >>> a, b = sequence_classifier([[4, 5, 0], [4, 5, 8]], params, config, lengths=[2, 2])
     >>> print(a.shape, np.allclose(a, b))  # padding has no effect
@@ -2066,7 +2067,7 @@ def sequence_classifier_vjp(
     Backward pass: it begins at the place of the class token.
 
     >>> from dlref.formulas.transformer import configuration, init_sequence_classifier
-    >>> config = configuration(vocabulary=4, width=8, heads=2)
+    >>> config = configuration(vocab_size=4, d_model=8, num_heads=2)
     >>> params = init_sequence_classifier(np.random.default_rng(0), config, 2)
     >>> grads = sequence_classifier_vjp(np.array([1.0, 0.0]), [3, 2, 1], params, config, lengths=2)
     >>> print(np.any(grads.embedding != 0, axis=-1))  # of the tokens 2 and 3
@@ -2084,7 +2085,7 @@ def sequence_classifier_loss(
     Mean cross-entropy of the classes.
 
     >>> from dlref.formulas.transformer import configuration, init_sequence_classifier
-    >>> config = configuration(vocabulary=4, width=8, heads=2)
+    >>> config = configuration(vocab_size=4, d_model=8, num_heads=2)
     >>> params = init_sequence_classifier(np.random.default_rng(0), config, 2)
     >>> guess = params._replace(w_head=0 * params.w_head)
     >>> loss = sequence_classifier_loss([[3, 1], [2, 0]], [0, 1], guess, config)
@@ -2104,7 +2105,7 @@ def sequence_classifier_loss_value_and_grad(
     The loss and its gradient: probability minus truth, backwards through the model.
 
     >>> from dlref.formulas.transformer import configuration, init_sequence_classifier
-    >>> config = configuration(vocabulary=4, width=8, heads=2)
+    >>> config = configuration(vocab_size=4, d_model=8, num_heads=2)
     >>> params = init_sequence_classifier(np.random.default_rng(0), config, 2)
     >>> guess = params._replace(w_head=0 * params.w_head)
     >>> loss, grads = sequence_classifier_loss_value_and_grad([3, 1], 0, guess, config)
@@ -2154,10 +2155,10 @@ def encode_and_decode(source, target, embedding, encoder_blocks, decoder_blocks,
 
 def init_encoder_decoder_model(rng, config, *, dtype=np.float64):
     """Parameters of an encoder-decoder model."""
-    embedding = init_embedding(rng, config, config.vocabulary)
+    embedding = init_embedding(rng, config, config.vocab_size)
     source_positions, positions = init_positions(rng, config), init_positions(rng, config)
-    encoder_blocks = tuple(init_encoder_block(rng, config) for _ in range(config.layers))
-    decoder_blocks = tuple(init_decoder_block(rng, config) for _ in range(config.layers))
+    encoder_blocks = tuple(init_encoder_block(rng, config) for _ in range(config.num_layers))
+    decoder_blocks = tuple(init_decoder_block(rng, config) for _ in range(config.num_layers))
     head = init_head(rng, config)
     params = EncoderDecoderParams(
         embedding, source_positions, positions, encoder_blocks, init_last_norm(config),
@@ -2247,7 +2248,7 @@ def encoder_decoder_model(
     Logits of the next token of one text, given all of another, with all options.
 
     >>> from dlref.formulas.transformer import configuration, init_encoder_decoder_model
-    >>> config = configuration(vocabulary=9, width=16, heads=2)
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2)
     >>> params = init_encoder_decoder_model(np.random.default_rng(0), config)
     >>> pairs = ([1, 2, 3], [4, 5]), ([1, 2, 8], [4, 5]), ([1, 2, 3], [4, 8])
     >>> a, other_source, other_target = (encoder_decoder_model(*p, params, config) for p in pairs)
@@ -2269,7 +2270,7 @@ def encoder_decoder_model_vjp(
     Backward pass: the decoder first, then the encoder.
 
     >>> from dlref.formulas.transformer import configuration, init_encoder_decoder_model
-    >>> config = configuration(vocabulary=5, width=8, heads=2, tied=False)
+    >>> config = configuration(vocab_size=5, d_model=8, num_heads=2, tied=False)
     >>> params = init_encoder_decoder_model(np.random.default_rng(0), config)
     >>> grads = encoder_decoder_model_vjp(np.eye(1, 5), [1, 2], [4], params, config, lengths=1)
     >>> print(np.any(grads.embedding != 0, axis=-1))  # of the tokens 1 and 4
@@ -2288,7 +2289,7 @@ def encoder_decoder_model_loss(
     Mean cross-entropy of the next token of the target.
 
     >>> from dlref.formulas.transformer import configuration, init_encoder_decoder_model
-    >>> config = configuration(vocabulary=9, width=16, heads=2, tied=False)
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2, tied=False)
     >>> params = init_encoder_decoder_model(np.random.default_rng(0), config)
     >>> guess = params._replace(head=0 * params.head)
     >>> loss = encoder_decoder_model_loss([1, 2], [0, 2, 1], guess, config)
@@ -2309,7 +2310,7 @@ def encoder_decoder_model_loss_value_and_grad(
     The loss and its gradient: probability minus truth, backwards through both halves.
 
     >>> from dlref.formulas.transformer import configuration, init_encoder_decoder_model
-    >>> config = configuration(vocabulary=9, width=16, heads=2)
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2)
     >>> params = init_encoder_decoder_model(np.random.default_rng(0), config)
     >>> loss, grads = encoder_decoder_model_loss_value_and_grad([1, 2], [0, 2, 1], params, config)
     >>> print(np.any(grads.encoder[0].attention.w_v))  # it reaches the first block of the encoder
@@ -2341,7 +2342,7 @@ def encoder_decoder_generate(source, params, config, *, start, steps, stop=None,
     Write the most probable token again and again.
 
     >>> from dlref.formulas.transformer import configuration, init_encoder_decoder_model
-    >>> config = configuration(vocabulary=9, width=16, heads=2)
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2)
     >>> params = init_encoder_decoder_model(np.random.default_rng(0), config)
     >>> text = encoder_decoder_generate([1, 2], params, config, start=0, steps=3)
     >>> logits = encoder_decoder_model([1, 2], text[:-1], params, config)
@@ -2366,7 +2367,7 @@ def encoder_decoder_weights(source, target, params, config, *, lengths=None):
     Cross-attention weights of each block: where the decoder looks in the source.
 
     >>> from dlref.formulas.transformer import configuration, init_encoder_decoder_model
-    >>> config = configuration(vocabulary=9, width=16, heads=2)
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2)
     >>> params = init_encoder_decoder_model(np.random.default_rng(0), config)
     >>> first, second = encoder_decoder_weights([1, 2, 3], [0, 4], params, config)
     >>> print(first.shape, np.allclose(np.sum(first, axis=-1), 1))
@@ -2497,7 +2498,7 @@ def generate(
     Run the model on the text so far, draw a token, append it.
 
     >>> from dlref.formulas.transformer import configuration, init_language_model
-    >>> config = configuration(vocabulary=9, width=16, heads=2, positions="rope")
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2, positions="rope")
     >>> params = init_language_model(np.random.default_rng(0), config)
     >>> text = generate([1, 2], params, config, steps=3, temperature=0)
     >>> logits = language_model(text[:-1], params, config)
@@ -2522,7 +2523,7 @@ def generate(
 
 def searched(text, params, config, steps, beams, stop, length_penalty):
     """The best continuations of one text, and their scores."""
-    K, V = beams, config.vocabulary
+    K, V = beams, config.vocab_size
     texts = np.tile(text, (K, 1))
     total = np.full(K, -np.inf)
     total[0] = 0  # at first all beams are the same text
@@ -2551,7 +2552,7 @@ def beam_search(
     Of all texts that are one token longer than those kept, keep the best.
 
     >>> from dlref.formulas.transformer import configuration, generate, init_language_model
-    >>> config = configuration(vocabulary=9, width=16, heads=2, positions="rope")
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2, positions="rope")
     >>> params = init_language_model(np.random.default_rng(0), config)
     >>> texts, scores = beam_search([1, 2], params, config, steps=3, beams=1)
     >>> greedy = generate([1, 2], params, config, steps=3, temperature=0)
@@ -2616,12 +2617,12 @@ def parameter_counts(config):
     Parameters of a language model, by component.
 
     >>> from dlref.formulas.transformer import ParameterCounts, configuration
-    >>> counts = parameter_counts(configuration(50257, 768, 12, layers=12))
+    >>> counts = parameter_counts(configuration(50257, 768, 12, num_layers=12))
     >>> print(counts.total, round(counts.feed_forward / counts.total, 2))
     124439808 0.46
     """
-    D, F, L, V = config.width, config.hidden, config.layers, config.vocabulary
-    Q, K = config.heads * config.head_width, config.kv_heads * config.head_width
+    D, F, L, V = config.d_model, config.d_ff, config.num_layers, config.vocab_size
+    Q, K = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
     attention = D * Q + 2 * D * K + Q * D
     network = 3 * D * F if config.gated else 2 * D * F
     if config.biases:
@@ -2629,7 +2630,7 @@ def parameter_counts(config):
         network += 0 if config.gated else F + D
     norm = 2 * D if config.biases and config.norm == "layer" else D
     norms = 2 * L + 1 if config.norm_first else 2 * L
-    tables = {"learned": config.length * D, "t5": T5_BUCKETS * config.heads}
+    tables = {"learned": config.length * D, "t5": T5_BUCKETS * config.num_heads}
     return ParameterCounts(
         V * D, tables.get(config.positions, 0), L * attention, L * network, norms * norm,
         0 if config.tied else V * D,
@@ -2641,12 +2642,12 @@ def multiplication_counts(config, *, context):
     Multiplications for one token, with `context` tokens to attend to.
 
     >>> from dlref.formulas.transformer import MultiplicationCounts, configuration
-    >>> counts = multiplication_counts(configuration(50257, 768, 12, layers=12), context=512)
+    >>> counts = multiplication_counts(configuration(50257, 768, 12, num_layers=12), context=512)
     >>> print(counts.total, round(counts.scores / counts.total, 2))
     132969216 0.07
     """
-    D, F, L, V = config.width, config.hidden, config.layers, config.vocabulary
-    Q, K = config.heads * config.head_width, config.kv_heads * config.head_width
+    D, F, L, V = config.d_model, config.d_ff, config.num_layers, config.vocab_size
+    Q, K = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
     projections = L * (D * Q + 2 * D * K + Q * D)
     scores = L * 2 * Q * context
     network = L * (3 if config.gated else 2) * D * F

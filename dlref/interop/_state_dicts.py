@@ -288,7 +288,7 @@ def from_state_dict(
     >>> from dlref.interop import to_state_dict
     >>> from dlref.transformer import LanguageModelConfig, init_language_model, language_model
     >>> rng = np.random.default_rng(0)
-    >>> small = LanguageModelConfig(9, 8, 2, layers=1, activation="gelu_tanh", length=4)
+    >>> small = LanguageModelConfig(9, 8, 2, num_layers=1, activation="gelu_tanh", length=4)
     >>> state = to_state_dict(init_language_model(rng, small), "gpt2", small)
     >>> settings = {"vocab_size": 9, "n_embd": 8, "n_head": 2, "n_layer": 1, "n_positions": 4}
     >>> params, config = from_state_dict(state, "gpt2", settings)
