@@ -478,7 +478,7 @@ def sigmoid(x):
     [0.5  0.75 0.25]
     """
     e = np.exp(-absolute(x))
-    return np.where(x.real > 0, 1, e) / (1 + e)
+    return np.where(x.real >= 0, 1, e) / (1 + e)
 
 
 def sigmoid_deriv(x):

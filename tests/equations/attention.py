@@ -3,7 +3,7 @@
 import itertools
 
 import numpy as np
-from equations.ledger import definition, equation
+from equations.ledger import equation
 from equations.numeric import gradients, rate
 
 from dlref.attention import (
@@ -44,6 +44,7 @@ from dlref.attention import (
     tree_mask,
     window_mask,
 )
+from dlref.formulas.activations import softmax
 
 RNG = np.random.default_rng(0)
 T, S, E, V = 3, 4, 5, 2
@@ -51,11 +52,6 @@ Q, K, VALUES = RNG.normal(size=(T, E)), RNG.normal(size=(S, E)), RNG.normal(size
 QKV = Q, K, VALUES
 U = RNG.normal(size=(T, V))  # cotangent of an output
 DQ, DK, DVALUES = (RNG.normal(size=x.shape) for x in QKV)
-
-
-def softmax(scores):
-    e = np.exp(scores)
-    return e / e.sum(-1, keepdims=True)
 
 
 def attend(q, k, v):
@@ -76,7 +72,7 @@ def additive(q, k, v, w, u, a):
     return softmax(additive_scores(q, k, w, u, a)) @ v
 
 
-@definition(
+@equation(
     r"s_{ij} = \vec a^\top \tanh(\mat W \vec q_i + \mat U \vec k_j), \qquad p_{ij} = "
     r"\frac{e^{s_{ij}}}{\sum_m e^{s_{im}}}, \qquad \vec o_i = \sum_j p_{ij} \vec v_j .",
 )
@@ -146,7 +142,7 @@ def additive_tangents_by_complex_step():
     yield rate(additive, ADDITIVE, tangents), dp @ VALUES + p @ dv
 
 
-@definition(
+@equation(
     r"d_i = \sum_j p_{ij}\, |j - i - \text{offset}| .",
 )
 def distance():
@@ -155,7 +151,7 @@ def distance():
     yield d, attention_distance(p, q_offset=offset)
 
 
-@definition(
+@equation(
     r"H = -\sum_j p_j \log p_j, \qquad 0 \log 0 = 0 .",
 )
 def entropy():
@@ -192,7 +188,7 @@ def rollout(maps):
     return third @ second @ first
 
 
-@definition(
+@equation(
     r"\mat A_l = r\, \mat I + \frac{1 - r}{H} \sum_h \mat P_{lh}, \qquad \mat R = \mat A_L "
     r"\cdots \mat A_2 \mat A_1 .",
 )
@@ -237,7 +233,7 @@ def capped(q, k, b):
     return CAP * np.tanh(SCALE * (q @ k.T) / CAP) + b
 
 
-@definition(
+@equation(
     r"s_{ij} = a \tanh \Bigl( \frac{c\, \vec q_i \cdot \vec k_j}{a} \Bigr) + b_{ij} \quad "
     r"\text{or} \quad -\infty ,",
 )
@@ -276,7 +272,7 @@ def score_tangents_by_complex_step():
     yield rate(capped, (Q, K, B), (DQ, DK, db)), ds
 
 
-@definition(
+@equation(
     r"p_{ij} = \frac{e^{s_{ij}}}{e^{\sigma} + \sum_m e^{s_{im}}}",
 )
 def weights_with_a_sink():
@@ -318,7 +314,7 @@ def linear(a, b, v):
     return weights @ v / weights.sum(1, keepdims=True)
 
 
-@definition(
+@equation(
     r"\vec o_i = \frac{\sum_j \bigl( \phi(\vec q_i) \cdot \phi(\vec k_j) \bigr)\, \vec v_j} "
     r"{\sum_j \phi(\vec q_i) \cdot \phi(\vec k_j)} = \frac{\phi(\vec q_i)^\top \bigl( \sum_j "
     r"\phi(\vec k_j)\, \vec v_j^\top \bigr)} {\phi(\vec q_i)^\top \sum_j \phi(\vec k_j)} .",
@@ -376,7 +372,7 @@ def linear_attention_tangents_by_complex_step():
     yield rate(linear, (a, b, VALUES), (DQ, DK, DVALUES)), do
 
 
-@definition(
+@equation(
     r"\vec q_{hi} = \mat W_Q^{(h)} \vec x_i + \vec b_Q^{(h)}, \qquad \vec o_{hi} = \sum_j "
     r"p_{hij} \vec v_{hj}, \qquad \vec y_i = \mat W_O \begin{pmatrix} \vec o_{1i} \\ \vdots \\ "
     r"\vec o_{Hi} \end{pmatrix} + \vec b_O .",
@@ -411,7 +407,7 @@ def heads_side_by_side():
 FORM = RNG.normal(size=(E, D_K))
 
 
-@definition(
+@equation(
     r"s_{ij} = c\, \vec q_i^\top \mat W \vec k_j, \qquad \vec o_i = \sum_j "
     r"\frac{e^{s_{ij}}}{\sum_m e^{s_{im}}} \vec v_j ,",
 )
@@ -458,7 +454,7 @@ def remember(q, k, v, g, beta, state):
     return np.array(outputs), np.array(states), np.array(faded)
 
 
-@definition(
+@equation(
     r"\mat S'_t &= \operatorname{diag}(e^{\vec g_t})\, \mat S_{t-1} && \text{(forget)} \\ \vec "
     r"w_t &= \vec v_t \quad \text{or} \quad \beta_t \bigl( \vec v_t - \mat S_t'^\top \vec k_t "
     r"\bigr) && \text{(what to write)} \\ \mat S_t &= \mat S'_t + \vec k_t \vec w_t^\top, "
@@ -633,7 +629,7 @@ def memory_tangents_by_complex_step():
         yield do_all[t], SCALE * (ds.T @ q[t] + states[t + 1].T @ dq[t])
 
 
-@definition(
+@equation(
     r"y_{h} = x_{\lfloor h / n \rfloor} .",
 )
 def heads_side_by_side_copied():
@@ -641,7 +637,7 @@ def heads_side_by_side_copied():
     yield np.array([x[h // n] for h in range(2 * n)]), repeat_kv(x, n)
 
 
-@definition(
+@equation(
     r"s_{ij} = \frac{\vec q_i \cdot \vec k_j}{\sqrt E}, \qquad p_{ij} = "
     r"\frac{e^{s_{ij}}}{\sum_m e^{s_{im}}}, \qquad \vec o_i = \sum_j p_{ij} \vec v_j ,",
 )
@@ -744,7 +740,7 @@ def attention_tangents_by_complex_step():
     yield rate(attend, QKV, (DQ, DK, DVALUES)), np.array(terms) + p @ DVALUES
 
 
-@definition(
+@equation(
     r"\mat O = \operatorname{softmax} \Bigl( \frac{\mat Q \mat K^\top}{\sqrt E} \Bigr) \mat V ."
 )
 def attention_in_matrices():
@@ -776,7 +772,7 @@ def shares(p, offset=OFFSET):
     return np.array([[p[i, j] if 0 <= j < S else 0 * p[i, 0] for j in keys[i]] for i in range(T)])
 
 
-@definition(
+@equation(
     r"""\vec a_i = \bigl( p_{i, 0},\; p_{i,\, i + o - 1},\; p_{i,\, i + o} \bigr), \qquad
     o = \text{offset},"""
 )
@@ -800,7 +796,7 @@ def share_derivatives_by_complex_step():
         yield moved[i], [DP[i, 0], DP[i, i + o - 1], DP[i, i + o]]
 
 
-@definition(
+@equation(
     r"""M_{ij} = [\, j \le i + \text{offset} \,] .""",
     r"""M_{ij} = [\, -\text{left} \le j - (i + \text{offset}) \le \text{right} \,] .""",
     r"""M_{n, 1, 1, j} = [\, j < \ell_n \,], \qquad j = 0, \dots, S - 1 .""",
@@ -941,7 +937,7 @@ def whole(x, w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o, q_norm, k_norm, w_gate, b_g
 ALL = *SELF, Q_NORM, K_NORM, W_GATE, B_GATE
 
 
-@definition(
+@equation(
     r"""\hat{\vec q}_{hi} = \mat R_i \bigl( (\vec w^q + \delta) \odot \vec n_{hi} \bigr), \qquad
     \vec n_{hi} = \frac{\vec q_{hi}}{\rho_{hi}}, \qquad
     \rho_{hi} = \sqrt{\frac1E \sum_e q_{hie}^2 + \epsilon},""",
@@ -1015,7 +1011,7 @@ def bilinear_tangents_by_complex_step():
     yield rate(lambda q, k, w: c * (q @ w @ k.T), (Q, KEYS, FORM), (dq, dk, dw)), np.array(ds)
 
 
-@definition(
+@equation(
     r"""\phi(x) = \begin{cases} x + 1 & x > 0 \\ e^x & x \le 0 \end{cases} \quad (\text{"elu"}),
     \qquad
     \phi(x) = e^x \quad (\text{"exp"}), \qquad \phi(x) = x \quad (\text{"identity"})."""
@@ -1048,18 +1044,18 @@ def features_between_by_complex_step():
     yield rate(phi, [K], [DK]), slope(K) * DK
 
 
-@definition(r"M_{ij} = [\, d_i = d'_j \,] .")
+@equation(r"M_{ij} = [\, d_i = d'_j \,] .")
 def same_document():
     d, other = [0, 0, 2, 1], [1, 0, 2]
     yield [[a == b for b in other] for a in d], document_mask(d, other)
 
 
-@definition(r"M_{ij} = [\, j \le i \ \text{or} \ j < P \,] .")
+@equation(r"M_{ij} = [\, j \le i \ \text{or} \ j < P \,] .")
 def a_prefix_seen_by_all():
     yield [[j <= i or j < 2 for j in range(5)] for i in range(5)], prefix_mask(5, 2)
 
 
-@definition(
+@equation(
     r"""M_{ij} = [\, j \le i' \ \text{and} \ \lfloor j / C \rfloor
     = \lfloor i' / C \rfloor \,] ."""
 )
@@ -1070,7 +1066,7 @@ def causal_in_chunks():
         yield want, chunk_mask(4, 7, size=3, q_offset=offset)
 
 
-@definition(r"M_{ij} = [\, i = j \,] \ \text{or} \ M_{p(i) j} .")
+@equation(r"M_{ij} = [\, i = j \,] \ \text{or} \ M_{p(i) j} .")
 def ancestors():
     parents = [-1, 0, 0, 1, 2, 4]
 
@@ -1080,7 +1076,7 @@ def ancestors():
     yield [[seen(i, j) for j in range(6)] for i in range(6)], tree_mask(parents)
 
 
-@definition(r"M_{ij} = M'_{\lfloor i / b \rfloor \lfloor j / b \rfloor} .")
+@equation(r"M_{ij} = M'_{\lfloor i / b \rfloor \lfloor j / b \rfloor} .")
 def blocks_expanded():
     blocks = np.array([[True, False, True], [False, False, True]])
     yield [[blocks[i // 2, j // 2] for j in range(6)] for i in range(4)], block_mask(blocks, size=2)
@@ -1096,7 +1092,7 @@ def merged(o, lse):
     return np.sum(np.exp(lse - total)[..., None] * o, 0), total
 
 
-@definition(
+@equation(
     r"""\ell = \log \sum_p e^{\ell_p} , \qquad
     \vec o = \sum_p \sum_{j \in K_p} e^{s_j - \ell}\, \vec v_j
     = \sum_p w_p\, \vec o_p , \qquad w_p = e^{\ell_p - \ell} ."""
@@ -1140,7 +1136,7 @@ def derivatives_of_the_merge():
     yield from zip(gradients(loss, PARTS, LSES), by_hand, pulled, strict=True)
 
 
-@definition(
+@equation(
     r"""b_{ij} = \begin{cases} \sum_{j < l \le i'} f_l & j \le i' \\ 0 & j > i' \end{cases}""",
 )
 def forgetting_as_a_bias():
@@ -1178,7 +1174,7 @@ def indexed(q, k, w):
     return np.einsum("ih,hij->ij", w, np.where(z.real > 0, z, 0))
 
 
-@definition(r"I_{ts} = \sum_h w_{th} \max(\vec q_{th} \cdot \vec k_s, 0)")
+@equation(r"I_{ts} = \sum_h w_{th} \max(\vec q_{th} \cdot \vec k_s, 0)")
 def scores_of_the_indexer():
     q, k, w = INDEXER
     rows = [
@@ -1210,7 +1206,7 @@ def derivatives_of_the_indexer():
     yield rate(indexed, INDEXER, moves), pushed, indexer_scores_jvp(INDEXER, moves)
 
 
-@definition(
+@equation(
     r"""\mathcal{S}_t = \operatorname*{argmax}_{\mathcal{S} \subseteq \mathcal{V}_t,\;
     |\mathcal{S}| = \min(k, |\mathcal{V}_t|)} \sum_{s \in \mathcal{S}} I_{ts} ."""
 )
@@ -1227,7 +1223,7 @@ def selected_keys():
 PAIRS = RNG.normal(size=(4, S, E))
 
 
-@definition(
+@equation(
     r"""\vec o_i = \sum_j \bigl( p^{(1)}_{ij} - \lambda\, p^{(2)}_{ij} \bigr) \vec v_j
     = \vec o^{(1)}_i - \lambda\, \vec o^{(2)}_i ."""
 )

@@ -3,7 +3,7 @@
 import itertools
 
 import numpy as np
-from equations.ledger import definition, equation
+from equations.ledger import equation
 from equations.numeric import gradients, rate
 
 from dlref.convolution import (
@@ -47,7 +47,7 @@ def convolved(x, w, b):
     return np.array([[b[o] + summed(x, w, o, t) for t in range(COUNT)] for o in OUTPUTS])
 
 
-@definition(r"y_{o t} = b_o + \sum_c \sum_{k=0}^{K-1} W_{o c k}\, x_{c,\, s t + d k - p} ,")
+@equation(r"y_{o t} = b_o + \sum_c \sum_{k=0}^{K-1} W_{o c k}\, x_{c,\, s t + d k - p} ,")
 def windows_of_a_convolution():
     yield convolved(X, W, B), conv(X, W, B, **OPTIONS)
 
@@ -163,12 +163,12 @@ def last_inputs(x, state):
     )
 
 
-@definition(r"y_{t d} = b_d + \sum_{k=0}^{K-1} W_{d k}\, x_{t - K + 1 + k,\, d} ,")
+@equation(r"y_{t d} = b_d + \sum_{k=0}^{K-1} W_{d k}\, x_{t - K + 1 + k,\, d} ,")
 def window_of_the_last_inputs():
     yield filtered(*SEQUENCE), causal_conv(*SEQUENCE)[0]
 
 
-@definition(r"\vec h_T = (\vec x_{T - K + 1}, \dots, \vec x_{T - 1})")
+@equation(r"\vec h_T = (\vec x_{T - K + 1}, \dots, \vec x_{T - 1})")
 def state_of_a_causal_convolution():
     x, w, b, state = SEQUENCE
     for steps in (1, 2, 5):
@@ -263,7 +263,7 @@ def spread_out(x, w, b):
     return np.array([[b[o] + written(x, w, o, j) for j in range(SIZE)] for o in CHANNELS])
 
 
-@definition(
+@equation(
     r"""y_{o j} = b_o + \sum_c \sum_t \sum_{k=0}^{K-1} x_{c t}\, W_{c o k}\,
     [\, s t + d k - p = j\,] ."""
 )
@@ -356,7 +356,7 @@ def winner(t):
     return max(PLACES_OF_A_WINDOW, key=lambda k: of_row(ROW, 2 * t + k - 1, -np.inf))
 
 
-@definition(r"y_t = \max_{0 \le k < K} x_{s t + k - p} ,")
+@equation(r"y_t = \max_{0 \le k < K} x_{s t + k - p} ,")
 def maximum_of_a_window():
     by_hand = [
         max(of_row(ROW, 2 * t + k - 1, -np.inf) for k in PLACES_OF_A_WINDOW) for t in WINDOWS
@@ -385,7 +385,7 @@ def averaged(x):
     )
 
 
-@definition(r"y_t = \frac{1}{K} \sum_{k=0}^{K-1} x_{s t + k - p} ,")
+@equation(r"y_t = \frac{1}{K} \sum_{k=0}^{K-1} x_{s t + k - p} ,")
 def mean_of_a_window():
     yield averaged(ROW), mean_pool(ROW, **POOLED)
 

@@ -1,7 +1,7 @@
 """The displayed equations of the two essays, on depth and on attention."""
 
 import numpy as np
-from equations.ledger import definition, equation
+from equations.ledger import equation
 from equations.numeric import jacobian_of
 
 from dlref import attention, recurrent, training
@@ -84,7 +84,7 @@ def four_paths():
     yield whole, (eye + F2) @ (eye + F1), eye + F1 + F2 + F2 @ F1
 
 
-@definition(r"\vec c_t = \vec f_t \odot \vec c_{t-1} + \vec i_t \odot \vec g_t ,")
+@equation(r"\vec c_t = \vec f_t \odot \vec c_{t-1} + \vec i_t \odot \vec g_t ,")
 def the_cell_adds():
     rng = np.random.default_rng(2)
     b, c = rng.normal(size=(4, 3)), rng.normal(size=3)
@@ -94,9 +94,7 @@ def the_cell_adds():
     yield new, f * c + i * g
 
 
-@definition(
-    r"\operatorname{clip}(\vec g) = \vec g\, \min \Bigl( 1, \frac{c}{\norm{\vec g}} \Bigr) ."
-)
+@equation(r"\operatorname{clip}(\vec g) = \vec g\, \min \Bigl( 1, \frac{c}{\norm{\vec g}} \Bigr) .")
 def clipping():
     g = np.array([1.0, -2.0, 2.0])  # of norm 3
     for c in (0.5, 2.0, 5.0):
@@ -124,7 +122,7 @@ def one_query():
     return q, k, v, rng.normal(size=3), p / np.sum(p)
 
 
-@definition(r"\vec o = \sum_{j=1}^{S} p_j \vec v_j .")
+@equation(r"\vec o = \sum_{j=1}^{S} p_j \vec v_j .")
 def a_weighted_mean():
     q, k, v, _, p = one_query()
     out = attention.scaled_dot_product_attention(q[None], k, v)[0]
@@ -158,7 +156,7 @@ def the_distance_alone():
         yield (R_m @ q) @ (R_n @ k), q @ (R @ k)
 
 
-@definition(r"N = 2\, L\, H_k\, E\, T ,")
+@equation(r"N = 2\, L\, H_k\, E\, T ,")
 def numbers_in_the_cache():
     config = LanguageModelConfig(50, 24, 6, 2, num_layers=3)
     T = 7
@@ -168,7 +166,7 @@ def numbers_in_the_cache():
         yield L * (keys.size + values.size), 2 * L * H_k * E * T
 
 
-@definition(
+@equation(
     r"""\mat O = \operatorname{softmax} \Bigl( \frac{\mat Q \mat K^\top}{\sqrt E}
     + \mat B \Bigr) \mat V"""
 )

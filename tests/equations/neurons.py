@@ -1,7 +1,7 @@
 """The displayed equations of dlref.neurons."""
 
 import numpy as np
-from equations.ledger import definition, equation
+from equations.ledger import equation
 from equations.numeric import complex_step, jacobian_of
 
 from dlref import neurons
@@ -17,7 +17,7 @@ def pre_activation(w, b, x=x):
     return np.sum(w * x) + b
 
 
-@definition(r"z = \sum_{i=1}^{D} w_i x_i + b , \qquad a = f(z) .")
+@equation(r"z = \sum_{i=1}^{D} w_i x_i + b , \qquad a = f(z) .")
 def the_neuron():
     z = sum(w[i] * x[i] for i in range(3)) + b
     yield z, pre_activation(w, b), neurons.neuron(x, w, b, activation="identity")
@@ -63,7 +63,7 @@ X, W, B = RNG.normal(size=(ROWS, 3)), RNG.normal(size=(4, 3)), RNG.normal(size=4
 U = RNG.normal(size=(ROWS, 4))
 
 
-@definition(r"\mat Y = \mat X \mat W^\top + \vec 1 \vec b^\top ,")
+@equation(r"\mat Y = \mat X \mat W^\top + \vec 1 \vec b^\top ,")
 def the_dense_layer():
     rows = np.array([W @ X[n] + B for n in range(ROWS)])
     yield rows, X @ W.T + np.outer(np.ones(ROWS), B), neurons.linear(X, W, B)
@@ -138,7 +138,7 @@ def deltas(x, u):
     return [None, *(jacobian_of(lambda v, k=k: rest(k, v, u), z[k]) for k in range(1, L + 1))]
 
 
-@definition(
+@equation(
     r"""\vec z_l = \mat W_l \vec h_{l-1} + \vec b_l , \qquad
     \vec h_l = \vec m_l \odot \phi(\vec z_l) ,"""
 )

@@ -4,10 +4,11 @@ import math
 
 import mpmath
 import numpy as np
-from equations.ledger import definition, equation
+from equations.ledger import equation
 from equations.numeric import gradients, rate
 
 from dlref.attention import attention_scores, scaled_dot_product_attention
+from dlref.formulas.activations import relu, sigmoid
 from dlref.positions import (
     alibi_bias,
     alibi_slopes,
@@ -58,7 +59,7 @@ U = RNG.normal(size=(H, T, S))
 Q, K = RNG.normal(size=(T, E)), RNG.normal(size=(S, E))
 
 
-@definition(
+@equation(
     r"m_h = 2^{-8 h / H}, \qquad h = 1, \dots, H .",
 )
 def slopes_of_a_power_of_two_heads():
@@ -66,7 +67,7 @@ def slopes_of_a_power_of_two_heads():
     yield [2 ** (-8 * h / 6) for h in range(1, 7)], alibi_slopes(6, rule="paper")
 
 
-@definition(
+@equation(
     r"2^{-8h/P}, \; h = 1, \dots, P; \qquad 2^{-4 (2h - 1)/P}, \; h = 1, \dots, H - P .",
 )
 def slopes_of_other_heads():
@@ -79,7 +80,7 @@ def slopes_of_other_heads():
 M = RNG.uniform(size=H)  # slopes
 
 
-@definition(
+@equation(
     r"B_{hij} = -m_h\, (i + \text{q\_offset} - j)_+ \qquad\text{or}\qquad -m_h\, \abs{i + "
     r"\text{q\_offset} - j}",
 )
@@ -115,10 +116,6 @@ P = 4
 SCORES, TABLE = RNG.normal(size=(T, S)), RNG.normal(size=(P, E))
 
 
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
 def counted(scores):
     """Return the sums of the gates of a key and of those after it, at most P - 1."""
     sums = np.cumsum(sigmoid(scores)[:, ::-1], axis=1)[:, ::-1]
@@ -133,7 +130,7 @@ def between(z, positions):
     return (1 - w) * lower + w * upper
 
 
-@definition(
+@equation(
     r"g_{ij} = \sigma(s_{ij}), \qquad p_{ij} = \min\Bigl(\sum_{t \ge j} g_{it},\; P - 1\Bigr), "
     r"\qquad c_{ij} = \vec q_i \cdot \vec a(p_{ij})",
     r"c_{ij} = (1 - w)\, z_{i,n} + w\, z_{i,n+1}, \qquad n = \lfloor p_{ij} \rfloor,\; w = "
@@ -186,10 +183,6 @@ FIRE = (
 )
 
 
-def relu(x):
-    return np.where(x.real > 0, x, 0)
-
-
 def share(c, threshold):
     """Return the distance as a share of the text so far."""
     longest = np.where(threshold.real > QUERY, threshold, QUERY)
@@ -204,7 +197,7 @@ def fire(w1, b1, w2, b2, c, threshold):
     return b2[:, None, None] + np.einsum("hf,ijf->hij", w2, hidden(w1, b1, share(c, threshold)))
 
 
-@definition(
+@equation(
     r"u_{ij} = \frac{\psi(\abs{i - j})}{\psi(\max(M, i))}, \qquad B_{hij} = b^{(2)}_h + \sum_f "
     r"w^{(2)}_{hf} \operatorname{relu}(w^{(1)}_f u_{ij} + b^{(1)}_f) .",
 )
@@ -293,7 +286,7 @@ def cosine_and_sine_of_a_sum():
 R1, R2 = RNG.uniform(0.5, 1.5, size=(2, H))
 
 
-@definition(
+@equation(
     r"B_{hij} = -r_1 \log(1 + r_2\, d_{ij}) \qquad\text{or}\qquad -r_1\, d_{ij}^{\,r_2} .",
 )
 def kerple_of_each_pair():
@@ -356,7 +349,7 @@ def read(table):
     )
 
 
-@definition(
+@equation(
     r"y_{nd} = W_{p_n d} = \sum_l [p_n = l]\, W_{l d}",
 )
 def rows_read_and_as_a_product():
@@ -382,7 +375,7 @@ def along_diagonals(b):
     return b[:, np.arange(S) - np.arange(T)[:, None] + T - 1]
 
 
-@definition(
+@equation(
     r"B_{hij} = b_{h,\, j - i + T - 1}",
 )
 def number_of_each_offset():
@@ -432,7 +425,7 @@ def score(q, k, r, theta):
     return q @ rotated(k, r, theta)
 
 
-@definition(
+@equation(
     r"\operatorname{Re} \sum_i \overline{z_i e^{\mathrm i m \theta_i}}\, w_i e^{\mathrm i n "
     r"\theta_i} &= \operatorname{Re} \sum_i \bar z_i w_i\, e^{\mathrm i (n - m) \theta_i} \\ &= "
     r"\sum_i a_i \cos r \theta_i + b_i \sin r \theta_i, \\ a_i = q_{i1} k_{i1} + q_{i2} k_{i2}&, "
@@ -497,7 +490,7 @@ def score_tangent_by_complex_step():
     yield rate(score, (X, Y, r, THETA), (dx, dy, dr, dtheta)), ds
 
 
-@definition(
+@equation(
     r"\phi_{pi} = p\, \theta_i",
 )
 def angle_of_each_position():
@@ -524,7 +517,7 @@ def score_depends_on_the_difference_alone():
         yield inner, rope(X, m + shift) @ rope(Y, n + shift), g(X, Y, n - m)
 
 
-@definition(
+@equation(
     r"\begin{pmatrix} y_1 \\ y_2 \end{pmatrix} &= \begin{pmatrix} \cos\phi & -\sin\phi \\ "
     r"\sin\phi & \cos\phi \end{pmatrix} \begin{pmatrix} x_1 \\ x_2 \end{pmatrix} \\ y_1 &= x_1 "
     r"\cos\phi - x_2 \sin\phi, \qquad y_2 = x_1 \sin\phi + x_2 \cos\phi \\ y_1 + \mathrm i "
@@ -554,7 +547,7 @@ def rotation_gradient_by_complex_step():
     yield dx, rotation(p).T @ u, rotation(-p) @ u, np.ravel(computed)
 
 
-@definition(
+@equation(
     r"\mat R_p = \operatorname{diag}(\mat D_{p\theta_0}, \dots, \mat D_{p\theta_{n-1}}), "
     r"\qquad \mat D_\phi = \begin{pmatrix} \cos\phi & -\sin\phi \\ \sin\phi & \cos\phi "
     r"\end{pmatrix}",
@@ -577,7 +570,7 @@ def halves_and_neighbours_are_permuted():
     yield rope(X[order], p, interleaved=False), rope(X, p)[order]
 
 
-@definition(
+@equation(
     r"\vec y_a = \mat R_{p_a} \vec x_a, \qquad a = 1, \dots, A .",
 )
 def blocks_are_rotated_by_their_coordinates():
@@ -605,7 +598,7 @@ def score_of_two_places_is_a_sum_over_the_axes():
     yield sum(g(a, there[a] - here[a]) for a in range(2)), one @ other
 
 
-@definition(
+@equation(
     r"b'^{-(d-2)/d} = \frac{b^{-(d-2)/d}}{s} \quad\Rightarrow\quad b' = b\, s^{d/(d-2)}, "
     r"\qquad \theta'_i = \theta_i\, s^{-2i/(d-2)} .",
 )
@@ -618,7 +611,7 @@ def base_that_divides_the_last_frequency():
     yield new ** (-2 * i / d), theta * s ** (-2 * i / (d - 2)), computed
 
 
-@definition(
+@equation(
     r"i(r) = \frac{d}{2} \cdot \frac{\log (L / 2\pi r)}{\log b}, \qquad \theta'_i = \theta_i "
     r"\Bigl( (1 - \gamma_i) + \frac{\gamma_i}{s} \Bigr), \quad \gamma_i = "
     r"\operatorname{clip}_0^1 \frac{i - l}{h - l},",
@@ -643,7 +636,7 @@ def ramp_between_fast_and_slow_pairs():
         yield theta * ((1 - gamma) + gamma / s), computed
 
 
-@definition(
+@equation(
     r"\frac{0.1\, \text{mscale} \log s + 1}{0.1\, \text{mscale\_all\_dim} \log s + 1},",
 )
 def ratio_of_two_scales():
@@ -663,7 +656,7 @@ def shaw(q, a):
     return np.einsum("ie,ije->ij", q, a[place])
 
 
-@definition(
+@equation(
     r"s_{ij} = \vec q_i \cdot (\vec k_j + \vec a_{\operatorname{clip}(j - i, -K, K)}), "
     r"\qquad\text{of which}\quad s'_{ij} = \vec q_i \cdot \vec a_{\operatorname{clip}(j - i, "
     r"-K, K)}",
@@ -691,7 +684,7 @@ def gradients_of_clipped_offsets_by_complex_step():
     yield da, np.einsum("ic,ie->ce", g, Q)
 
 
-@definition(
+@equation(
     r"PE_{p, 2i} = \sin p\, \omega_i, \qquad PE_{p, 2i + 1} = \cos p\, \omega_i, \qquad "
     r"\omega_i = b^{-2i/D} .",
 )
@@ -725,7 +718,7 @@ def bucket(offset, n, longest):
     return min(e + int(np.floor(logarithm + 1e-9)), n - 1)  # exact powers are whole numbers
 
 
-@definition(
+@equation(
     r"\text{bucket} = e + \Bigl\lfloor (n - e) \frac{\log (r / e)}{\log (M / e)} \Bigr\rfloor, "
     r"\qquad\text{at most } n - 1,",
 )
@@ -742,7 +735,7 @@ T5 = {"bidirectional": False, "q_offset": OFFSET, "max_distance": 5}
 IN_BUCKET = np.array([[bucket(j - i - OFFSET, 6, 5) for j in range(S)] for i in range(T)])
 
 
-@definition(
+@equation(
     r"B_{hij} = b_{\text{bucket}(j - i - \text{q\_offset}),\, h}",
 )
 def number_of_each_bucket():
@@ -787,7 +780,7 @@ def xl_scores(q, k, r, u, v):
     return (q + u) @ k.T + ((q + v) @ r.T)[row, column - row + T - 1]
 
 
-@definition(
+@equation(
     r"s_{ij} = (\vec q_i + \vec u) \cdot \vec k_j + (\vec q_i + \vec v) \cdot \vec r_{j-i} .",
 )
 def scores_by_content_and_offset():
@@ -827,7 +820,7 @@ def xpos(x, p, **options):
     return apply_xpos(x[None], *rope_tables([p], THETA), scales, **options)[0]
 
 
-@definition(
+@equation(
     r"\zeta_i = \frac{2i/d + \gamma}{1 + \gamma}, \qquad i = 0, \dots, d/2 - 1",
 )
 def factor_of_each_pair():
@@ -838,7 +831,7 @@ def factor_of_each_pair():
         yield zeta ** (p / SCALE_BASE), computed
 
 
-@definition(
+@equation(
     r"z_i\, \zeta_i^{m/b} e^{\mathrm i m \theta_i}, \qquad w_i\, \zeta_i^{-n/b} e^{\mathrm i n "
     r"\theta_i}",
 )
@@ -850,7 +843,7 @@ def scaled_and_rotated_pairs():
     yield key, pairs(xpos(Y, n, inverse=True))
 
 
-@definition(
+@equation(
     r"\operatorname{Re} \sum_i \bar z_i w_i\, e^{\mathrm i r \theta_i}\, \zeta_i^{-r/b}, \qquad "
     r"r = n - m .",
 )
@@ -862,7 +855,7 @@ def score_that_decays():
     yield np.sum(terms).real, np.sum(np.conj(pairs(query)) * pairs(key)).real, query @ key
 
 
-@definition(r"\mat S \to \mat\Pi \mat S \mat\Pi^\top, \qquad \mat O \to \mat\Pi \mat O .")
+@equation(r"\mat S \to \mat\Pi \mat S \mat\Pi^\top, \qquad \mat O \to \mat\Pi \mat O .")
 def attention_to_permuted_tokens():
     x, p = RNG.normal(size=(S, E)), np.eye(S)[[2, 0, 4, 3, 1]]
     weights = np.exp(x @ x.T / np.sqrt(E))
@@ -902,7 +895,7 @@ def tangent_of_a_rotation():
     yield rate(lambda x: rotated(x, p), [X], [dx]), rotation(p) @ dx
 
 
-@definition(r"""C_{pi} = m \cos p\, \theta_i, \qquad S_{pi} = m \sin p\, \theta_i .""")
+@equation(r"""C_{pi} = m \cos p\, \theta_i, \qquad S_{pi} = m \sin p\, \theta_i .""")
 def tables_of_cosines_and_sines():
     m, positions = 1.3, [0, 2, 5]
     cos, sin = rope_tables(positions, THETA, attention_factor=m)
@@ -995,7 +988,7 @@ def tangent_of_clipped_offsets():
         yield moved[i, j], dq[i] @ VECTORS[c] + Q[i] @ da[c]
 
 
-@definition(
+@equation(
     r"""\mat M_k = \operatorname{diag}(\mat B_{k\omega_0}, \mat B_{k\omega_1}, \dots), \qquad
     \mat B_\phi = \begin{pmatrix} \cos\phi & \sin\phi \\ -\sin\phi & \cos\phi \end{pmatrix},"""
 )
@@ -1099,7 +1092,7 @@ def embedded(t, first=False):
 TIMES_OPTIONS = {"base": 50.0, "shift": 0.5, "scale": 3.0}
 
 
-@definition(
+@equation(
     r"""\omega_i = c\, b^{-i / (d - s)} , \qquad
     y_i = \sin(\omega_i t) , \qquad y_{d + i} = \cos(\omega_i t) , \qquad i = 0, \dots, d - 1 ."""
 )
@@ -1131,7 +1124,7 @@ def features(x, f):
     return np.concatenate([np.cos(z), np.sin(z)], -1)
 
 
-@definition(
+@equation(
     r"""y_m = \cos(2 \pi\, \vec f_m \cdot \vec x) , \qquad
     y_{M + m} = \sin(2 \pi\, \vec f_m \cdot \vec x) ."""
 )
@@ -1168,7 +1161,7 @@ def derivatives_of_fourier_features():
     yield rate(features, [x, f], [dx, df]), pushed, fourier_features_jvp((x, f), (dx, df))
 
 
-@definition(
+@equation(
     r"""C_{ti} = m \cos p_{a(i), t}\, \theta_i , \qquad
     S_{ti} = m \sin p_{a(i), t}\, \theta_i ."""
 )
@@ -1188,7 +1181,7 @@ def tables_of_several_coordinates():
     yield [[np.cos(p[a, 1] * f) for a, f in zip(turns, theta, strict=True)]], cos[1:2]
 
 
-@definition(r"G_{rc} = \bigl( PE^{(D/2)}_r ,\, PE^{(D/2)}_c \bigr) .")
+@equation(r"G_{rc} = \bigl( PE^{(D/2)}_r ,\, PE^{(D/2)}_c \bigr) .")
 def sinusoids_of_a_grid():
     half = sinusoidal(4, 6, layout="halves")
     want = [[np.concatenate([half[r], half[c]]) for c in range(4)] for r in range(3)]
@@ -1213,7 +1206,7 @@ def gridded(b):
     )
 
 
-@definition(
+@equation(
     r"""B_{k,\, (r, c),\, (r', c')} = b_{(r - r' + h - 1)(2 w - 1) + (c - c' + w - 1),\, k} .""",
     r"""\dot B_{k,\, (r, c),\, (r', c')} = \dot b_{(r - r' + h - 1)(2 w - 1) +
     (c - c' + w - 1),\, k} .""",
@@ -1273,7 +1266,7 @@ def disentangled(q, k, pos_q, pos_k, **beta):
     )
 
 
-@definition(
+@equation(
     r"""s_{ij} = \vec q_i \cdot \vec k_j + \vec q_i \cdot \vec a^k_{r(i, j)}
     + \vec k_j \cdot \vec a^q_{r(i, j)} , \qquad
     r(i, j) = \operatorname{clip}\bigl( \beta(i - j) + \tfrac L2 ,\, 0,\, L - 1 \bigr) .""",

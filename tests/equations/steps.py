@@ -1,7 +1,7 @@
 """The displayed equations of docs/steps: one pass forward and back, with numbers."""
 
 import numpy as np
-from equations.ledger import definition, equation
+from equations.ledger import equation
 from equations.numeric import gradients, jacobian_of
 
 from dlref.activations import softmax
@@ -25,7 +25,7 @@ def states(x, h, w):
 H = states(X, START, [WEIGHT] * STEPS)
 
 
-@definition(*(rf"h_{t} = \tanh(w h_{t - 1} + x_{t})" for t in range(1, STEPS + 1)))
+@equation(*(rf"h_{t} = \tanh(w h_{t - 1} + x_{t})" for t in range(1, STEPS + 1)))
 def states_of_one_unit():
     h = [START]
     for t in range(1, STEPS + 1):
@@ -75,7 +75,7 @@ W, B, INPUT = RNG.normal(size=(CLASSES, FEATURES)), RNG.normal(size=CLASSES), RN
 TRUTH = np.array([0.0, 1.0, 0.0])
 
 
-@definition(
+@equation(
     r"\vec z = \mat W \vec x + \vec b",
     r"s_i = \frac{e^{z_i}}{\sum_k e^{z_k}}",
     r"L = -\sum_i y_i \log s_i",

@@ -15,7 +15,11 @@ from equations import ledger, places
 
 places.load_checks()
 OTHER = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
-CHECKS = {check.function: check for check in ledger.CHECKS.values()}
+CHECKS = {
+    check.function: check
+    for check in ledger.CHECKS.values()
+    if not isinstance(check, ledger.Reading)  # see test_reading.py
+}
 
 
 def wrong_sign(node):
@@ -181,7 +185,6 @@ SAMPLES = list(samples())
 
 
 def test_all_chapters_and_kinds_are_sampled():
-    assert len({f for f, _, _ in SAMPLES}) >= 100
     assert {f.__module__ for f, _, _ in SAMPLES} == {f.__module__ for f in CHECKS}
     assert {kind for _, kind, _ in SAMPLES} == set(KINDS)
 

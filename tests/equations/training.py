@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import scipy.optimize
-from equations.ledger import definition, equation
+from equations.ledger import equation
 from equations.numeric import complex_step, jacobian_of
 
 from dlref import neurons, training
@@ -63,7 +63,7 @@ def descent_lemma():
                     yield left, right  # where all curvatures are the bound, both are equal
 
 
-@definition(
+@equation(
     r"""\vec v_1 = \vec g_1 , \qquad
     \vec v_t = \mu\, \vec v_{t-1} + (1 - \tau)\, \vec g_t , \qquad
     \theta_t = \theta_{t-1} - \eta\, \vec v_t ."""
@@ -145,7 +145,7 @@ def look_ahead():
 # Rates for each parameter
 
 
-@definition(
+@equation(
     r"""s_t = s_{t-1} + g_t^2 , \qquad
     \theta_t = \theta_{t-1} - \eta\, \frac{g_t}{\sqrt{s_t} + \epsilon} ."""
 )
@@ -158,7 +158,7 @@ def adagrad():
         yield next(steps), theta
 
 
-@definition(
+@equation(
     r"""s_t = \alpha\, s_{t-1} + (1 - \alpha)\, g_t^2 , \qquad
     d_t = \frac{g_t}{\sqrt{s_t} + \epsilon} , \qquad
     v_t = \mu\, v_{t-1} + d_t , \qquad \theta_t = \theta_{t-1} - \eta\, v_t ."""
@@ -204,7 +204,7 @@ def bias_of_the_start():
     yield np.mean(means), (1 - BETA_1) * expected * series, (1 - BETA_1**t) * expected
 
 
-@definition(
+@equation(
     r"""m_t &= \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , &
     \qquad \hat m_t &= \frac{m_t}{1 - \beta_1^t} , \\
     v_t &= \beta_2 v_{t-1} + (1 - \beta_2)\, g_t^2 , &
@@ -224,7 +224,7 @@ def adam():
         yield next(steps), theta
 
 
-@definition(
+@equation(
     r"""\theta_t = (1 - \eta \lambda)\, \theta_{t-1}
     - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon} ,"""
 )
@@ -237,7 +237,7 @@ def adamw():
         yield next(steps), theta
 
 
-@definition(
+@equation(
     r"""c_t = \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , \qquad
     \theta_t = (1 - \eta \lambda)\, \theta_{t-1} - \eta \operatorname{sign}(c_t) , \qquad
     m_t = \beta_2 m_{t-1} + (1 - \beta_2)\, g_t ."""
@@ -276,7 +276,7 @@ def quintic(s, a, b, c):
     return a * s + b * s**3 + c * s**5
 
 
-@definition(
+@equation(
     r"""\mat X_0 = \frac{\mat X}{\max(\norm{\mat X}_F, \epsilon)} , \qquad
     \mat A_k = \mat X_k \mat X_k^\top , \qquad
     \mat X_{k+1} = a\, \mat X_k + (b\, \mat A_k + c\, \mat A_k^2)\, \mat X_k ."""
@@ -311,7 +311,7 @@ def coefficients_that_converge():
     yield np.linalg.solve(conditions, [1, 0, 0]), (15 / 8, -10 / 8, 3 / 8)
 
 
-@definition(
+@equation(
     r"""\mat M_t &= \mu\, \mat M_{t-1} + (1 - \mu)\, \mat G_t , \qquad
     \mat N_t = (1 - \mu)\, \mat G_t + \mu\, \mat M_t , \\
     \mat W_t &= (1 - \eta \lambda)\, \mat W_{t-1} - \eta\, r\, \operatorname{NS}(\mat N_t) ,
@@ -351,7 +351,7 @@ def steepest_step_of_bounded_singular_values():
 # Targets of diffusion models
 
 
-@definition(
+@equation(
     r"""z &= \alpha x + \sigma \epsilon , \\
     y_{noise} &= \epsilon , \qquad
     y_{data} = x , \qquad
@@ -409,7 +409,7 @@ def velocity_of_the_mixture():
 # Clipping and schedules
 
 
-@definition(r"\vec g \; \leftarrow \; \vec g\, \min\Bigl( 1, \frac{c}{\norm{\vec g}} \Bigr) .")
+@equation(r"\vec g \; \leftarrow \; \vec g\, \min\Bigl( 1, \frac{c}{\norm{\vec g}} \Bigr) .")
 def clipping():
     for g in GRADIENTS:
         for c in (0.5, 1.0, 9.0):
@@ -420,7 +420,7 @@ def clipping():
 PEAK, WARMUP, LAST, FLOOR = 0.7, 4, 10, 0.1
 
 
-@definition(r"\eta_t = \eta\, \min\Bigl( 1, \frac{t}{W} \Bigr) .")
+@equation(r"\eta_t = \eta\, \min\Bigl( 1, \frac{t}{W} \Bigr) .")
 def warmup():
     for t in range(1, 9):
         rate = training.warmup_schedule(t, peak=PEAK, warmup=WARMUP)
@@ -498,7 +498,7 @@ def cost_of(z, target):
     return np.log(np.sum(np.exp(z))) - z[target]
 
 
-@definition(
+@equation(
     r"""L(\theta) = \frac{1}{N} \sum_{n=1}^{N}
     \ell\bigl(\operatorname{mlp}(\vec x_n; \theta), t_n\bigr) ."""
 )

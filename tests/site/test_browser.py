@@ -313,7 +313,7 @@ def test_a_mark_leads_to_the_check_unfolded(visit, site):
     assert "/equations/activations.html#check-" in page.url
     source = page.locator(page.evaluate("location.hash"))
     source.wait_for(state="visible")
-    assert "@definition" in source.inner_text()
+    assert "@reads" in source.inner_text()
 
 
 def test_examples_are_copied_without_prompts(visit):
