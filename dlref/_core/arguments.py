@@ -129,11 +129,18 @@ def float_dtype(name: str, dtype: npt.DTypeLike, *, integers: bool = True) -> Fl
     return _float_dtype(name, kind, integers=integers)
 
 
+def _is_masked(value: Any) -> bool:
+    """Return whether a value is a masked array, or a sequence that holds one."""
+    if isinstance(value, list | tuple):
+        return any(_is_masked(part) for part in value if not isinstance(part, int | float))
+    return isinstance(value, np.ma.MaskedArray)
+
+
 def as_array(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
     """Return `value`, which may be of another library, as an array of whatever dtype it has."""
     if type(value) is np.ndarray and value.ndim <= MAX_AXES:  # most calls, and quick
         return value
-    if isinstance(value, np.ma.MaskedArray):
+    if _is_masked(value):
         msg = f"Argument {name!r} must not be a masked array: its mask would be ignored."
         raise TypeError(msg)
     try:

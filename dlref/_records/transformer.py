@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def model(rng: Any, init: Callable[..., Any], *more: Any, **changes: Any) -> tuple[Any, Any]:
     """Return parameters, none of them zero or one, and their configuration."""
-    told = {"layers": 1, "hidden": 12, "length": 40} | changes
+    told = {"num_layers": 1, "d_ff": 12, "length": 40} | changes
     config = t.LanguageModelConfig(11, 8, 2, **told)
     params = init(rng, config, *more)
     return map_floats(lambda a: a + rng.normal(size=a.shape) / 4, params), config
@@ -37,7 +37,7 @@ def _encoder_block(rng: Any, length: int = 5, **changes: Any) -> tuple[Any, ...]
 
 
 def _encoder(rng: Any, length: int = 5, **changes: Any) -> tuple[Any, ...]:
-    p, _ = model(rng, t.init_language_model, layers=2, **changes)
+    p, _ = model(rng, t.init_language_model, num_layers=2, **changes)
     return sequence(rng, length), p.blocks, p.norm
 
 
@@ -47,7 +47,7 @@ def _decoder_block(rng: Any, length: int = 5, **changes: Any) -> tuple[Any, ...]
 
 
 def _decoder(rng: Any, length: int = 5, **changes: Any) -> tuple[Any, ...]:
-    p, _ = model(rng, t.init_encoder_decoder_model, layers=2, **changes)
+    p, _ = model(rng, t.init_encoder_decoder_model, num_layers=2, **changes)
     return sequence(rng, length), sequence(rng, 7), p.decoder
 
 
@@ -89,7 +89,7 @@ def of_blocks(f: Any, inputs: Callable[..., Any], told: dict[str, Any], *, rms: 
         yield from each(lambda: inputs(rng), every, **HEADS)
         yield words("q_offset"), inputs(rng), {**HEADS, "is_causal": True, "q_offset": 2}
         yield from rotated(inputs(rng))
-        yield words("num_kv_heads"), inputs(rng, kv_heads=1), {**HEADS, "num_kv_heads": 1}
+        yield words("num_kv_heads"), inputs(rng, num_kv_heads=1), {**HEADS, "num_kv_heads": 1}
         yield words("norm"), inputs(rng, norm="rms"), {**HEADS, "norm": "layer"}
         yield words("residual_scale"), inputs(rng), {**HEADS, "residual_scale": 0.5}
         yield words("norm_offset"), inputs(rng, norm="rms"), {**HEADS, "norm_offset": 1.0}
@@ -190,7 +190,7 @@ def _language_model(rng: Any) -> Cases:
         ("T5's biases", {"positions": "t5"}),
         ("norms after the sums", {"norm_first": False}),
         ("grouped heads, rotations, gates", {
-            "positions": "rope", "norm": "rms", "activation": "swiglu", "kv_heads": 1,
+            "positions": "rope", "norm": "rms", "activation": "swiglu", "num_kv_heads": 1,
             "tied": False, "biases": False,
         }),
     ):  # fmt: skip

@@ -220,8 +220,11 @@ def gumbel_softmax_vjp(
 
     A one-hot vector is piecewise constant: its true gradient is 0. The straight-through gradient
     takes the loss at the one-hot vector and the Jacobian of the soft one. In general it is not the
-    gradient of any function, and it is a biased estimate of the derivative of the mean loss: the
-    bias vanishes as T does, while the variance grows.
+    gradient of any function, and it is a biased estimate of the derivative of the mean loss. As T
+    goes to 0 the variance grows, and the bias stays: for two classes a and b the mean tends to
+    the trapezoid rule :math:`\tfrac12 (\nabla f(\vec e_a) + \nabla f(\vec e_b)) \cdot (\vec e_a -
+    \vec e_b)` in place of :math:`f(\vec e_a) - f(\vec e_b)`. The two are equal if the loss f is
+    quadratic between the classes.
 
     Examples
     --------

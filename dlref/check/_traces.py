@@ -107,7 +107,7 @@ def trace(model: Any, *inputs: Any, **options: Any) -> dict[str, FloatArray]:
     >>> import numpy as np
     >>> from dlref.check import trace
     >>> from dlref.transformer import LanguageModelConfig, init_language_model, language_model
-    >>> config = LanguageModelConfig(9, 8, 2, layers=1)
+    >>> config = LanguageModelConfig(9, 8, 2, num_layers=1)
     >>> params = init_language_model(np.random.default_rng(0), config)
     >>> steps = trace(language_model, [1, 2, 3], params, config)
     >>> list(steps)[:4], steps["blocks.0.attention.weights"].shape

@@ -128,7 +128,7 @@ def leaky_relu(x, *, negative_slope=0.01):
 
 
 def leaky_relu_deriv(x, *, negative_slope=0.01):
-    """Slope; that of the left side at the kink."""
+    """Slope, at the kink from the left."""
     return np.where(x.real > 0, np.ones_like(x), negative_slope)
 
 
@@ -371,12 +371,12 @@ def elu(x, *, alpha=1.0):
 
 
 def elu_deriv(x, *, alpha=1.0):
-    """Slope; that of the left side at 0."""
+    """Slope, at 0 from the left."""
     return np.where(x.real > 0, 1, alpha * np.exp(x))
 
 
 def elu_deriv2(x, *, alpha=1.0):
-    """Slope of the slope; that of the left side at 0."""
+    """Slope of the slope, at 0 from the left."""
     return np.where(x.real > 0, 0, alpha * np.exp(x))
 
 
@@ -451,7 +451,7 @@ def celu_deriv(x, *, alpha=1.0):
 
 
 def celu_deriv2(x, *, alpha=1.0):
-    """Slope of the slope; that of the left side at 0."""
+    """Slope of the slope, at 0 from the left."""
     return np.where(x.real > 0, 0, np.exp(x / alpha) / alpha)
 
 

@@ -27,7 +27,7 @@ def pad_space(x, padding, value=0):
 
 
 def crop_space(x, padding):
-    """Remove what surrounds the axes of space."""
+    """Remove the padding around the axes of space."""
     space = x.shape[x.ndim - len(padding) :]
     inner = [slice(p, n - p) for n, p in zip(space, padding, strict=True)]
     return x[(..., *inner)]
@@ -72,7 +72,7 @@ def read_windows(padded, weight, windows, stride, dilation, groups):
 
 
 def write_windows(u, weight, space, stride, dilation, groups):
-    """Transposed convolution, with its padding: what was read is added to."""
+    """Transposed convolution, with its padding: it adds where the convolution reads."""
     windows = u.shape[-len(space) :]
     axes = len(windows)
     w = kernels_of_groups(weight, groups)

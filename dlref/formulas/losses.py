@@ -1014,7 +1014,7 @@ def limit_ratio(ratio, low, high):
 
 
 def policy_divisor(kind, mask, lengths):
-    """By what the gain of each token is divided in the mean."""
+    """The divisor of each token's gain in the mean."""
     if kind in ("grpo", "gspo"):
         return lengths * len(mask)
     if kind == "dr_grpo":

@@ -1,5 +1,5 @@
 """
-Random weights, and what becomes of signals and gradients in deep networks of them.
+Random weights, and the size of signals and gradients in deep networks of them.
 
 Weights have the shape (n_out, n_in, ...); q is the mean square of a pre-activation.
 """

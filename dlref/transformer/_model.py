@@ -61,9 +61,10 @@ def as_model(kind: type[Model], name: str, params: Any, config: LanguageModelCon
     for field, entry in zip(p._fields, p, strict=True):
         path = f"{name}.{field}"
         if field in STACKS:
-            if not isinstance(entry, tuple) or len(entry) != config.layers:
+            if not isinstance(entry, tuple) or len(entry) != config.num_layers:
                 got = len(entry) if isinstance(entry, tuple) else type(entry).__name__
-                msg = f"Argument {path!r} must be a tuple of layers = {config.layers}, not {got}."
+                want = f"a tuple of num_layers = {config.num_layers}"
+                msg = f"Argument {path!r} must be {want}, not {got}."
                 raise ValueError(msg)
             changed[field] = tuple(
                 as_block(STACKS[field], f"{path}[{i}]", block) for i, block in enumerate(entry)
@@ -75,7 +76,7 @@ def as_model(kind: type[Model], name: str, params: Any, config: LanguageModelCon
 
 def check_model(name: str, p: Any, config: LanguageModelConfig) -> None:
     """Raise unless the shapes fit the configuration."""
-    V, D = config.vocabulary, config.width
+    V, D = config.vocab_size, config.d_model
     each = block_options(config)
     shapes = {"embedding": (V, D), "head": (V, D), "class_token": (D,)}
     for field, entry in zip(p._fields, p, strict=True):
@@ -100,10 +101,10 @@ def check_model(name: str, p: Any, config: LanguageModelConfig) -> None:
 def _check_table(name: str, table: FloatArray | None, config: LanguageModelConfig) -> None:
     """Raise unless the table of positions is the one of the scheme."""
     if config.positions == "t5":
-        check_shape(name, np.asarray(table), (T5_BUCKETS, config.heads))
+        check_shape(name, np.asarray(table), (T5_BUCKETS, config.num_heads))
     elif config.positions == "learned":
         rows = 0 if table is None else len(np.atleast_1d(table))
-        check_shape(name, np.asarray(table), (rows, config.width))
+        check_shape(name, np.asarray(table), (rows, config.d_model))
     elif table is not None:
         msg = f"Argument {name!r} must be None, as config.positions is {config.positions!r}."
         raise ValueError(msg)
@@ -129,7 +130,7 @@ def model_arguments(
     p = as_model(kind, "params", params, config)
     dtype, [p, *rest] = as_float_trees({"params": p, **arrays})
     check_model("params", p, config)
-    return dtype, [as_tokens(n, t, config.vocabulary) for n, t in texts.items()], p, rest
+    return dtype, [as_tokens(n, t, config.vocab_size) for n, t in texts.items()], p, rest
 
 
 def model_tangents(
@@ -146,7 +147,7 @@ def model_tangents(
     dtype, [p], [dp] = as_tree_tangents(("params",), p, dp)
     check_model("primals.params", p, config)
     ids = [
-        as_tokens(f"primals.{n}", t, config.vocabulary) for n, t in zip(names, texts, strict=True)
+        as_tokens(f"primals.{n}", t, config.vocab_size) for n, t in zip(names, texts, strict=True)
     ]
     return dtype, ids, p, as_model(kind, "tangents.params", dp, config)
 
@@ -266,7 +267,7 @@ class Text(NamedTuple):
         if self.config.embedding_scale != 1:
             dx = dx * dx.dtype.type(self.config.embedding_scale)
         before = self._length - self.tokens.shape[-1]
-        first = dx[..., :before, :].reshape(-1, self.config.width).sum(0)
+        first = dx[..., :before, :].reshape(-1, self.config.d_model).sum(0)
         dembedding = learned_positions_vjp(dx[..., before:, :], self.embedding, self.tokens)
         return np.asarray(dembedding), dtable, first
 

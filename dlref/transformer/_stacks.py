@@ -273,7 +273,7 @@ def encoder(
 
     >>> from dlref.transformer import LanguageModelConfig, encoder_block, init_language_model
     >>> rng = np.random.default_rng(0)
-    >>> blocks = init_language_model(rng, LanguageModelConfig(9, 8, 2, layers=2)).blocks
+    >>> blocks = init_language_model(rng, LanguageModelConfig(9, 8, 2, num_layers=2)).blocks
     >>> x = rng.normal(size=(3, 8))
     >>> y = encoder_block(encoder_block(x, blocks[0], num_heads=2), blocks[1], num_heads=2)
     >>> bool(np.all(encoder(x, blocks, num_heads=2) == y))

@@ -48,7 +48,7 @@ CONFIGS = {
     ),
     "alibi": LanguageModelConfig(V, D, H, positions="alibi", activation="geglu"),
     "t5": LanguageModelConfig(V, D, H, positions="t5", norm="rms", tied=False),
-    "nothing": LanguageModelConfig(V, D, H, positions="none", layers=1),
+    "nothing": LanguageModelConfig(V, D, H, positions="none", num_layers=1),
 }
 
 
@@ -85,7 +85,7 @@ class TestTrace:
     def test_stream_and_weights(self, model):
         steps, want = trace(language_model, *model), language_model_trace(*model)
         first = "positioned" if "positioned" in steps else "embedding"
-        names = [first, *(f"blocks.{i}.out" for i in range(model[2].layers))]
+        names = [first, *(f"blocks.{i}.out" for i in range(model[2].num_layers))]
         for name, array in zip(names, want.residual, strict=True):
             close(steps[name], array)
         for i, array in enumerate(want.weights):
@@ -287,10 +287,15 @@ def problem(name):
     config = CONFIGS[name]
     x = np.random.default_rng(1).normal(size=(T, D))
     tables = rope_tables(np.arange(T), rope_frequencies(E))
-    options = {"num_heads": H, "num_kv_heads": config.kv_heads, "norm_first": True, "rope": tables}
+    options = {
+        "num_heads": H,
+        "num_kv_heads": config.num_kv_heads,
+        "norm_first": True,
+        "rope": tables,
+    }
     activation = {"swiglu": "silu"}.get(config.activation, config.activation)
     options |= {"is_causal": True, "activation": activation, "norm": config.norm}
-    return x, filled(config).blocks[0], options, config.kv_heads
+    return x, filled(config).blocks[0], options, config.num_kv_heads
 
 
 BUGS = {
@@ -442,7 +447,7 @@ class TestFirstDifference:
         assert found.cause.startswith("a fused projection is read head by head")
 
     def test_parameters_of_another_block(self):
-        config = dataclasses.replace(CONFIGS["gpt2"], layers=4)
+        config = dataclasses.replace(CONFIGS["gpt2"], num_layers=4)
         params, ids = filled(config), np.arange(T)
         right = trace(language_model, ids, params, config)
         for order, name, j in (((0, 0, 0, 0), 1, 0), ((3, 2, 1, 0), 0, 3), ((0, 1, 3, 3), 2, 3)):
@@ -985,7 +990,7 @@ class TestDecoders:
         assert rows == names.split(", ")
 
     def test_names(self):
-        config = LanguageModelConfig(V, D, H, layers=1)
+        config = LanguageModelConfig(V, D, H, num_layers=1)
         steps = trace(encoder_decoder_model, [1, 2], [3], both(config), config)
         block = [*SELF, *CROSS, "norm3", *NETWORK, "sum3", "out"]
         first = [f"encoder.{name}" for name in ("embedding", "positioned")]
@@ -1164,7 +1169,7 @@ class TestCrossAttention:
     def test_in_a_model(self, rng):
         """A mistake in the second block's cross-attention, in a model with grouped heads."""
         config = CONFIGS["llama"]
-        config = dataclasses.replace(config, kv_heads=2, layers=2)
+        config = dataclasses.replace(config, num_kv_heads=2, num_layers=2)
         params = both(config)
         texts = rng.integers(0, V, S), rng.integers(0, V, T)
         right = trace(encoder_decoder_model, *texts, params, config)

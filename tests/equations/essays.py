@@ -158,9 +158,9 @@ def the_distance_alone():
 
 @equation(r"N = 2\, L\, H_k\, E\, T ,")
 def numbers_in_the_cache():
-    config = LanguageModelConfig(50, 24, 6, 2, layers=3)
+    config = LanguageModelConfig(50, 24, 6, 2, num_layers=3)
     T = 7
-    for L, H_k, E in [(config.layers, config.kv_heads, config.width // config.heads)]:
+    for L, H_k, E in [(config.num_layers, config.num_kv_heads, config.d_model // config.num_heads)]:
         cache = attention.KVCache.empty((), H_k, E)
         keys, values = cache.append(np.zeros((H_k, T, E)), np.zeros((H_k, T, E)))
         yield L * (keys.size + values.size), 2 * L * H_k * E * T

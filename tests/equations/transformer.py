@@ -167,9 +167,9 @@ def number_of_parameters_of_each_kind():
             v,
             d,
             heads,
-            kv_heads=h_k,
-            layers=layers,
-            hidden=f,
+            num_kv_heads=h_k,
+            num_layers=layers,
+            d_ff=f,
             length=p,
             norm=norm,
             activation="swiglu" if gated else "gelu",
@@ -197,7 +197,7 @@ def number_of_parameters_of_each_kind():
 
 
 CONFIG = LanguageModelConfig(
-    VOCABULARY, D, HEADS, layers=2, hidden=F, length=6, activation="silu", eps=EPS, tied=False
+    VOCABULARY, D, HEADS, num_layers=2, d_ff=F, length=6, activation="silu", eps=EPS, tied=False
 )
 EMBEDDING, HEAD = RNG.normal(size=(2, VOCABULARY, D))
 PLACES, SOURCE_PLACES = RNG.normal(size=(2, 6, D))
@@ -763,7 +763,7 @@ def multiplications_of_a_token():
     v, d, heads, h_k, layers, f, s = 11, 12, 6, 3, 2, 10, 7
     for gated in False, True:
         config = LanguageModelConfig(
-            v, d, heads, kv_heads=h_k, layers=layers, hidden=f,
+            v, d, heads, num_kv_heads=h_k, num_layers=layers, d_ff=f,
             activation="swiglu" if gated else "gelu",
         )  # fmt: skip
         feed = 3 * layers * d * f if gated else 2 * layers * d * f

@@ -7,10 +7,10 @@ import numpy as np
 import peers
 import pytest
 import trees
-from naive import rope_tables
 
 from dlref.attention import AttentionParams
 from dlref.formulas import transformer as formulas
+from dlref.formulas.positions import rope_tables
 from dlref.transformer import (
     BlockOptions,
     DecoderBlockParams,

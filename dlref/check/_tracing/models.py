@@ -223,7 +223,7 @@ def _embed(tokens: Any, p: Any, config: Any) -> Steps:
 
 def _embed_text(tokens: Any, p: Any, config: Any) -> Steps:
     """Return the steps of a text after the token of its class."""
-    first = np.broadcast_to(p.class_token, (*tokens.shape[:-1], 1, config.width))
+    first = np.broadcast_to(p.class_token, (*tokens.shape[:-1], 1, config.d_model))
     return _positioned(np.concatenate([first, p.embedding[tokens]], axis=-2), p, config)
 
 
@@ -234,12 +234,12 @@ def _positioned(x: FloatArray, p: Any, config: Any) -> Steps:
     if config.positions == "learned":
         steps["positioned"] = x + p.positions[..., :T, :]
     if config.positions == "sinusoidal":
-        steps["positioned"] = x + sinusoidal(T, config.width).astype(x.dtype)
+        steps["positioned"] = x + sinusoidal(T, config.d_model).astype(x.dtype)
     return steps
 
 
 def _embed_mistakes(T: int, p: Any, config: Any) -> Iterator[tuple[Any, ...]]:
-    root, scale = config.width**0.5, config.embedding_scale
+    root, scale = config.d_model**0.5, config.embedding_scale
     by = "the root of D" if scale in (1, root) else f"{scale:g}"
     factor, words = (1 / scale, "not multiplied") if scale != 1 else (root, "multiplied")
     changed = p._replace(embedding=p.embedding * p.embedding.dtype.type(factor))
@@ -301,7 +301,7 @@ def _class_mistakes(p: Any) -> Iterator[tuple[Any, ...]]:
 def _places(config: Any, table: Any, T: int, dtype: Any, *, causal: bool = True) -> Options:
     """Return the options of attention that a scheme of positions makes."""
     if config.positions == "alibi":
-        slopes = alibi_slopes(config.heads)
+        slopes = alibi_slopes(config.num_heads)
         return {"bias": alibi_bias(slopes, T, T, symmetric=not causal).astype(dtype)}
     if config.positions == "t5":
         return {"bias": np.asarray(t5_bias(table, T, T, bidirectional=not causal))}
@@ -310,7 +310,7 @@ def _places(config: Any, table: Any, T: int, dtype: Any, *, causal: bool = True)
 
 def _rotation(config: Any, own: Any, others: list[Any], T: int, dtype: Any) -> Options:
     """Return the rotation of a block, and mistaken ones; `own` and `others` are settings."""
-    E = config.head_width
+    E = config.head_dim
     default = {"base": config.rope_base, "scaling": config.rope_scaling, "dim": config.rope_dim}
 
     def tables(told: Any) -> Any:
@@ -369,8 +369,8 @@ def _of_config(
     """Return the options of each block of a model, and at least of one."""
     there = _places(config, table, x.shape[-2], x.dtype, causal=causal)
     told = {
-        "num_heads": config.heads,
-        "num_kv_heads": config.kv_heads,
+        "num_heads": config.num_heads,
+        "num_kv_heads": config.num_kv_heads,
         "norm_first": config.norm_first,
         "norm": config.norm,
         "activation": GATES.get(config.activation, config.activation),
@@ -378,7 +378,7 @@ def _of_config(
         "eps": config.eps,
     }
     given = config.blocks if isinstance(config.blocks, tuple) else (config.blocks,)
-    given = given * max(config.layers, 1) if len(given) == 1 else given
+    given = given * max(config.num_layers, 1) if len(given) == 1 else given
     found = []
     usual: Options | None = {} if config.positions == "rope" else None
     rotations = [(own or {}).get("rope", usual) for own in given]
