@@ -80,39 +80,39 @@ def pick(values, choose):
     if all(np.ndim(v) == 0 for v in values):
         return choose(values, key=np.real)
     values = np.broadcast_arrays(*values)
-    found = values[0]
+    result = values[0]
     for other in values[1:]:
-        better = (other.real > found.real) if choose is max else (other.real < found.real)
-        found = np.where(better, other, found)
-    return found
+        better = (other.real > result.real) if choose is max else (other.real < result.real)
+        result = np.where(better, other, result)
+    return result
 
 
-def multiply(one, other):
+def multiply(first, second):
     """Return a product by the kinds of the factors, which stand side by side."""
-    a, b = np.ndim(one), np.ndim(other)
+    a, b = np.ndim(first), np.ndim(second)
     if a == 0 or b == 0:
-        kind = Row if isinstance(one, Row) or isinstance(other, Row) else np.ndarray
-        out = np.asarray(one) * np.asarray(other)
+        kind = Row if isinstance(first, Row) or isinstance(second, Row) else np.ndarray
+        out = np.asarray(first) * np.asarray(second)
         return out.view(kind) if np.ndim(out) else out[()]
-    if isinstance(one, Row):
-        out = np.asarray(one) @ np.asarray(other)
+    if isinstance(first, Row):
+        out = np.asarray(first) @ np.asarray(second)
         return row(out) if np.ndim(out) else out
-    if isinstance(other, Row):
+    if isinstance(second, Row):
         if a != 1:
             msg = "a matrix times a row"
             raise TypeError(msg)
-        return np.multiply.outer(np.asarray(one), np.asarray(other))
+        return np.multiply.outer(np.asarray(first), np.asarray(second))
     if a == 1:
         msg = "two vectors side by side"
         raise TypeError(msg)
-    return one @ other
+    return first @ second
 
 
-def dotted(one, other):
+def dotted(first, second):
     """Return a dot product of vectors, or the product of numbers."""
-    if np.ndim(one) == np.ndim(other) == 1:
-        return np.asarray(one) @ np.asarray(other)
-    return multiply(one, other)
+    if np.ndim(first) == np.ndim(second) == 1:
+        return np.asarray(first) @ np.asarray(second)
+    return multiply(first, second)
 
 
 def derivative_of(function, order):
@@ -130,11 +130,9 @@ class Environment:
         self.parent, self.cache = parent, {}
         self.local = local if local is not None else {}
 
-    def moved(self, **values):
-        return Environment(values["values"], parent=self, local=self.local)
-
-    def root(self):
-        return self.parent.root() if self.parent else self
+    def moved(self, values):
+        """Return a child in which some quantities have other values."""
+        return Environment(values, parent=self, local=self.local)
 
     def find(self, key):
         """Return what a key means, here or in a parent; None if nothing."""
@@ -151,9 +149,9 @@ class Environment:
 
     def known(self, key):
         """Return the key under which a value is found or can be derived."""
-        found = self.plain(key)
-        if found:
-            return found
+        result = self.plain(key)
+        if result:
+            return result
         key = undecorated(key).replace(r"\dd{", r"\dot{")
         if key.startswith(r"\dot{"):
             inner = undotted(key)
@@ -169,19 +167,19 @@ class Environment:
         """Return the value of a known key."""
         if key in self.cache:
             return self.cache[key]
-        found = self.find(key)
-        if isinstance(found, Of):
-            found = found.function(*map(self.array, found.names), **found.options)
-        elif found is None and key in self.local:
+        result = self.find(key)
+        if isinstance(result, Of):
+            result = result.function(*map(self.array, result.names), **result.options)
+        elif result is None and key in self.local:
             return self.local[key]
-        elif found is None and key.startswith(r"\dot{"):
-            found = self.rate(self.plain(undotted(key)))
-        elif found is None and key.endswith("'"):
-            found = self.slope(key.rstrip("'"), len(key) - len(key.rstrip("'")))
-        if isinstance(found, list | tuple):
-            found = np.asarray(found)
-        self.cache[key] = found
-        return found
+        elif result is None and key.startswith(r"\dot{"):
+            result = self.rate(self.plain(undotted(key)))
+        elif result is None and key.endswith("'"):
+            result = self.slope(key.rstrip("'"), len(key) - len(key.rstrip("'")))
+        if isinstance(result, list | tuple):
+            result = np.asarray(result)
+        self.cache[key] = result
+        return result
 
     def slope(self, key, order):
         """Return what primes mean: the derivative of a function, or of a quantity along `at`."""
@@ -189,7 +187,7 @@ class Environment:
         if callable(function):
             return derivative_of(function, order)
         at = self.find("at")
-        return derivative_of(lambda x: self.moved(values={at: x}).array(key), order)(self.value(at))
+        return derivative_of(lambda x: self.moved({at: x}).array(key), order)(self.value(at))
 
     def array(self, key):
         """Return a value as an array or a number, one that an equation defines as well."""
@@ -200,9 +198,9 @@ class Environment:
 
     def leaves(self, key):
         """Return the given quantities that one depends on."""
-        found = self.find(key)
-        if isinstance(found, Of):
-            return set().union(*(self.leaves(self.plain(name)) for name in found.names))
+        result = self.find(key)
+        if isinstance(result, Of):
+            return set().union(*(self.leaves(self.plain(name)) for name in result.names))
         if key in self.local:
             msg = rf"\dot {key}"
             raise UnknownError(msg)
@@ -219,7 +217,7 @@ class Environment:
         for leaf in sorted(self.leaves(key)):
             tangent = self.value(rf"\dot{{{leaf}}}" if "_" not in leaf else dotted_key(leaf))
             step[leaf] = self.shifted(leaf, tangent)
-        return self.imaginary(self.moved(values=step).value(key))
+        return self.imaginary(self.moved(step).value(key))
 
     def shifted(self, key, tangent):
         value, tangent = self.value(key), getattr(tangent, "values", tangent)
@@ -239,31 +237,31 @@ class Environment:
             tangent = np.zeros(np.shape(base))
             tangent[index] = 1
             if key in self.local:
-                yield self.moved(values={key: np.asarray(base + 1j * STEP * tangent)[()]})
+                yield self.moved({key: np.asarray(base + 1j * STEP * tangent)[()]})
             else:
                 self.value(key)
-                yield self.moved(values={key: self.shifted(key, tangent)})
+                yield self.moved({key: self.shifted(key, tangent)})
 
-    def derivative(self, one, other):
+    def derivative(self, first, second):
         """Return all derivatives of a quantity by another: axes of the first, then the second."""
-        name = rf"\pdv{{{one}}}{{{other}}}"
+        name = rf"\pdv{{{first}}}{{{second}}}"
         if self.find(name) is not None:
             return self.find(name)
         if name not in self.cache:
-            if not isinstance(self.find(one), Of) and one not in self.local and one != other:
+            if not isinstance(self.find(first), Of) and first not in self.local and first != second:
                 raise UnknownError(name)
-            columns = [np.imag(step.array(one)) / STEP for step in self.steps(other)]
+            columns = [np.imag(step.array(first)) / STEP for step in self.steps(second)]
             out = np.stack(columns, axis=-1)
-            out = out.reshape(out.shape[:-1] + np.shape(self.array(other)))
-            self.cache[name] = self.like(one, other, out)
+            out = out.reshape(out.shape[:-1] + np.shape(self.array(second)))
+            self.cache[name] = self.like(first, second, out)
         return self.cache[name]
 
-    def like(self, one, other, out):
+    def like(self, first, second, out):
         """Return derivatives with the first indices of what they are derivatives of."""
-        values = [self.find(one), self.find(other)]
+        values = [self.find(first), self.find(second)]
         starts = []
-        for key, found in zip((one, other), values, strict=True):
-            value = self.value(key) if isinstance(found, Of) else found
+        for key, result in zip((first, second), values, strict=True):
+            value = self.value(key) if isinstance(result, Of) else result
             axes = np.ndim(self.array(key))
             start = value.start if isinstance(value, From) else 0
             starts += [start, *[0] * (axes - 1)] if axes else []
@@ -346,10 +344,10 @@ class Evaluator:
         """Return the value of a name, an entry of an array, or an index."""
         if not node.sub and not node.sup and node.key in scope:
             return scope[node.key]
-        found = self.resolved(node, scope)
-        if found is None:
+        result = self.resolved(node, scope)
+        if result is None:
             return self.constant(node, scope)
-        key, indices, power = found
+        key, indices, power = result
         value = self.entry(self.environment.value(key), indices, scope)
         if callable(value):
             at = self.environment.find("at")
@@ -358,8 +356,8 @@ class Evaluator:
 
     def constant(self, node, scope):
         if node.base in {r"\delta", r"\mathbf"} and len(node.indices) == 2:
-            one, other = (self.index(i, scope) for i in node.indices)
-            return float(one == other)
+            first, second = (self.index(i, scope) for i in node.indices)
+            return float(first == second)
         if node.base in CONSTANTS and not node.sub and not node.primes:
             value = CONSTANTS[node.base]
             return value if node.upper is None else value ** np.asarray(self.at(node.upper, scope))
@@ -430,39 +428,39 @@ class Evaluator:
             msg = f"{len(indices)} indices of {array.ndim} axes"
             raise IndexError(msg)
         starts = [starts[axis] if axis < len(starts) else 0 for axis in axes]
-        found = [slice(None)] * array.ndim
+        result = [slice(None)] * array.ndim
         for axis, start, index in zip(axes, starts, indices, strict=True):
-            found[axis] = self.index(index, scope) - start
-            if not 0 <= found[axis] < array.shape[axis]:
+            result[axis] = self.index(index, scope) - start
+            if not 0 <= result[axis] < array.shape[axis]:
                 if getattr(value, "outside", None) is not None:
                     return np.full_like(array[(0,) * len(indices)], value.outside)[()]
-                msg = f"{found[axis]} of {array.shape[axis]}"
+                msg = f"{result[axis]} of {array.shape[axis]}"
                 raise IndexError(msg)
-        return array[tuple(found)]
+        return array[tuple(result)]
 
     def indices(self, name, nodes):
         """Return the set of an index: as given, or as the axis of an array has it."""
         explicit = self.environment.find(name)
         if isinstance(explicit, range | set | frozenset | list):
             return explicit
-        found = self.axis(name, nodes, set())
-        if found is None:
+        result = self.axis(name, nodes, set())
+        if result is None:
             raise UnknownError(name)
-        return found
+        return result
 
     def axis(self, name, nodes, seen):
         """Return the indices of the first axis in nodes that an index runs along, or None."""
         for node in nodes:
             if isinstance(node, Name):
-                found = self.axis_of_entry(name, node, seen)
+                result = self.axis_of_entry(name, node, seen)
                 parts = (*node.indices, node.upper)
             elif isinstance(node, Node | tuple):
-                found, parts = None, node.parts if isinstance(node, Node) else node
+                result, parts = None, node.parts if isinstance(node, Node) else node
             else:
                 continue
-            found = self.axis(name, parts, seen) if found is None else found
-            if found is not None:
-                return found
+            result = self.axis(name, parts, seen) if result is None else result
+            if result is not None:
+                return result
         return None
 
     def axis_of_entry(self, name, node, seen):
@@ -568,8 +566,8 @@ class Evaluator:
         return np.ceil(np.real(self.at(node.parts[0], scope)))
 
     def inner(self, node, scope):
-        one, other = self.both(node, scope)
-        return np.sum(one * other)
+        first, second = self.both(node, scope)
+        return np.sum(first * second)
 
     def span(self, node, scope):
         """Return the entries from the first to the last of those that are named."""
@@ -624,10 +622,10 @@ class Evaluator:
         explicit = self.explicit(above, by, node.text)
         if explicit is not None:
             return self.entry(explicit, (*above.indices, *by.indices), scope)
-        found = self.resolved(by)
-        if found is None:
+        result = self.resolved(by)
+        if result is None:
             raise UnknownError(by.key)
-        key, indices, _ = found
+        key, indices, _ = result
         if above.kind == "name" and (self.resolved(above) or (None,))[0] is not None:
             top, rows, _ = self.resolved(above)
             explicit = self.environment.find(rf"\pdv{{{top}}}{{{key}}}")
@@ -645,7 +643,7 @@ class Evaluator:
         )
         tangent = np.zeros(np.shape(base))
         tangent[place] = 1
-        moved = self.environment.moved(values={key: self.environment.shifted(key, tangent)})
+        moved = self.environment.moved({key: self.environment.shifted(key, tangent)})
         return np.imag(Evaluator(moved).at(above, scope)) / STEP
 
     def explicit(self, above, by, kind):
@@ -690,8 +688,8 @@ class Evaluator:
         if isinstance(explicit, dict):  # a set of several indices
             inner = {key: value for key, value in scope.items() if key not in explicit}
             for values in itertools.product(*explicit.values()):
-                found = dict(zip(explicit, values, strict=True))
-                yield from self.terms(rest, condition, body, {**inner, **found})
+                result = dict(zip(explicit, values, strict=True))
+                yield from self.terms(rest, condition, body, {**inner, **result})
             return
         inner = {k: v for k, v in scope.items() if k != name}
         if condition is not None and condition.kind == "range":
@@ -747,8 +745,8 @@ class Evaluator:
                 if value.kind != "chain":
                     return self.at(value, scope)
                 sides = self.both(value, scope)
-                for one, other in itertools.pairwise(sides):
-                    np.testing.assert_allclose(one, other, rtol=1e-10)
+                for first, second in itertools.pairwise(sides):
+                    np.testing.assert_allclose(first, second, rtol=1e-10)
                 return sides[-1]
         msg = "no case"
         raise UnknownError(msg)
@@ -885,13 +883,13 @@ def compared(sides, signs, evaluator, scope, condition):
     if set(signs) <= {"=", "<-"}:
         yield tuple(values)
         return
-    for sign, (one, other) in zip(signs, itertools.pairwise(values), strict=True):
+    for sign, (first, second) in zip(signs, itertools.pairwise(values), strict=True):
         if sign in {"<=", "<"}:
-            yield np.all(one <= other + 1e-12 * (1 + np.abs(other))), True
+            yield np.all(first <= second + 1e-12 * (1 + np.abs(second))), True
         elif sign in {">=", ">"}:
-            yield np.all(one >= other - 1e-12 * (1 + np.abs(other))), True
+            yield np.all(first >= second - 1e-12 * (1 + np.abs(second))), True
         else:
-            yield one, other
+            yield first, second
 
 
 def each(values, given=()):

@@ -41,7 +41,7 @@ CLOSING = {
 ENDS = {"+", "-", *CLOSING.values(), ",", ";", ":", "&", r"\cdot", r"\odot", r"\times"}
 ENDS |= {"", ".", r"\text", r"\end", r"\mid", r"\otimes", *RELATIONS, *SEPARATORS}
 ENDS -= {"|"}
-WORDS = {"or", "and", "hence", "otherwise", "else"}
+CONJUNCTIONS = {"or", "and", "hence", "otherwise", "else"}
 
 
 class UnreadableError(Exception):
@@ -224,7 +224,7 @@ class Parser:
         token = self.next()
         if token == r"\text":  # a name, if it stands in an expression
             word = self.tokens[self.place][1]
-            return not re.fullmatch(r"[\w\\-]+", word) or word in WORDS
+            return not re.fullmatch(r"[\w\\-]+", word) or word in CONJUNCTIONS
         return token in ENDS
 
     def starts_function(self):
@@ -246,12 +246,12 @@ class Parser:
 
     def entry(self, value, inner):
         """Return an entry of an expression; the subscript + is its positive part."""
-        found = indices_of(self, inner)[0]
+        result = indices_of(self, inner)[0]
         if inner == ["+"]:
             return Node("max", (value, Node("number", (), "0")))
-        if not found:
+        if not result:
             raise UnreadableError(joined(inner))
-        return Node("entry", (value, *found))
+        return Node("entry", (value, *result))
 
     def raised(self, value, power):
         """Return a value with a superscript."""
@@ -325,8 +325,8 @@ class Parser:
                 name = dataclasses.replace(name, primes=name.primes + "'")
             elif sign == "_":
                 inner = self.argument()
-                found, groups = indices_of(self, inner)
-                name = dataclasses.replace(name, sub=joined(inner), indices=found, groups=groups)
+                result, groups = indices_of(self, inner)
+                name = dataclasses.replace(name, sub=joined(inner), indices=result, groups=groups)
             else:
                 inner = self.argument()
                 while inner and inner[-1] == r"\top":
@@ -358,12 +358,12 @@ class Parser:
     def arguments(self):
         """Read expressions in brackets."""
         self.take("(")
-        found = [self.sum()]
+        result = [self.sum()]
         while self.accept(",", ";"):
             self.accept(r"\;", r"\quad")
-            found.append(self.sum())
+            result.append(self.sum())
         self.take(")")
-        return tuple(found)
+        return tuple(result)
 
     def function(self, name):
         """Read a function of a known name: its power, and an argument with or without brackets."""
@@ -516,8 +516,8 @@ class Parser:
         name = Name(rf"\overline{{{joined(inner)}}}")
         if self.accept("_"):
             raw = self.argument()
-            found, groups = indices_of(self, raw)
-            name = dataclasses.replace(name, sub=joined(raw), indices=found, groups=groups)
+            result, groups = indices_of(self, raw)
+            name = dataclasses.replace(name, sub=joined(raw), indices=result, groups=groups)
         return Node("mean", (name, self.inside(inner, "sum")))
 
     RULES: ClassVar = {
@@ -540,25 +540,25 @@ def is_condition(node):
 
 def split(parts, *separators):
     """Split tokens where no bracket is open."""
-    found, depth = [[]], 0
+    result, depth = [[]], 0
     for token in parts:
         depth += (token in {"{", "(", "["}) - (token in {"}", ")", "]"})
         if token in separators and depth == 0:
-            found.append([])
+            result.append([])
         else:
-            found[-1].append(token)
-    return found
+            result[-1].append(token)
+    return result
 
 
 def indices_of(parser, inner):
     """Return the expressions of a subscript, and the texts between its commas."""
-    found, groups = [], split(inner, ",")
+    result, groups = [], split(inner, ",")
     try:
         for group in groups:
-            found += items(parser, [t for t in group if t != r"\;"])
+            result += items(parser, [t for t in group if t != r"\;"])
     except UnreadableError:
-        found = []
-    return tuple(found), tuple(map(joined, groups))
+        result = []
+    return tuple(result), tuple(map(joined, groups))
 
 
 def items(parser, group):
@@ -606,40 +606,40 @@ def first_index(node):
 
 def pieces(text):
     """Return the parts of a display that are read by themselves, as tokens."""
-    found, depth = [[]], 0
+    result, depth = [[]], 0
     for token in tokens(text.strip().rstrip(".,;: ")):
         word = token[0] if isinstance(token, tuple) else token
         depth += word in {"{", "(", "[", r"\begin", r"\{", r"\langle"}
         depth -= word in {"}", ")", "]", r"\end", r"\}", r"\rangle"}
         if depth == 0 and word in SEPARATORS:
-            found.append([])
-        elif word in RELATIONS and not found[-1] and depth == 0:  # a line goes on: \\\\ &=
-            while not found[-1]:
-                found.pop()
-            found[-1].append(token)
+            result.append([])
+        elif word in RELATIONS and not result[-1] and depth == 0:  # a line goes on: \\\\ &=
+            while not result[-1]:
+                result.pop()
+            result[-1].append(token)
         else:
-            found[-1].append(token)
-    return [piece for piece in found if piece]
+            result[-1].append(token)
+    return [piece for piece in result if piece]
 
 
-def words_of(token):
+def text_of(token):
     return token[1].strip() if isinstance(token, tuple) and token[0] == r"\text" else ""
 
 
 def label_of(piece):
     """Return the words of a piece that is only a note in brackets."""
-    if len(piece) == 3 and piece[0] == "(" and words_of(piece[1]):
-        return words_of(piece[1]).strip('"')
-    word = words_of(piece[0]) if len(piece) == 1 else ""
+    if len(piece) == 3 and piece[0] == "(" and text_of(piece[1]):
+        return text_of(piece[1]).strip('"')
+    word = text_of(piece[0]) if len(piece) == 1 else ""
     return word[1:-1] if word.startswith("(") else ""
 
 
-def without_words(piece):
+def without_notes(piece):
     """Return a piece without the words before and after it."""
     start, end = 0, len(piece)
-    while start < end - 1 and words_of(piece[start]) and piece[start + 1] not in {"=", "_"}:
+    while start < end - 1 and text_of(piece[start]) and piece[start + 1] not in {"=", "_"}:
         start += 1
-    while start < end and words_of(piece[end - 1]):
+    while start < end and text_of(piece[end - 1]):
         end -= 1
     return piece[start:end]
 
@@ -657,39 +657,39 @@ def whole(piece, is_function):
 
 def equations(text, is_function):
     """Return the chains of a display, the number of each after an 'or', and its condition."""
-    found, label, count, before = [], None, 0, None
+    result, label, count, before = [], None, 0, None
     for piece in pieces(text):
-        word = words_of(piece[0])
+        word = text_of(piece[0])
         if word.endswith(":"):  # a label, whose name is the alternative
             label = word[:-1]
-        elif word == "or" and found:
-            found[-1] = (found[-1][0], count, found[-1][2])
+        elif word == "or" and result:
+            result[-1] = (result[-1][0], count, result[-1][2])
             count += 1
             continue
         if note := label_of(piece):
-            if found and found[-1][1] is None:
-                found[-1] = (found[-1][0], note, found[-1][2])
+            if result and result[-1][1] is None:
+                result[-1] = (result[-1][0], note, result[-1][2])
             continue
-        inner = without_words(piece)
+        inner = without_notes(piece)
         is_number = len(inner) == 1 and isinstance(inner[0], str) and inner[0].isdigit()
         if inner == [r"\dots"] or (is_number and before != [r"\dots"]):  # j = 0, \dots, n
-            found.pop()
+            result.pop()
         is_range_end, before = before == [r"\dots"], inner
         if len(inner) <= 1 or is_range_end or is_range(inner):
             continue
         node = whole(inner, is_function)
-        is_other = bool(count) and (not found or found[-1][1] == count - 1)
+        is_other = bool(count) and (not result or result[-1][1] == count - 1)
         alternative = count if is_other else label
         if node.kind == "chain":
-            found.append((node, alternative, None))
-        elif node.kind == "group" and node.parts[0].kind == "chain" and found:  # (i \ne j)
-            found[-1] = (*found[-1][:2], node.parts[0])
+            result.append((node, alternative, None))
+        elif node.kind == "group" and node.parts[0].kind == "chain" and result:  # (i \ne j)
+            result[-1] = (*result[-1][:2], node.parts[0])
         elif is_other:
-            left = found[-1][0].parts[0]
-            found.append((Node("chain", (left, node), "="), alternative, None))
+            left = result[-1][0].parts[0]
+            result.append((Node("chain", (left, node), "="), alternative, None))
         else:
             raise UnreadableError(joined(inner))
-    return found
+    return result
 
 
 def key_of(text):
