@@ -375,17 +375,18 @@ class Evaluator:
         known, tail = self.environment.known, node.primes
         sub, sup = tex.subscript(node.sub), tex.superscript(node.sup)
         is_power = node.upper is not None
-        tries = [(sub + sup, (), False), (sub, (), True)]
+        tries = [(sub + sup, (), False)]
+        inner = node.upper.parts[0] if getattr(node.upper, "kind", "") == "group" else None
+        if isinstance(inner, Name):  # W^{(h)}
+            tries += [(sub, (inner,), False), ("", (inner, *node.indices), False)]
+        tries += [(sub, (), True)]
+        if len(node.groups) > 1:  # z_{f, t}
+            rest = node.indices[len(node.indices) - len(node.groups) + 1 :]
+            head = tex.subscript(node.groups[0])
+            tries += [(head + sup, rest, False), (head, rest, True)]
         if node.indices:
             tries += [(sup, node.indices, False)] if sup else []
             tries += [("", node.indices, bool(sup))]
-        if len(node.groups) > 1:
-            rest = node.indices[len(node.indices) - len(node.groups) + 1 :]
-            head = tex.subscript(node.groups[0])
-            tries[2:2] = [(head + sup, rest, False), (head, rest, True)]
-        if node.upper is not None and node.upper.kind == "group":
-            tries += [(sub, (node.upper.parts[0],), False)]
-            tries += [("", (node.upper.parts[0], *node.indices), False)]
         for suffix, indices, power in tries:
             if power and not is_power and sup:
                 continue
@@ -396,6 +397,8 @@ class Evaluator:
 
     def index(self, node, scope):
         """Return an index, a whole number."""
+        if isinstance(node, Name) and node.key in CONSTANTS and node.key not in scope:
+            raise UnknownError(node.key)
         value = self.at(node, scope)
         if isinstance(value, str):
             return value
@@ -409,6 +412,9 @@ class Evaluator:
         if isinstance(value, Local):
             if not indices and value.indices:
                 return value.array(self.environment)
+            if not indices:
+                value.is_used = True
+                return self.at(value.body, scope)
             if len(indices) != len(value.indices):
                 msg = "of a local name"
                 raise IndexError(msg)
@@ -543,6 +549,8 @@ class Evaluator:
         value = self.at(node.parts[0], scope)
         if isinstance(value, set | frozenset | range):
             return len(value)
+        if np.ndim(value) == 1:
+            return np.sqrt(np.sum(value * value))
         if np.iscomplexobj(value) and np.all(np.abs(np.imag(value)) < STEP * 1e50):
             return np.where(np.real(value) < 0, -value, value)[()]
         return np.abs(value)
@@ -788,10 +796,11 @@ def is_function_in(environment):
     """Return what says whether a name is a function, or the derivative of one."""
 
     def is_function(key):
-        found = environment.find(key)
-        if found is None:
-            found = environment.find(tex.re.sub(r"[_'].*$", "", key))
-        return callable(found)
+        for candidate in (key, tex.re.sub(r"[_'].*$", "", key)):
+            known = environment.plain(candidate)
+            if known:
+                return callable(environment.find(known))
+        return False
 
     return is_function
 
@@ -822,8 +831,7 @@ def lines(texts, values):
     nodes = []
     for text in texts:
         for node, alternative, condition in tex.equations(text, is_function_in(environment)):
-            labelled = isinstance(branch, str) and alternative == 0
-            if branch is None or alternative == branch or labelled:
+            if type(branch) is not type(alternative) or alternative == branch:
                 nodes.append((assigned(node), condition))
     definitions = {}
     for node, _ in nodes:

@@ -238,11 +238,20 @@ class Parser:
             if value.kind == "name":
                 break
             if self.accept("_"):
-                value = Node("entry", (value, *indices_of(self, self.argument())[0]))
+                value = self.entry(value, self.argument())
                 continue
             self.take()
             value = self.raised(value, self.argument())
         return value
+
+    def entry(self, value, inner):
+        """Return an entry of an expression; the subscript + is its positive part."""
+        found = indices_of(self, inner)[0]
+        if inner == ["+"]:
+            return Node("max", (value, Node("number", (), "0")))
+        if not found:
+            raise UnreadableError(joined(inner))
+        return Node("entry", (value, *found))
 
     def raised(self, value, power):
         """Return a value with a superscript."""
@@ -639,26 +648,32 @@ def whole(piece, is_function):
 
 def equations(text, is_function):
     """Return the chains of a display, the number of each after an 'or', and its condition."""
-    found, alternative = [], 0
+    found, label, count, before = [], None, 0, None
     for piece in pieces(text):
         word = words_of(piece[0])
         if word.endswith(":"):  # a label, whose name is the alternative
-            alternative = word[:-1]
-        elif word == "or":
-            alternative += 1
-        if found and (label := label_of(piece)):
-            found[-1] = (found[-1][0], label, found[-1][2])
+            label = word[:-1]
+        elif word == "or" and found:
+            found[-1] = (found[-1][0], count, found[-1][2])
+            count += 1
+            continue
+        if found and found[-1][1] is None and (note := label_of(piece)):
+            found[-1] = (found[-1][0], note, found[-1][2])
         inner = without_words(piece)
-        if len(inner) == 1 and isinstance(inner[0], str) and inner[0].isdigit():  # k = 1, 2
+        is_number = len(inner) == 1 and isinstance(inner[0], str) and inner[0].isdigit()
+        if inner == [r"\dots"] or (is_number and before != [r"\dots"]):  # j = 0, \dots, n
             found.pop()
+        before = inner
         if len(inner) <= 1 or any(t in {r"\dots", r"\cdots"} for t in inner):
             continue
         node = whole(inner, is_function)
+        is_other = bool(count) and (not found or found[-1][1] == count - 1)
+        alternative = count if is_other else label
         if node.kind == "chain":
             found.append((node, alternative, None))
         elif node.kind == "group" and node.parts[0].kind == "chain" and found:  # (i \ne j)
             found[-1] = (*found[-1][:2], node.parts[0])
-        elif alternative and found:
+        elif is_other:
             left = found[-1][0].parts[0]
             found.append((Node("chain", (left, node), "="), alternative, None))
     return found
@@ -666,7 +681,7 @@ def equations(text, is_function):
 
 def key_of(text):
     """Return the canonical key of a name that is written in TeX."""
-    if re.fullmatch(r"[a-z]{2,}(_[a-z]{2,})*", text) or text in FUNCTIONS:
+    if re.fullmatch(r"[a-z]{2,}|[a-z]+(_[a-z]{2,})+", text) or text in FUNCTIONS:
         return text
     parser = Parser(text)
     name = parser.differentiated()
