@@ -234,8 +234,8 @@ class Verdict:
 
     @property
     def cause(self) -> str:
-        """Explanation of the first output that is off; empty if none is known."""
-        return next((output.cause for output in self.outputs if output.cause), "")
+        """Explanation of the output that is farthest off; empty if none is known."""
+        return self.worst.cause if self.worst else ""
 
     @property
     def error_map(self) -> str:

@@ -506,6 +506,16 @@ def test_features_that_underflow(rng):
     assert verdict.cause == "the weights of a query add up to 0 or to infinity"
 
 
+def test_the_cause_of_a_verdict_is_the_worst_outputs(rng):
+    x, w, dout = (rng.normal(size=shape) for shape in ((5, 3), (2, 3), (5, 2)))
+    wrong = lambda u, x, w: (2 * (u @ w), 1000 * u.T @ x)  # noqa: E731
+    verdict = check.check_vjp(wrong, neurons.linear, dout, x, w)
+    doubled, multiplied = verdict.outputs
+    assert doubled.cause.startswith("it is doubled")
+    assert verdict.cause == multiplied.cause == "it is the exact result times 1000"
+    assert verdict.worst is multiplied
+
+
 def test_an_output_that_is_empty_or_not_judged_has_numbers(rng):
     empty = check.OutputCheck("output 0", ok=True)
     assert (empty.size, empty.error, empty.allowed, empty.places) == (0, 0.0, 0.0, "")
