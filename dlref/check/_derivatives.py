@@ -523,9 +523,7 @@ def check_gradients(
             fit = all(np.isfinite(gaps[i]) for i in floating)
             second = _asymmetry(grads, point, floating, rng) if fit else float("inf")
         stacked = _stacked_gap(vjp, dout, point, rng, kind) if batched else None
-        missing = (
-            _missing_gap(lambda u: tree_leaves(run(vjp, u, *point)), dout) if undefined else None
-        )
+        missing = _missing_gap(lambda u: run(vjp, u, *point), dout) if undefined else None
     every = [*(gaps[i] for i in floating), *(second, stacked, missing)]
     ok = all(gap <= rtol for gap in every if gap is not None)
     return GradientCheck(ok, tuple(gaps), second, rtol, stacked, missing)
@@ -566,17 +564,16 @@ def _stacked_gap(vjp: Any, dout: Any, point: list[Any], rng: Any, kind: str) -> 
     return max((_gap(got, np.stack(want)) for got, want in pairs if got is not None), default=0.0)
 
 
-def _missing_gap(grads: Callable[[Any], list[Any]], dout: Any) -> float:
+def _missing_gap(vjp: Callable[[Any], Any], dout: Any) -> float:
     """Return how far gradients with None are from those with zeros, over all outputs."""
+
+    def gap(*douts: Any) -> float:
+        return _undefined_gap(*(tree_leaves(vjp(u)) for u in douts))
+
     if not isinstance(dout, tuple):
-        return _undefined_gap(grads(None), grads(np.zeros_like(dout)))
-    gaps = []
-    for i, part in enumerate(dout):
-        with_none, with_zeros = (
-            (*dout[:i], u, *dout[i + 1 :]) for u in (None, np.zeros_like(part))
-        )
-        gaps.append(_undefined_gap(grads(with_none), grads(with_zeros)))
-    return max(gaps)
+        return gap(None, np.zeros_like(dout))
+    ends = [(dout[:i], np.zeros_like(part), dout[i + 1 :]) for i, part in enumerate(dout)]
+    return max(gap((*a, None, *b), (*a, zeros, *b)) for a, zeros, b in ends)
 
 
 def _undefined_gap(got: list[Any], want: list[Any]) -> float:

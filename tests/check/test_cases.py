@@ -152,7 +152,7 @@ def maps():
 def test_no_cotangent_or_tangent_is_an_input(f, module, monkeypatch):
     calls = []
 
-    def seen(_candidate, call, *_):
+    def seen(_candidate, call, *_, **_options):
         calls.append(call.arguments)
         return check.Verdict(ok=True)
 

@@ -400,12 +400,8 @@ def _of_options(call: ReferenceCall, *, is_set: bool) -> Iterator[tuple[str, flo
     for size, ways in descriptions.items():
         if (size in first) == is_set:
             message = f"{' or '.join(ways)}, once too often"
-            yield (
-                f"it is {FACTORS_OF_TWO[size]}; or {message}"
-                if size in FACTORS_OF_TWO
-                else f"it is {message}",
-                size,
-            )
+            known = f"{FACTORS_OF_TWO[size]}; or " if size in FACTORS_OF_TWO else ""
+            yield f"it is {known}{message}", size
 
 
 def shifted(pair: Pair) -> str:
@@ -437,10 +433,8 @@ def canceled(pair: Pair) -> str:
     mean, var = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
     ratio = (got * want).sum(axes, keepdims=True) / (want * want).sum(axes, keepdims=True)
     gaps = pair.gaps.max()
-    if (
-        not np.isfinite(ratio).all()
-        or (np.abs(got - ratio * want) > MAX_RESIDUAL_SHARE * gaps).any()
-    ):
+    left = np.abs(got - ratio * want)
+    if not np.isfinite(ratio).all() or (left > MAX_RESIDUAL_SHARE * gaps).any():
         return ""
     implied = (var + eps) / ratio**2 - eps
     unit = EPS[pair.dtype.name]
@@ -485,9 +479,8 @@ def _is_systematic(pair: Pair, residual: Any) -> bool:
     for axis in range(residual.ndim):
         if _in_turn(np.moveaxis(residual, axis, -1).ravel()) > most:
             return True
-    if (
-        residual.ndim > 1 and residual.shape[-1] >= MIN_NOISE_SAMPLES / 2
-    ):  # each row a multiple of its own
+    if residual.ndim > 1 and residual.shape[-1] >= MIN_NOISE_SAMPLES / 2:
+        # each row may be a multiple of its own
         top = (residual * finite).sum(-1) ** 2
         ends = (residual**2).sum(-1) * (finite**2).sum(-1)
         return float((top[ends > 0] / ends[ends > 0]).mean()) > 0.5
@@ -498,11 +491,8 @@ def narrow(pair: Pair) -> str:
     """Find noise of the size that sums in a narrower format leave; a few numbers do not tell."""
     residual = np.where(pair.got == pair.want, 0.0, pair.got - pair.want)
     want = np.where(np.isfinite(pair.want), pair.want, 0.0)
-    if (
-        pair.want.size < MIN_NOISE_SAMPLES
-        or pair.dtype.name not in EPS
-        or not np.isfinite(residual).all()
-    ):
+    is_short = pair.want.size < MIN_NOISE_SAMPLES
+    if is_short or pair.dtype.name not in EPS or not np.isfinite(residual).all():
         return ""
     rms, rms_of_gaps = (float(np.sqrt((a**2).mean())) for a in (want, residual))
     energy = np.sort(residual.ravel() ** 2)

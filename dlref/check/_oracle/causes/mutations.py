@@ -108,11 +108,9 @@ def changes(node: ast.AST) -> Iterator[ast.expr]:
         for factor in (2.0, 0.5):
             yield ast.BinOp(ast.Constant(factor), ast.Mult(), node)
             if isinstance(op, ast.Add | ast.Sub):
-                for operand, other in ((left, right), (right, left)):
-                    twice = ast.BinOp(ast.Constant(factor), ast.Mult(), operand)
-                    yield ast.BinOp(
-                        *((twice, op, other) if operand is left else (other, op, twice))
-                    )
+                for part, other in ((left, right), (right, left)):
+                    twice = ast.BinOp(ast.Constant(factor), ast.Mult(), part)
+                    yield ast.BinOp(*((twice, op, other) if part is left else (other, op, twice)))
     elif isinstance(node, ast.Compare) and type(node.ops[0]) in (ast.Gt, ast.Lt):
         flipped: ast.cmpop = ast.Lt() if isinstance(node.ops[0], ast.Gt) else ast.Gt()
         yield ast.Compare(node.left, [flipped], node.comparators)
@@ -172,11 +170,9 @@ def _source_of(f: FunctionType) -> tuple[ast.Module, ast.FunctionDef | ast.Lambd
     """Return the statement of a module that a function is in, and the function in that."""
     tree = ast.parse(inspect.getsource(sys.modules[f.__module__]))
     first, kinds = f.__code__.co_firstlineno, ast.FunctionDef | ast.Lambda
-    every = ((statement, node) for statement in tree.body for node in ast.walk(statement))
+    every = ((top, node) for top in tree.body for node in ast.walk(top))
     statement, node = next(
-        (statement, node)
-        for statement, node in every
-        if isinstance(node, kinds) and node.lineno == first
+        (top, node) for top, node in every if isinstance(node, kinds) and node.lineno == first
     )
     return ast.Module([statement], []), node
 
@@ -217,12 +213,8 @@ class _Read(ast.NodeTransformer):
         if ast.unparse(node.func) == "options.get" and isinstance(node.args[0], ast.Constant):
             return ast.Name(str(node.args[0].value))
         # None is the keyword of **options
-        node.keywords = [
-            keyword for keyword in node.keywords if keyword.arg not in ("keepdims", None)
-        ]
-        node.args = [
-            argument for argument in node.args if ast.unparse(argument) not in ("options", "dtype")
-        ]
+        node.keywords = [k for k in node.keywords if k.arg not in ("keepdims", None)]
+        node.args = [a for a in node.args if ast.unparse(a) not in ("options", "dtype")]
         return self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:

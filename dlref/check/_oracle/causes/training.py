@@ -115,15 +115,14 @@ def other_alignments(call: ReferenceCall) -> Trials:
 
 
 def _other_means_of_texts(call: ReferenceCall, sizes: Any) -> Trials:
-    message = (
+    messages = (
         "the losses are not divided by the lengths of their texts",
         "the sum is divided by the number of all letters",
     )
     if call.form == "jvp":
         return
-    for text, factor in zip(
-        message, (sizes, sizes.size * sizes / max(sizes.sum(), 1)), strict=True
-    ):
+    factors = sizes, sizes.size * sizes / max(sizes.sum(), 1)
+    for text, factor in zip(messages, factors, strict=True):
         if call.form == "vjp":
             yield text, [tree_leaves(call.run())[0] * np.asarray(factor)[..., None, None]]
         else:
@@ -210,10 +209,8 @@ def uncorrected(call: ReferenceCall) -> Trials:
     _, (steps, mean, square, largest) = call.run()
     b, c = (1 - beta**steps for beta in settings["betas"])
     sqrt, rest = np.sqrt, [steps, *tree_leaves(mean), *tree_leaves(square), *tree_leaves(largest)]
-    params, squares = (
-        tree_leaves(call.inputs[0]),
-        tree_leaves(largest if settings["amsgrad"] else square),
-    )
+    params = tree_leaves(call.inputs[0])
+    squares = tree_leaves(largest if settings["amsgrad"] else square)
     rules: dict[str, Callable[[Any, Any], Any]] = {
         "the means are not corrected for their start at 0": lambda m, v: m / (sqrt(v) + eps),
         "the mean of the squares is not corrected for its start at 0": lambda m, v: (
