@@ -1007,7 +1007,6 @@ def swiglu_vjp(dout, x, gate, *, beta=1.0, limit=None, shift=0.0):
 # == softmax
 
 
-
 def softmax(x, *, axis=-1):
     """
     Exponentials over their sum.
