@@ -407,7 +407,7 @@ class Evaluator:
             raise IndexError(value)
         return whole
 
-    def entry(self, value, indices, scope, axes=None):
+    def entry(self, value, indices, scope, axes=None):  # noqa: PLR0911
         """Return an entry of an array, or of what an equation defines."""
         if isinstance(value, Local):
             if not indices and value.indices:
@@ -435,7 +435,7 @@ class Evaluator:
             found[axis] = self.index(index, scope) - start
             if not 0 <= found[axis] < array.shape[axis]:
                 if getattr(value, "outside", None) is not None:
-                    return value.outside * array[(0,) * len(indices)]
+                    return np.full_like(array[(0,) * len(indices)], value.outside)[()]
                 msg = f"{found[axis]} of {array.shape[axis]}"
                 raise IndexError(msg)
         return array[tuple(found)]
@@ -571,8 +571,18 @@ class Evaluator:
         one, other = self.both(node, scope)
         return np.sum(one * other)
 
+    def span(self, node, scope):
+        """Return the entries from the first to the last of those that are named."""
+        first, last = node.parts
+        key, (start,), _ = self.resolved(first)
+        (end,), array = last.indices, self.environment.value(key)
+        assert self.resolved(last)[0] == key, "entries of one array"
+        entries = range(self.index(start, scope), self.index(end, scope) + 1)
+        number = [Node("number", (), str(i)) for i in entries]
+        return np.array([self.entry(array, (i,), scope) for i in number])
+
     def values(self, node, scope):
-        return np.concatenate([np.atleast_1d(v) for v in self.both(node, scope)])
+        return np.concatenate([np.ravel(v) for v in self.both(node, scope)])
 
     # Functions
 

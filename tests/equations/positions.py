@@ -1156,8 +1156,8 @@ def scores_of_deberta():
     \abs\delta > m ,"""
 )
 def bucket_of_deberta():
-    beta = lambda offset: formulas.log_bucket(np.asarray(offset), 8, 30)  # noqa: E731
-    return [{r"\delta": n, "m": 4, "M": 30, r"\beta": beta} for n in (5, 7, 11, 16, 20, 29)]
+    beta = lambda offset: formulas.log_bucket(np.asarray(offset), 128, 200)  # noqa: E731
+    return [{r"\delta": n, "m": 64, "M": 200, r"\beta": beta} for n in range(65, 200, 5)]
 
 
 @equation(

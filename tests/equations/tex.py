@@ -389,7 +389,11 @@ class Parser:
         values = [self.condition() if opening == "[" else self.chain()]
         while opening in {"(", r"\langle"} and self.accept(","):
             self.accept(r"\;", r"\quad")
-            values.append(self.sum())
+            if self.accept(r"\dots"):  # (x_1, \dots, x_n)
+                self.take(",")
+                values = [Node("span", (values[-1], self.sum()))]
+            else:
+                values.append(self.sum())
         if opening == r"\{":
             self.take(":")
             values.append(self.chain())
@@ -640,6 +644,11 @@ def without_words(piece):
     return piece[start:end]
 
 
+def is_range(piece):
+    """Say whether a piece is only the range of an index, as t = 1 \\dots T."""
+    return len(piece) <= 6 and piece[1] == "=" and r"\dots" in piece
+
+
 def whole(piece, is_function):
     """Return the chain that a piece is."""
     parser = Parser("", is_function)
@@ -657,14 +666,16 @@ def equations(text, is_function):
             found[-1] = (found[-1][0], count, found[-1][2])
             count += 1
             continue
-        if found and found[-1][1] is None and (note := label_of(piece)):
-            found[-1] = (found[-1][0], note, found[-1][2])
+        if note := label_of(piece):
+            if found and found[-1][1] is None:
+                found[-1] = (found[-1][0], note, found[-1][2])
+            continue
         inner = without_words(piece)
         is_number = len(inner) == 1 and isinstance(inner[0], str) and inner[0].isdigit()
         if inner == [r"\dots"] or (is_number and before != [r"\dots"]):  # j = 0, \dots, n
             found.pop()
-        before = inner
-        if len(inner) <= 1 or any(t in {r"\dots", r"\cdots"} for t in inner):
+        is_range_end, before = before == [r"\dots"], inner
+        if len(inner) <= 1 or is_range_end or is_range(inner):
             continue
         node = whole(inner, is_function)
         is_other = bool(count) and (not found or found[-1][1] == count - 1)
@@ -676,12 +687,14 @@ def equations(text, is_function):
         elif is_other:
             left = found[-1][0].parts[0]
             found.append((Node("chain", (left, node), "="), alternative, None))
+        else:
+            raise UnreadableError(joined(inner))
     return found
 
 
 def key_of(text):
     """Return the canonical key of a name that is written in TeX."""
-    if re.fullmatch(r"[a-z]{2,}|[a-z]+(_[a-z]{2,})+", text) or text in FUNCTIONS:
+    if re.fullmatch(r"[a-zA-Z]{2,}|[a-z]+(_[a-z]{2,})+", text) or text in FUNCTIONS:
         return text
     parser = Parser(text)
     name = parser.differentiated()
