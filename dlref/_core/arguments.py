@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
 __all__ = [
-    "FAR",
+    "MAX_OFFSET",
     "Axis",
     "FloatArray",
     "FloatDType",
@@ -68,8 +68,8 @@ __all__ = [
 
 FloatArray = npt.NDArray[np.floating[Any]]
 FloatDType = np.dtype[np.floating[Any]]
-#: Farther than any position; twice of it and a position fit into the indices of a 32-bit platform.
-FAR = 2**29
+#: Larger than any position; 2 * MAX_OFFSET plus a position still fits into a 32-bit index.
+MAX_OFFSET = 2**29
 Axis = int | tuple[int, ...] | None
 
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)

@@ -18,8 +18,8 @@ from .._core.arguments import (
     result,
 )
 from .._core.jit import inline_fma, kernel
-from .._core.threads import over_rows, with_room
-from .._math.softmax_rows import along
+from .._core.threads import over_rows, with_workspace
+from .._math.softmax_rows import as_rows_along
 from ._hardmax import hardmax
 from ._softmax import _product, _softmax, softmax_jvp
 
@@ -88,7 +88,7 @@ def _pull(
 
 def _run(function: Callable[..., None], rows: FloatArray, *arguments: Any) -> None:
     count, width = rows.shape
-    over_rows(with_room(function, 2, width), count, COST * width, rows, *arguments)
+    over_rows(with_workspace(function, 2, width), count, COST * width, rows, *arguments)
 
 
 def gumbel_softmax(
@@ -179,7 +179,7 @@ def gumbel_softmax(
     if straight:
         with np.errstate(all="ignore"):
             return result(hardmax(np.add(x, g, dtype=np.float64)), dtype)
-    [rows, noises], back = along(-1, x, g)
+    [rows, noises], back = as_rows_along(-1, x, g)
     out = np.empty_like(rows)
     _run(_draw, rows, noises, T, out)
     return result(back(out), dtype)
@@ -240,7 +240,7 @@ def gumbel_softmax_vjp(
     dtype, (u, x, g) = as_floats(given, work=np.float32)
     _check(x, g)
     check_shape("dout", u, x.shape)
-    [cotangents, rows, noises], back = along(-1, u, x, g)
+    [cotangents, rows, noises], back = as_rows_along(-1, u, x, g)
     dx, dg = np.empty_like(rows), np.empty_like(rows)
     _run(_pull, cotangents, rows, noises, T, dx, dg)
     return result(back(dx), dtype), result(back(dg), dtype)

@@ -13,7 +13,7 @@ import dlref
 from dlref import activations as act
 from dlref import attention, check, losses, neurons, recurrent
 from dlref import normalization as norm
-from dlref._core.pytree import flat
+from dlref._core.pytree import tree_leaves
 
 SDPA = attention.scaled_dot_product_attention
 CALLS = {
@@ -41,9 +41,9 @@ def test_a_variant_is_its_map(rng, name, form):
     }[form]
     if form == "jvp" and len(inputs) == 1:
         given = inputs[0], given[1][0]
-    exact = flat(want if form == "forward" else form_of(op, form)(*given))
+    exact = tree_leaves(want if form == "forward" else form_of(op, form)(*given))
     for formula in VARIANTS[name, form]:
-        for got, part in zip(flat(formula(*given)), exact, strict=True):
+        for got, part in zip(tree_leaves(formula(*given)), exact, strict=True):
             np.testing.assert_allclose(got, part, atol=1e-14)
 
 
@@ -51,7 +51,7 @@ def test_a_variant_of_cross_entropy_takes_probabilities(rng):
     logits, target = rng.normal(size=(6, 8)), act.softmax(rng.normal(size=(6, 8)))
     given = rng.normal(), logits, target
     for formula in VARIANTS["cross_entropy", "vjp"]:
-        got = flat(formula(*given, label_smoothing=0.1))
+        got = tree_leaves(formula(*given, label_smoothing=0.1))
         exact = losses.cross_entropy_vjp(*given, label_smoothing=0.1)
         for a, b in zip(got, exact, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-14)

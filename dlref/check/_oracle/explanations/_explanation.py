@@ -17,6 +17,6 @@ class Explanation:
     variants: Mapping[str, tuple[Callable[..., Any], ...]] = field(default_factory=dict)
     mistakes: tuple[Callable[[Any], Iterator[Any]], ...] = ()
     later: tuple[Callable[[Any], Iterator[Any]], ...] = ()  # if no option is ignored or another
-    signs: tuple[Callable[[Any], str], ...] = ()
-    last_signs: tuple[Callable[[Any], str], ...] = ()
+    heuristics: tuple[Callable[[Any], str], ...] = ()
+    last_heuristics: tuple[Callable[[Any], str], ...] = ()
     exponent: Callable[[Any], float] | None = None  # the largest, if no maximum is subtracted

@@ -6,7 +6,7 @@ import functools
 from typing import Any
 
 from .... import activations as a
-from ..causes import derivatives, inputs, options, signs
+from ..causes import derivatives, heuristics, inputs, options
 from ..plain import rows as r
 from ..plain import units as u
 from ..plain.common import sigmoid
@@ -96,7 +96,7 @@ EXPLANATIONS: dict[Any, Explanation] = {
             "jvp": (r.softmax_jvp_shifted,),
         },
         later=(inputs.base_two, derivatives.parts_of_softmax),
-        exponent=signs.largest_input,
+        exponent=heuristics.largest_input,
     ),
     a.log_softmax: Explanation(
         plain={"forward": r.log_softmax, "vjp": r.log_softmax_vjp, "jvp": r.log_softmax_jvp},
@@ -104,14 +104,14 @@ EXPLANATIONS: dict[Any, Explanation] = {
             "vjp": (r.through_maximum(r.log_softmax_vjp),), "jvp": (r.log_softmax_jvp_shifted,),
         },
         later=(inputs.base_two, derivatives.parts_of_log_softmax),
-        signs=(signs.unshifted,),
-        exponent=signs.largest_input,
+        heuristics=(heuristics.unshifted,),
+        exponent=heuristics.largest_input,
     ),
     a.logsumexp: Explanation(
         plain={"vjp": r.logsumexp_vjp, "jvp": r.logsumexp_jvp},
         variants={"vjp": (r.through_maximum(r.logsumexp_vjp, total=True),)},
         later=(inputs.base_two,),
-        exponent=signs.largest_input,
+        exponent=heuristics.largest_input,
     ),
     a.gumbel_softmax: Explanation(
         plain={"forward": r.gumbel_softmax, "vjp": r.gumbel_softmax_vjp},

@@ -7,7 +7,7 @@ from typing import Any
 
 from .... import attention as a
 from ..causes import attention as mistakes
-from ..causes import signs
+from ..causes import heuristics
 from ..plain import attention as plain
 from ._explanation import Explanation
 
@@ -29,7 +29,10 @@ FLASH = {
     for form, formula in ATTENTION.items()
 }
 
-SCORES: dict[str, Any] = {"signs": (signs.blind_rows,), "exponent": signs.largest_score}
+SCORES: dict[str, Any] = {
+    "heuristics": (heuristics.blind_rows,),
+    "exponent": heuristics.largest_score,
+}
 
 EXPLANATIONS: dict[Any, Explanation] = {
     a.attention_scores: Explanation(
@@ -59,7 +62,7 @@ EXPLANATIONS: dict[Any, Explanation] = {
     ),
     a.linear_attention: Explanation(
         plain={"forward": plain.linear_attention, "vjp": plain.linear_attention_vjp},
-        signs=(signs.divided_by_nothing,),
+        heuristics=(heuristics.divided_by_nothing,),
     ),
     a.forgetting_bias: Explanation(
         plain={"forward": plain.forgetting_bias, "vjp": plain.forgetting_bias_vjp},

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .... import losses as m
-from ..causes import derivatives, options, signs, training
+from ..causes import derivatives, heuristics, options, training
 from ..plain import losses as p
 from ..plain.rows import through_maximum
 from ._explanation import Explanation
@@ -30,7 +30,7 @@ EXPLANATIONS: dict[Any, Explanation] = {
             training.applied_twice, derivatives.without_target, training.perplexity,
             training.other_means,
         ),
-        exponent=signs.largest_input,
+        exponent=heuristics.largest_input,
     ),
     m.linear_cross_entropy: Explanation(
         plain={"forward": p.linear_cross_entropy, "vjp": p.linear_cross_entropy_vjp},

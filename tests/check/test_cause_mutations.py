@@ -17,7 +17,7 @@ from dlref import normalization as norm
 from dlref.check._oracle.causes import shared_values
 
 # the package has a function of this name
-slips = importlib.import_module("dlref.check._oracle.causes.slips")
+mutations = importlib.import_module("dlref.check._oracle.causes.mutations")
 
 R = np.random.default_rng(3)
 X, U = R.normal(size=(2, 5, 7))
@@ -41,7 +41,7 @@ def silu_without_gate(u, x):
 
 
 @pytest.mark.parametrize(
-    ("op", "wrong", "words"),
+    ("op", "wrong", "message"),
     [
         (act.silu, silu_backward, "1 + s stands where 1 - s is due"),
         (act.silu, silu_without_gate, "s stands where s * (1 + beta * x * (1 - s)) is due"),
@@ -53,10 +53,10 @@ def silu_without_gate(u, x):
         (act.elu, lambda u, x: u * np.where(x < 0, 1, x + 1), "x < 0 stands where x > 0 is due"),
     ],
 )
-def test_a_slip_is_named(op, wrong, words):
+def test_a_slip_is_named(op, wrong, message):
     verdict = check.check_vjp(wrong, op, U, X)
     assert not verdict
-    assert words in verdict.cause
+    assert message in verdict.cause
 
 
 def test_a_slip_in_a_mean_is_named():
@@ -77,12 +77,12 @@ def test_a_slip_in_a_mean_is_named():
 @pytest.mark.parametrize("key", SOME)
 def test_formulas_are_changed_one_place_at_a_time(key):
     formula = PLAIN[key]
-    found = [*slips.mutants(formula)]
-    assert len(found) >= 10
-    assert len({other for *_, other in found}) == len(found)
-    inner = slips.parts(formula)
+    changed = [*mutations.mutants(formula)]
+    assert len(changed) >= 10
+    assert len({other for *_, other in changed}) == len(changed)
+    inner = mutations.parts(formula)
     assert inner[0] is formula
-    for stands, due, other in found:
+    for stands, due, other in changed:
         assert stands != due
         assert [*inspect.signature(other).parameters] == [*inspect.signature(formula).parameters]
 
@@ -104,7 +104,7 @@ def test_formulas_are_changed_one_place_at_a_time(key):
     ],
 )
 def test_formulas_are_read_as_mathematics(text, read):
-    assert slips.as_read(text) == read
+    assert mutations.as_read(text) == read
 
 
 #: What no report may show: private names, helpers of formulas and their dtypes.
@@ -114,9 +114,9 @@ PRIVATE = re.compile(r"(?<![\w'])_\w|\b(OFF|finfo|widen|summed|as_rows|options|a
 def test_no_formula_has_private_names():
     raw, read = set(), set()
     for formula in PLAIN.values():
-        some = {text for *both, _ in slips.mutants(formula) for text in both}
+        some = {text for *both, _ in mutations.mutants(formula) for text in both}
         raw |= some
-        read |= {slips.as_read(text) for text in some}
+        read |= {mutations.as_read(text) for text in some}
     assert len([text for text in raw if PRIVATE.search(text)]) > 500
     assert len(read) > 1000
     assert not [text for text in read if PRIVATE.search(text)]
@@ -135,7 +135,7 @@ PLANTED = [
 @pytest.mark.parametrize(("op", "form", "arguments", "name"), PLANTED)
 def test_reports_on_slips_show_no_private_names(op, form, arguments, name):
     formula = PLAIN[op.__name__, form]
-    of_name = (m for m in slips.mutants(formula) if re.search(rf"\b_?{name}\(", m[1]))
+    of_name = (m for m in mutations.mutants(formula) if re.search(rf"\b_?{name}\(", m[1]))
     causes = []
     for *_, planted in itertools.islice(of_name, 6):
         with contextlib.suppress(NameError, TypeError):  # a change that makes no sense
@@ -150,11 +150,11 @@ def test_reports_on_slips_show_no_private_names(op, form, arguments, name):
 def test_a_partial_is_a_formula():
     whole = PLAIN["softmax", "vjp"]
     by = functools.partial(whole, probabilities=PLAIN["softmax", "forward"])
-    stands, due, other = next(slips.mutants(by))
+    stands, due, other = next(mutations.mutants(by))
     assert (stands, due) != ("", "")
     assert isinstance(other, functools.partial)
     assert other.func is not whole
-    assert slips.parts(by) == slips.parts(whole)
+    assert mutations.parts(by) == mutations.parts(whole)
 
 
 def test_without_a_source_there_are_no_slips(monkeypatch):
@@ -162,18 +162,18 @@ def test_without_a_source_there_are_no_slips(monkeypatch):
         msg = "could not get source code"
         raise OSError(msg)
 
-    monkeypatch.setattr(slips.inspect, "getsource", missing)
-    slips._mutants.cache_clear()
+    monkeypatch.setattr(mutations.inspect, "getsource", missing)
+    mutations._mutants.cache_clear()
     assert check.check_vjp(silu_backward, act.silu, U, X).cause == ""
     monkeypatch.undo()
-    slips._mutants.cache_clear()
+    mutations._mutants.cache_clear()
 
 
 def test_values_of_an_option_are_those_that_all_cases_have():
     rows = ["eps is 1e-08, not 1e-05", "eps is 1e-06 or 1e-08, not 1e-05", "beta is 2.0, not 1.0"]
-    one = "eps is 1e-08, not 1e-05"
+    cause = "eps is 1e-08, not 1e-05"
     alike = shared_values([*rows, "it is zero"])
-    assert alike == {rows[0]: one, rows[1]: one, rows[2]: rows[2]}
+    assert alike == {rows[0]: cause, rows[1]: cause, rows[2]: rows[2]}
     assert shared_values(["eps is 1e-08, not 1e-05", "eps is 1e-06, not 1e-05"]) == {}
 
 
@@ -183,7 +183,7 @@ def test_a_case_whose_shapes_need_an_option_is_left_out():
 
     report = check.check_all(rotate, positions.apply_rope)
     assert report
-    assert {"rotary_dim", "interleaved"} <= {*report.left_out}
+    assert {"rotary_dim", "interleaved"} <= {*report.skipped_options}
 
 
 def test_the_formula_itself_has_no_slip():

@@ -1,4 +1,4 @@
-"""Slips in the plain formula of a map: one operation, factor or function of it is another."""
+"""Mutations of the plain formula of a map: one operation, factor or function is another."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...._core.pytree import flat
-from ..calls import Call
+from ...._core.pytree import tree_leaves
+from ..calls import ReferenceCall
 from .common import Trials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 #: Where the formulas are; numbers of a call that they are tried on, at most.
-PLAIN, MOST = "dlref.check._oracle.plain.", 2**15
+PLAIN, MAX_NUMBERS = "dlref.check._oracle.plain.", 2**15
 OTHER: dict[type[ast.operator], Any] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
 }  # fmt: skip
@@ -50,22 +50,22 @@ def _names(code: CodeType) -> Iterator[str]:
 
 def parts(formula: Any) -> list[FunctionType]:
     """Return the plain functions that a formula consists of."""
-    found: dict[FunctionType, None] = {}
+    functions: dict[FunctionType, None] = {}
 
     def visit(f: Any) -> None:
         if isinstance(f, functools.partial):
             for inner in (f.func, *f.args, *f.keywords.values()):
                 visit(inner)
-        if not _is_plain(f) or f in found:
+        if not _is_plain(f) or f in functions:
             return
-        found[f] = None
+        functions[f] = None
         inside = [f.__globals__.get(name) for name in _names(f.__code__)]
         inside += [cell.cell_contents for cell in f.__closure__ or ()]
         for inner in (*inside, *(f.__defaults__ or ())):
             visit(inner)
 
     visit(formula)
-    return [*found]
+    return [*functions]
 
 
 def with_code(formula: Any, old: CodeType, new: CodeType) -> Any:
@@ -74,8 +74,8 @@ def with_code(formula: Any, old: CodeType, new: CodeType) -> Any:
 
     def again(f: Any) -> Any:
         if isinstance(f, functools.partial):
-            told = {key: again(value) for key, value in f.keywords.items()}
-            return functools.partial(again(f.func), *map(again, f.args), **told)
+            kwargs = {key: again(value) for key, value in f.keywords.items()}
+            return functools.partial(again(f.func), *map(again, f.args), **kwargs)
         if not _is_plain(f):
             return f
         if f not in made:
@@ -108,9 +108,9 @@ def changes(node: ast.AST) -> Iterator[ast.expr]:
         for factor in (2.0, 0.5):
             yield ast.BinOp(ast.Constant(factor), ast.Mult(), node)
             if isinstance(op, ast.Add | ast.Sub):
-                for one, other in ((left, right), (right, left)):
-                    twice = ast.BinOp(ast.Constant(factor), ast.Mult(), one)
-                    yield ast.BinOp(*((twice, op, other) if one is left else (other, op, twice)))
+                for part, other in ((left, right), (right, left)):
+                    twice = ast.BinOp(ast.Constant(factor), ast.Mult(), part)
+                    yield ast.BinOp(*((twice, op, other) if part is left else (other, op, twice)))
     elif isinstance(node, ast.Compare) and type(node.ops[0]) in (ast.Gt, ast.Lt):
         flipped: ast.cmpop = ast.Lt() if isinstance(node.ops[0], ast.Gt) else ast.Gt()
         yield ast.Compare(node.left, [flipped], node.comparators)
@@ -139,7 +139,7 @@ def _is_option(node: ast.expr) -> bool:
 def _places(node: Any) -> Iterator[tuple[ast.AST, str, Any, ast.expr]]:
     """Yield every expression in the body of a function: its parent, field, list and itself."""
     body = node.body if isinstance(node.body, list) else [node.body]
-    for parent in (inner for one in body for inner in ast.walk(one)):
+    for parent in (inner for statement in body for inner in ast.walk(statement)):
         for name, value in ast.iter_fields(parent):
             entries = value if isinstance(value, list) else [value]
             for i, entry in enumerate(entries):
@@ -170,9 +170,9 @@ def _source_of(f: FunctionType) -> tuple[ast.Module, ast.FunctionDef | ast.Lambd
     """Return the statement of a module that a function is in, and the function in that."""
     tree = ast.parse(inspect.getsource(sys.modules[f.__module__]))
     first, kinds = f.__code__.co_firstlineno, ast.FunctionDef | ast.Lambda
-    every = ((one, node) for one in tree.body for node in ast.walk(one))
+    every = ((top, node) for top in tree.body for node in ast.walk(top))
     statement, node = next(
-        (one, node) for one, node in every if isinstance(node, kinds) and node.lineno == first
+        (top, node) for top, node in every if isinstance(node, kinds) and node.lineno == first
     )
     return ast.Module([statement], []), node
 
@@ -213,8 +213,8 @@ class _Read(ast.NodeTransformer):
         if ast.unparse(node.func) == "options.get" and isinstance(node.args[0], ast.Constant):
             return ast.Name(str(node.args[0].value))
         # None is the keyword of **options
-        node.keywords = [one for one in node.keywords if one.arg not in ("keepdims", None)]
-        node.args = [one for one in node.args if ast.unparse(one) not in ("options", "dtype")]
+        node.keywords = [k for k in node.keywords if k.arg not in ("keepdims", None)]
+        node.args = [a for a in node.args if ast.unparse(a) not in ("options", "dtype")]
         return self.generic_visit(node)
 
     def visit_Subscript(self, node: ast.Subscript) -> Any:
@@ -229,7 +229,7 @@ class _Read(ast.NodeTransformer):
 
 
 def as_read(text: str) -> str:
-    """Return an expression of a formula in NumPy's words; empty if it is no mathematics."""
+    """Return an expression as a reader would write it; empty if it is no mathematics."""
     tree = _Read().visit(ast.parse(text, mode="eval"))
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     return "" if names & HIDDEN else ast.unparse(tree)
@@ -239,29 +239,29 @@ def as_read(text: str) -> str:
 def _mutants(formula: Any) -> list[tuple[str, str, Any]]:
     """Return the mutants that differ in their mathematics, as a reader would write them."""
     with contextlib.suppress(OSError):  # the package has no source
-        read = ((*map(as_read, one[:2]), one[2]) for one in mutants(formula))
-        return [one for one in read if all(one[:2]) and one[0] != one[1]]
+        read = ((*map(as_read, mutant[:2]), mutant[2]) for mutant in mutants(formula))
+        return [mutant for mutant in read if all(mutant[:2]) and mutant[0] != mutant[1]]
     return []
 
 
-def _formula(call: Call) -> Any:
+def _formula(call: ReferenceCall) -> Any:
     """Return the first formula that has these inputs, the plain one or a variant."""
     plain = call.explanation.plain.get(call.form)
     for formula in (*((plain,) if plain else ()), *call.explanation.variants.get(call.form, ())):
         with contextlib.suppress(NotImplementedError):
-            formula(*call.arguments, **call.told)
+            formula(*call.arguments, **call.non_default_options)
             return formula
     return None
 
 
-def slips(call: Call) -> Trials:
-    """Yield the plain formula, without words, and with one slip in it."""
-    size = sum(np.size(a) for a in flat(call.arguments))
-    formula = None if size > MOST or call.numeric else _formula(call)
+def mutations(call: ReferenceCall) -> Trials:
+    """Yield the plain formula, with an empty message, then each of its mutants."""
+    size = sum(np.size(a) for a in tree_leaves(call.arguments))
+    formula = None if size > MAX_NUMBERS or call.numeric else _formula(call)
     if formula is None:
         return
     every = [("", formula)]
     every += [(f"{stands} stands where {due} is due", f) for stands, due, f in _mutants(formula)]
-    for words, f in every:
+    for message, f in every:
         with contextlib.suppress(Exception):  # a change need not make sense
-            yield words, flat(f(*call.arguments, **call.told))
+            yield message, tree_leaves(f(*call.arguments, **call.non_default_options))
