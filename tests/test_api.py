@@ -56,6 +56,7 @@ SHARED = {
     "transformer._delta",
     "transformer._model",
     "transformer._padding",
+    "transformer._structure",
 }
 TOPICS = sorted(
     path

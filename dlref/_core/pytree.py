@@ -8,7 +8,18 @@ from __future__ import annotations
 
 import math
 from html import escape
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NamedTuple,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 
@@ -32,6 +43,7 @@ __all__ = [
     "check_state",
     "check_structure",
     "check_tree",
+    "declared",
     "displayed",
     "is_float",
     "leaves",
@@ -273,6 +285,29 @@ def rounded(tree: Tree, dtype: FloatDType) -> Tree:
     return cast("Tree", copy)  # of the same type, entry by entry
 
 
+class Declared(NamedTuple):
+    """The kinds of values that a field of parameters may have, by its type."""
+
+    kinds: tuple[type[Any], ...]  # named tuples; a plain tuple is taken for the first
+    array: bool
+    none: bool
+
+
+_DECLARED: dict[type[Any], dict[str, Declared]] = {}
+
+
+def declared(kind: type[Any]) -> dict[str, Declared]:
+    """Return the kinds of values of each field of parameters."""
+    if kind not in _DECLARED:
+        found = {}
+        for field, hint in get_type_hints(kind).items():
+            types = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+            kinds = tuple(t for t in types if hasattr(t, "_fields"))
+            found[field] = Declared(kinds, FloatArray in types, NoneType in types)
+        _DECLARED[kind] = found
+    return _DECLARED[kind]
+
+
 def shaped_like(kind: type[Tree], name: str, value: Any) -> Tree:
     """Return a tuple as a named tuple of the given kind; another length is an error."""
     fields, defaults = kind._fields, kind._field_defaults  # type: ignore[attr-defined]
@@ -283,10 +318,10 @@ def shaped_like(kind: type[Tree], name: str, value: Any) -> Tree:
         msg = f"Argument {name!r} must be {wanted}, not {_describe(value)}."
         raise TypeError(msg)
     shaped = value if isinstance(value, kind) else kind(*value)
-    for field, annotation in kind.__annotations__.items():
-        entry, what = getattr(shaped, field), str(annotation)
-        missing = entry is None and "None" not in what
-        if "FloatArray" in what and (missing or isinstance(entry, tuple)):
+    for field, told in declared(kind).items():
+        entry = getattr(shaped, field)
+        missing = entry is None and not told.none
+        if told.array and (missing or isinstance(entry, tuple)):
             msg = f"Argument '{name}.{field}' must be an array, not {_describe(entry)}."
             raise TypeError(msg)
     return shaped

@@ -68,8 +68,8 @@ def trace(model: Any, *inputs: Any, **options: Any) -> dict[str, FloatArray]:
     Raises
     ------
     TypeError
-        If `model` is another function, an argument is of the wrong kind for the model, or
-        parameters are plain tuples.
+        If `model` is another function, an argument is of the wrong kind for the model, or the
+        parameters of a whole model are a plain tuple.
     ValueError
         If an argument is of the wrong kind for the model, or there is dropout.
 

@@ -24,7 +24,7 @@ from .._core.arguments import (
     float_dtype,
     shown,
 )
-from .._core.pytree import rounded
+from .._core.pytree import declared, rounded
 from ..activations._by_name import ACTIVATIONS
 from ..attention import AttentionParams
 from ..positions import (
@@ -47,6 +47,7 @@ from ._params import (
     LanguageModelParams,
     NormParams,
 )
+from ._structure import norm_fields, sublayer_fields
 
 __all__ = ["LanguageModelConfig", "init_language_model"]
 
@@ -327,17 +328,17 @@ def init_blocks(
     rng: np.random.Generator, config: LanguageModelConfig, kind: type[Block]
 ) -> tuple[Block, ...]:
     """Draw the parameters of all blocks."""
-    fields: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
-    sums = sum("norm" not in name for name in fields) * max(config.num_layers, 1)
+    sums = len(sublayer_fields(kind)) * max(config.num_layers, 1)
     shrink = 1 / math.sqrt(sums) if config.norm_first else 1.0
+    needed = [name for name in declared(kind) if name not in kind._field_defaults]  # type: ignore[attr-defined]
 
     def drawn(field: str) -> Any:
-        if "norm" in field:
-            return None if field.startswith("output") else init_norm(config)
+        if field in norm_fields(kind):
+            return init_norm(config)
         draw = init_network if field == "feed_forward" else init_attention
         return draw(rng, config, shrink)
 
-    return tuple(kind(*map(drawn, fields)) for _ in range(config.num_layers))
+    return tuple(kind(*map(drawn, needed)) for _ in range(config.num_layers))
 
 
 def init_embedding(rng: np.random.Generator, config: LanguageModelConfig, rows: int) -> FloatArray:

@@ -20,7 +20,7 @@ from .._core.pytree import as_float_trees, as_tree_tangents, params_tangents, sh
 from .._math.dense import affine, affine_jvp, affine_vjp
 from ..attention import padding_mask
 from ..positions import learned_positions_vjp, t5_bias
-from ._blocks import as_block, as_norm, check_block, check_norm, sublayers
+from ._blocks import check_block, check_norm, sublayers
 from ._configuration import (
     T5_BUCKETS,
     LanguageModelConfig,
@@ -39,6 +39,7 @@ from ._params import (
     NormParams,
 )
 from ._stacks import Stack
+from ._structure import as_block, as_norm, norm_fields
 
 IntArray = npt.NDArray[np.int64]
 Model = TypeVar("Model")
@@ -69,7 +70,7 @@ def as_model(kind: type[Model], name: str, params: Any, config: LanguageModelCon
             changed[field] = tuple(
                 as_block(STACKS[field], f"{path}[{i}]", block) for i, block in enumerate(entry)
             )
-        elif field.endswith("norm") and entry is not None:
+        elif field in norm_fields(kind) and entry is not None:
             changed[field] = as_norm(path, entry)
     return p._replace(**changed)  # type: ignore[no-any-return]
 
@@ -88,7 +89,7 @@ def check_model(name: str, p: Any, config: LanguageModelConfig) -> None:
             _check_table(path, entry, config)
         elif entry is None:
             continue
-        elif field.endswith("norm"):
+        elif isinstance(entry, NormParams):
             check_norm(path, entry, D, each[-1])
         elif field == "w_head":
             check_shape(path, entry, (*entry.shape[:1], D))

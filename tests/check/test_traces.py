@@ -11,6 +11,7 @@ import pytest
 from dlref.activations import gelu, silu
 from dlref.attention import AttentionParams
 from dlref.check import TraceDifference, first_difference, trace
+from dlref.formulas import transformer as formulas
 from dlref.neurons import mlp
 from dlref.positions import rope_frequencies, rope_tables
 from dlref.transformer import (
@@ -142,13 +143,13 @@ class TestTrace:
         factors = (np.ones((T, D)), None)
         with pytest.raises(ValueError, match=r"^Argument 'dropout' must be None: a trace"):
             trace(encoder_block, np.ones((T, D)), params.blocks[0], num_heads=H, dropout=factors)
-        block = tuple(params.blocks[0])
+        block = params.blocks[0][:3]
         for model, what, name in (
             (encoder_block, block, "params"),
-            (encoder, [block], r"blocks\[0\]"),
+            (encoder, [block], r"params\[0\]"),
         ):
             with pytest.raises(
-                TypeError, match=rf"^Argument '{name}' must be EncoderBlockParams of"
+                TypeError, match=rf"^Argument '{name}' must be EncoderBlockParams\("
             ):
                 trace(model, np.ones((T, D)), what, num_heads=H)
         with pytest.raises(ValueError, match="multiple of 3, not 32"):
@@ -1045,22 +1046,36 @@ class TestDecoders:
         want = decoder_block(x, memory, p, num_heads=H)
         np.testing.assert_allclose(steps["out"], want, rtol=0, atol=2e-14)
 
+    def test_plain_tuples_and_those_of_the_formulas(self, rng):
+        params, x = both(CONFIGS["gpt2"]), rng.normal(size=(T, D))
+        block = params.decoder[0]
+        plain = tuple(map(tuple, block))
+        twin = formulas.DecoderBlockParams(*block)._replace(norm1=formulas.NormParams(*block.norm1))
+        exchanged = block._replace(norm1=block.norm3, norm3=block.norm1)
+        wrong = trace(decoder_block, x, x, exchanged, num_heads=H)
+        cause = first_difference(trace(decoder_block, x, x, block, num_heads=H), wrong).cause
+        for other in (plain, twin):
+            steps = trace(decoder_block, x, x, other, num_heads=H)
+            close(steps["out"], decoder_block(x, x, block, num_heads=H))
+            close(trace(decoder, x, x, [other], num_heads=H)["blocks.0.out"], steps["out"])
+            assert first_difference(steps, wrong).cause == cause != ""
+
     def test_errors(self, rng):
         params, x = both(CONFIGS["gpt2"]), rng.normal(size=(T, D))
-        block = tuple(params.decoder[0])
+        block = params.decoder[0]
         for model, what, name in (
-            (decoder_block, block, "params"),
-            (decoder, [block], r"blocks\[0\]"),
+            (decoder_block, block[:2], "params"),
+            (decoder, [block[:2]], r"params\[0\]"),
         ):
             with pytest.raises(
-                TypeError, match=rf"^Argument '{name}' must be DecoderBlockParams of"
+                TypeError, match=rf"^Argument '{name}' must be DecoderBlockParams\("
             ):
                 trace(model, x, x, what, num_heads=H)
         config = CONFIGS["gpt2"]
         for half, kind in (("encoder", "Encoder"), ("decoder", "Decoder")):
-            blocks = tuple(tuple(b) for b in getattr(params, half))
+            blocks = tuple(b[:2] for b in getattr(params, half))
             given = [1, 2], [3], params._replace(**{half: blocks}), config
-            match = rf"^Argument 'params.{half}\[0\]' must be {kind}BlockParams of named tuples"
+            match = rf"^Argument 'params.{half}\[0\]' must be {kind}BlockParams\("
             with pytest.raises(TypeError, match=match):
                 trace(encoder_decoder_model, *given)
         with pytest.raises(ValueError, match=r"^Argument 'dropout' must be None: a trace"):

@@ -21,7 +21,13 @@ from ...attention import LatentAttentionParams, attention_scores, attention_weig
 from ...neurons import linear
 from ...normalization import layer_norm, rms_norm
 from ...positions import apply_rope
-from ...transformer import GatedDeltaParams, mixture_of_experts, top_k_router
+from ...transformer import (
+    GatedDeltaParams,
+    GatedFeedForwardParams,
+    MixtureParams,
+    mixture_of_experts,
+    top_k_router,
+)
 from .common import GATES, Options, Steps, in_part, joined, split
 from .delta import delta_steps
 from .latent import attention_options, latent_steps
@@ -117,10 +123,10 @@ def _quick_gelu(x: FloatArray) -> FloatArray:
 
 
 def _network(x: FloatArray, p: Any, o: Options) -> Steps:
-    if hasattr(p, "experts"):
+    if isinstance(p, MixtureParams):
         return _mixture(x, p, o)
     f = _quick_gelu if o.get("wrong") == "quick" else by_name(o["activation"]).map
-    if len(p) == 3:  # gated
+    if isinstance(p, GatedFeedForwardParams):
         steps: Steps = {
             "feed_forward.gate": linear(x, p.w_gate),
             "feed_forward.up": linear(x, p.w_up),

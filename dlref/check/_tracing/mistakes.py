@@ -10,7 +10,8 @@ import numpy as np
 from ..._core.arguments import FloatArray, as_array
 from ...attention import LatentAttentionParams
 from ...positions import rope_frequencies, rope_permutation, rope_tables
-from ...transformer import GatedDeltaParams
+from ...transformer import GatedDeltaParams, GatedFeedForwardParams
+from ...transformer._structure import norm_fields, sublayer_fields
 from .common import Mistakes, Options
 from .delta import delta_mistakes
 from .latent import latent_mistakes
@@ -140,12 +141,12 @@ def _swapped(a: Any, first: str, second: str) -> Any:
 
 
 def _weights(p: Any, o: Options) -> Mistakes:
-    for part in (name for name in p._fields if "norm" not in name):
+    for part in sublayer_fields(type(p)):
         arrays = getattr(p, part)
         for message, changes in _changes(part, arrays):
             yield message, p._replace(**{part: arrays._replace(**changes)}), o
     network = p.feed_forward
-    if len(network) == 3:
+    if isinstance(network, GatedFeedForwardParams):
         swapped = network._replace(w_gate=network.w_up, w_up=network.w_gate)
         yield "w_gate and w_up are exchanged", p._replace(feed_forward=swapped), o
         yield "the activation is that of up instead of gate", p, o | {"wrong": "up"}
@@ -304,7 +305,7 @@ def _anywhere(p: Any, o: Options) -> Mistakes:
     yield from norm_pieces(p, o)
     for message, options in other_norms(o):
         yield message, p, options
-    norms = {name: getattr(p, name) for name in p._fields if "norm" in name}
+    norms = {name: getattr(p, name) for name in norm_fields(type(p))}
     norms = {name: norm for name, norm in norms.items() if norm is not None}
     for some in (*({name: norm} for name, norm in norms.items()), *([norms] if norms else [])):
         for message, changed, options in changed_norms(some, o):

@@ -26,6 +26,8 @@ from ...positions import (
 )
 from ...transformer import (
     BlockOptions,
+    DecoderBlockParams,
+    EncoderBlockParams,
     LanguageModelConfig,
     NormParams,
     decoder,
@@ -37,6 +39,7 @@ from ...transformer import (
     sequence_classifier,
 )
 from ...transformer._padding import Padding, as_padding
+from ...transformer._structure import as_block
 from .blocks import block_steps, decoder_block_steps, normed
 from .common import GATES, Mistakes, Options, Steps
 from .mistakes import block_mistakes, changed_norms, decoder_mistakes, other_norms
@@ -51,8 +54,8 @@ CALL: Options = {"mask": None, "bias": None, "q_offset": 0, "memory_mask": None}
 ACROSS = {"bias": None, "is_causal": False, "q_offset": 0, "window": None, "softcap": None}
 ACROSS |= {"rope": None, "own": False, "chunk": None}
 #: The kind of the parameters, the steps and the mistakes of a block.
-ENCODER = "EncoderBlockParams", block_steps, block_mistakes
-DECODER = "DecoderBlockParams", decoder_block_steps, decoder_mistakes
+ENCODER: Any = EncoderBlockParams, block_steps, block_mistakes
+DECODER: Any = DecoderBlockParams, decoder_block_steps, decoder_mistakes
 
 #: Steps of pairs of tokens, and steps whose last axis is the time.
 PAIRS, TIME_LAST = ("attention.scores", "attention.weights"), ("attention.beta", "attention.decay")
@@ -161,13 +164,6 @@ def _last_mistakes(p: Any, o: Options) -> Mistakes:
     yield "eps is added to the root, not under it", p, o | {"wrong": "eps outside"}
 
 
-def _check_named(name: str, p: Any, kind: str) -> None:
-    """Raise unless the parameters of a block are the named tuples, not plain ones."""
-    if not all(hasattr(part, "_fields") for part in (p, *p) if part is not None):
-        msg = f"Argument {name!r} must be {kind} of named tuples, not plain tuples."
-        raise TypeError(msg)
-
-
 def _params(p: Any, kind: str, dropout: Options) -> Any:
     """Return the parameters of a model at inference, which have to be a named tuple."""
     _check_inference(dropout)
@@ -204,11 +200,10 @@ def _add_stack(
     memory: Any = None,
 ) -> Any:
     """Add the blocks of an encoder, or of a decoder if there is a memory."""
-    where = f"params.{prefix[:-1]}" if prefix else "blocks"
     kind, run, mistakes = ENCODER if memory is None else DECODER
     each = each if memory is None else [*map(_across, each)]
+    blocks = [as_block(kind, f"params[{i}]", p) for i, p in enumerate(blocks)]
     for i, (p, o) in enumerate(zip(blocks, each, strict=False)):
-        _check_named(f"{where}[{i}]", p, kind)
         wrong = _in_a_stack(mistakes, blocks, each, i)
         given = x if memory is None else (x, memory)
         x = trace.add(f"{prefix}blocks.{i}.", run, wrong, given, p, o)
@@ -469,8 +464,8 @@ def _decoder_block(x: Any, memory: Any, params: Any, options: Any = None, **keyw
     trace = Trace()
     kind, run, mistakes = ENCODER if memory is None else DECODER
     [o] = _of_blocks(options, keywords, causal=memory is not None)
-    _check_named("params", params, kind)
-    x, memory, params = as_float_trees({"x": x, "memory": memory, "params": params})[1]
+    trees = {"x": x, "memory": memory, "params": as_block(kind, "params", params)}
+    x, memory, params = as_float_trees(trees)[1]
     given, o = (x, o) if memory is None else ((x, memory), _across(o))
     trace.add("", run, mistakes, given, params, o)
     return trace

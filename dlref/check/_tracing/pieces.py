@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...transformer import MixtureParams
+from ...transformer._structure import norm_fields
 from .common import Mistakes, Options
 
 if TYPE_CHECKING:
@@ -59,9 +61,9 @@ def _norms(a: Any, o: Options) -> Iterator[tuple[str, dict[str, Any]]]:
 
 def network_pieces(p: Any, o: Options) -> Mistakes:
     """Yield mistakes in the choice of experts and in their computation."""
-    network = p.feed_forward
-    if not hasattr(network, "experts"):
+    if not isinstance(p.feed_forward, MixtureParams):
         return
+    network: Any = p.feed_forward
     for message, changes in _choices(o["router"], len(network.router)):
         yield message, p, o | {"router": dict(o["router"]) | changes}
     for name, message in {
@@ -106,8 +108,8 @@ def _choices(options: Mapping[str, Any], count: int) -> Iterator[tuple[str, dict
 
 def norm_pieces(p: Any, o: Options) -> Mistakes:
     """Yield norms of a block that are missing, and an epsilon in another place."""
-    for name in (n for n in p._fields if "norm" in n and getattr(p, n) is not None):
-        if o["norm_first"] or "output" in name:
+    for name in (n for n in norm_fields(type(p)) if getattr(p, n) is not None):
+        if o["norm_first"] or name.startswith("output"):
             yield f"{name} is missing", p, o | {"wrong": f"no {name}"}
     yield "eps is added to the root, not under it", p, o | {"wrong": "eps outside"}
     if o["residual_scale"] != 1:
