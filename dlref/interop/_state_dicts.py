@@ -443,7 +443,8 @@ def _in_file(path: Any) -> dict[str, Any]:
     except TypeError:
         msg = f"Argument 'path' must be the name of a file, not {shown(path)}."
         raise TypeError(msg) from None
-    if os.path.exists(name) and not stat.S_ISREG(os.stat(name).st_mode):
+    mode = os.stat(name).st_mode if os.path.exists(name) else 0
+    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode):
         msg = f"Argument 'path' must be the name of a file, not of {shown(name)}."
         raise ValueError(msg)  # a pipe would never end, and neither would a device
     if name.endswith(".npz"):

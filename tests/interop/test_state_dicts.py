@@ -479,7 +479,6 @@ def test_feed_forward_is_the_pair_of_dense_layers():
 def test_what_is_no_file_is_not_read(tmp_path, name):
     os.mkfifo(tmp_path / name)
     (tmp_path / f"zero-{name}").symlink_to("/dev/zero")
-    (tmp_path / f"folder-{name}").mkdir()
     for path in tmp_path.iterdir():
         with pytest.raises(ValueError, match="the name of a file, not of"):
             read_state_dict(path)
