@@ -13,6 +13,7 @@ from dlref import normalization as norm
 from dlref._records import spec_of
 from dlref.check import _reports
 from dlref.check._oracle.causes import positions as of_positions
+from dlref.check._oracle.explanations import explanation_of
 
 from .test_cases import maps
 
@@ -390,4 +391,4 @@ def test_formulas_of_buckets_are_those_of_the_map():
         rounding = dict(of_positions.other_buckets(call))
         down = rounding["buckets of far distances are rounded up, not down"][0] - call.run()
         assert set(np.unique(down)) == {0, 1}
-    assert spec_of(BUCKET)[0].mistakes
+    assert explanation_of(spec_of(BUCKET)[0]).mistakes
