@@ -21,6 +21,7 @@ FOLDER = Path(__file__).parents[2] / "dlref" / "formulas"
 HEADING = re.compile(r"^# == (\w+)$", re.MULTILINE)
 DERIVATIVE = re.compile(r"_(deriv2?|grad|jacobian|hessian|vjp|jvp|value_and_grad)$")
 LONG = 32  # lines beyond which a block is folded, with its imports and its call
+LATER = 12  # lines beyond which all but the first block of a page are folded
 INLINED = 40  # lines of helpers beyond which a block imports them
 FEW = 3  # options that a public form may have without being folded behind a plain one
 
@@ -178,7 +179,7 @@ class Blocks:
             if plain and formula.name in topic.names and options >= FEW:
                 title = f"``{formula.name}`` in NumPy, with all options"
                 block = f".. dropdown:: {title}\n\n{indent(block, '   ')}"
-            elif code.count("\n") > LONG:
+            elif code.count("\n") > (LATER if out else LONG):
                 title = f"``{formula.name}`` in NumPy"
                 block = f".. dropdown:: {title}\n\n{indent(block, '   ')}"
             out.append((formula, f"**In NumPy.** {formula.caption}\n\n{block}"))
