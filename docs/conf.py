@@ -160,7 +160,8 @@ about = (
     "references speed why_attention withstands"
 )
 no_subpages = f"{about} equations/** genindex index search"
-html_sidebars = {page: [] for page in no_subpages.split()} | {"learn": ["learn-path.html"]}
+html_sidebars = {page: [] for page in no_subpages.split()}
+html_sidebars |= {page: ["learn-path.html"] for page in ("learn", "learn/**")}
 templates_path = ["_templates"]
 html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]

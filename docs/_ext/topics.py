@@ -12,7 +12,6 @@ import re
 from textwrap import dedent
 
 import facts
-from learn import Route
 from numpy_blocks import Blocks
 from sphinx.util import logging
 
@@ -220,6 +219,13 @@ def signatures(topic):
     return f"{head}\n.. rst-class:: signatures\n\n| " + "\n| ".join([*links, since]) + "\n"
 
 
+def learn_it(topic, course):
+    """Return the links to the lessons that introduce a topic."""
+    lessons = course.teaching(f"{topic.chapter}/{topic.name}")
+    links = [f":doc:`lesson {n.number}, {n.title} </{n.page}>`" for n in lessons]
+    return f".. rst-class:: learn-it\n\nLearn it first: {', '.join(links)}.\n" if links else ""
+
+
 def opening(topic, srcdir, told):
     """Return the title, what the map is and where it is used, its symbols, and its figure."""
     plain = re.sub(r"\$[^$]*\$", "", topic.record.lead)
@@ -227,8 +233,11 @@ def opening(topic, srcdir, told):
     out += [f".. currentmodule:: dlref.{topic.chapter}\n"]
     if topic.record.search:  # in the index, where the search finds them
         out += [f".. index:: {topic.record.search}\n"]
-    out += told.learn.box(topic.page, told.titles)
-    out += [signatures(topic), f".. rst-class:: lead\n\n{with_roles(topic.record.lead)}\n"]
+    out += [
+        signatures(topic),
+        learn_it(topic, told.course),
+        f".. rst-class:: lead\n\n{with_roles(topic.record.lead)}\n",
+    ]
     if topic.symbols:
         out += [f".. rst-class:: symbols\n\n*Symbols.* {with_roles(topic.symbols, 'sym')}\n"]
     return [*out, hero(topic, srcdir), ""]
@@ -329,7 +338,6 @@ def compose(topic, srcdir, told):
     ):
         out += [heading(title, "-", topic.label(section)), text, ""] if text else []
     out += part(srcdir / "exercises", topic, "Exercises")
-    out += told.learn.question(topic.page, told.titles)
     users = sorted(told.uses[topic.page], key=lambda user: user.title)
     links = ", ".join(f":doc:`{u.title} </{u.page}>`" for u in users)
     out += [heading("Used in", "-"), f"{links}.", ""] if links else []
@@ -356,7 +364,7 @@ class Told:
 
     def __init__(self, app):
         topics = app.topics.values()
-        self.learn = app.learn
+        self.course = app.course
         self.titles = {t.page: t.title for t in topics}
         self.numpy = Blocks(topics)
         self.answers = facts.answers(app.srcdir)
@@ -370,11 +378,9 @@ class Told:
 def write_pages(app):
     """Before the sources are read: write what has changed, drop what is gone."""
     app.topics = load(app.config.topic_chapters, app.config.topic_records)
-    app.learn = Route(app.srcdir)
     told = Told(app)
     for topic in app.topics.values():
         text = compose(topic, app.srcdir, told)
-        app.learn.measure(topic.page, text)
         path = app.srcdir / f"{topic.page}.rst"
         path.parent.mkdir(exist_ok=True)
         if not path.exists() or path.read_text(encoding="utf-8") != text:
