@@ -34,6 +34,7 @@ extensions = [
     "inline_variables",
     "symbol_role",
     "sketches",
+    "printed",
     "topics",
     "learn",
     "sheet",
