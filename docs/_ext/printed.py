@@ -25,7 +25,11 @@ class Printed(Directive):
         output = out.getvalue().rstrip()
         blocks = [nodes.literal_block(code, code, language="python")]
         if output:
-            blocks.append(nodes.literal_block(output, output, language="none", classes=["output"]))
+            blocks.append(
+                nodes.literal_block(
+                    output, output, language="none", classes=["output", "check-output"]
+                )
+            )
         return blocks
 
 
