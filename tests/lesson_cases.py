@@ -21,8 +21,29 @@ OWN = {}
 
 CASES |= {
     "sigmoid": lambda f: ([f(X)], [dlref.activations.sigmoid(X)]),
+    "relu": lambda f: ([f(X)], [dlref.activations.relu(X)]),
+    "relu_vjp": lambda f: ([f(X, 2 * X - 1)], [dlref.activations.relu_vjp(X, 2 * X - 1)]),
+    "linear": lambda f: ([f(X, W, B)], [dlref.neurons.linear(X, W, B)]),
     "linear_vjp": lambda f: (f(Z, X, W, B), dlref.neurons.linear_vjp(Z, X, W, B)),
+    "softmax": lambda f: ([f(Z)], [dlref.activations.softmax(Z)]),
     "cross_entropy": lambda f: ([f(Z, TARGET)], [dlref.losses.cross_entropy(Z, TARGET)]),
+    "cross_entropy_grad": lambda f: (
+        [f(Z, TARGET)], [dlref.losses.cross_entropy_grad(Z, TARGET)]
+    ),
+}  # fmt: skip
+OWN |= {
+    "numerical_gradient": "it measures, and dlref.check has more than a lesson can explain",
+    "crystal_loss": "an example of one number",
+    "area_loss": "an example of a chain",
+    "rectangle_loss": "an example of two paths",
+    "Value": "the nodes of a graph; dlref has no automatic differentiation",
+    "backward": "the same",
+    "neuron_loss": "an example with the data of its lesson",
+    "network": "the layers are compared, the lesson checks the whole by differences",
+    "network_grads": "the same",
+    "loss_with": "an example with the data of its lesson",
+    "train_network": "a loop of the functions above",
+    "network_jvp": "the lesson compares it with the gradient",
 }
 
 
