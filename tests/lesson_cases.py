@@ -11,6 +11,8 @@ RNG = np.random.default_rng(0)
 X, Z = RNG.standard_normal((5, 4)), RNG.standard_normal((5, 3))
 W, B = RNG.standard_normal((3, 4)), RNG.standard_normal(3)
 TARGET = np.array([0, 2, 1, 1, 0])
+LAYERS = (W, B), (RNG.standard_normal((3, 3)), RNG.standard_normal(3))
+NETWORK = {"w1": W, "b1": B, "w2": LAYERS[1][0], "b2": LAYERS[1][1]}
 
 CASES = {}
 #: Functions that the course alone has, and why nothing is compared.
@@ -18,6 +20,14 @@ OWN = {}
 
 
 # Part 1. Backpropagation
+
+
+def flat_grads(loss, grads):
+    """Return a loss and its gradients as lists, and those of dlref."""
+    value, layers = dlref.training.mlp_loss_value_and_grad(X, TARGET, LAYERS)
+    own = [grads[name] for name in ("w1", "b1", "w2", "b2")]
+    return [loss, *own], [value, *(array for layer in layers for array in layer)]
+
 
 CASES |= {
     "sigmoid": lambda f: ([f(X)], [dlref.activations.sigmoid(X)]),
@@ -30,6 +40,8 @@ CASES |= {
     "cross_entropy_grad": lambda f: (
         [f(Z, TARGET)], [dlref.losses.cross_entropy_grad(Z, TARGET)]
     ),
+    "network": lambda f: ([f(X, NETWORK)], [dlref.neurons.mlp(X, LAYERS)]),
+    "network_grads": lambda f: flat_grads(*f(X, TARGET, NETWORK)),
 }  # fmt: skip
 OWN |= {
     "numerical_gradient": "it measures, and dlref.check has more than a lesson can explain",
@@ -39,8 +51,6 @@ OWN |= {
     "Value": "the nodes of a graph; dlref has no automatic differentiation",
     "backward": "the same",
     "neuron_loss": "an example with the data of its lesson",
-    "network": "the layers are compared, the lesson checks the whole by differences",
-    "network_grads": "the same",
     "loss_with": "an example with the data of its lesson",
     "train_network": "a loop of the functions above",
     "network_jvp": "the lesson compares it with the gradient",
