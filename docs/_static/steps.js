@@ -157,11 +157,12 @@
     const text = letter.startsWith("part") ? letter : letter.replace(/\d/, digit => "₀₁₂₃₄₅₆₇₈₉"[digit]);
     return name.includes(BAR) ? `d${text}` : text;
   };
-  const shortly = x => Math.abs(x) < 5e-3 ? "0" : String(+x.toFixed(2)).replace("-", "−");
-  // What fits below a node: up to three numbers, or the shape.
+  // What fits below a node: up to four numbers, or the shape.
   const brief = value => {
-    const all = numbers(value);
-    return all.length < 4 ? all.map(shortly).join("  ") : Array.isArray(value[0]) ? `${value.length} × ${value[0].length}` : `${all.length} numbers`;
+    const all = numbers(value), digits = all.length < 4 ? 2 : 1;
+    const short = x => String(+x.toFixed(digits)).replace(/^-0$/, "0").replace("-", "−");
+    return all.length <= 4 && !Array.isArray(value[0]) ? all.map(short).join("  ")
+      : Array.isArray(value[0]) ? `${value.length} × ${value[0].length}` : `${all.length} numbers`;
   };
   const formula = tex => make("span", { class: "math notranslate nohighlight" }, `\\(\\displaystyle ${tex}\\)`);
 
@@ -311,7 +312,8 @@
       back.setAttribute("aria-disabled", at === 0);
       next.setAttribute("aria-disabled", at === steps.length - 1);
       const name = steps[at][0], asks = first.checked && !cards[at].classList.contains("open");
-      said.textContent = `Step ${at + 1} of ${steps.length}${asks ? "" : `: ${text(name)} = ${numbers(v[name]).map(show).join(", ")}`}`;
+      const value = `: ${text(name)} = ${numbers(v[name]).map(show).join(", ")}`;
+      said.replaceChildren(`Step ${at + 1} of ${steps.length}`, make("span", { class: "visually-hidden" }, asks ? "" : value));
       draw(steps[at], new Set([...names, ...steps.slice(0, asks ? at : at + 1).map(([known]) => known)]), v);
     }
     // Each step has an address, which a lecture or an answer can point to.

@@ -239,13 +239,13 @@ def test_a_guess_comes_before_the_formula(opened, topic):
         card = page.locator(".graph-steps .step.shown")
         answer = card.locator(".graph-formula, .graph-why, .graph-result")
         assert not any(part.is_visible() for part in answer.all())
-        known = page.locator(".graph-node .graph-number").all_inner_texts()
+        known = page.locator(".graph-node .graph-number").all_text_contents()
         card.locator("[data-right=false]").click()
         assert "Not this one" in card.locator("[role=status]").inner_text()
         assert not any(part.is_visible() for part in answer.all())
         card.locator("[data-right=true]").click()
         assert all(part.is_visible() for part in answer.all())
-        assert page.locator(".graph-node .graph-number").all_inner_texts() != known
+        assert page.locator(".graph-node .graph-number").all_text_contents() != known
         page.get_by_role("button", name="Next", exact=True).click()
     card = page.locator(".graph-steps .step.shown")
     card.get_by_role("button", name="Show").click()
@@ -267,7 +267,7 @@ def test_every_step_has_an_address(opened, topic):
     assert page.evaluate("location.hash") == f"#step-{PAGES[topic]}-4"
     page.reload()
     page.locator(".graph-steps[data-ready]").wait_for()
-    said = page.locator(".steps-bar [role=status]").inner_text()
+    said = page.locator(".steps-bar [role=status]").text_content()
     assert said.startswith("Step 4 of ")
     assert " = " in said  # the value, for those who listen
 
@@ -281,7 +281,7 @@ def test_formulas_are_set_and_nodes_show_their_values(opened, topic):
     )
     page.locator(".steps-path button").last.click()
     nodes = page.locator(".graph-node").all()
-    assert all(node.locator(".graph-number").first.inner_text() for node in nodes)
+    assert all(node.locator(".graph-number").first.text_content() for node in nodes)
 
 
 @pytest.mark.parametrize("topic", PAGES)
