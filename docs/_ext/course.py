@@ -138,10 +138,8 @@ class Course:
 
     def program(self, last):
         """Return the program as it stands after a lesson."""
-        out = [
-            '"""The program of the course of dlref, after the lesson '
-            f'"{last.title}".\n\nIt needs NumPy alone.\n"""'
-        ]
+        about = f'The program of the course of dlref, after the lesson "{last.title}".'
+        out = [f'"""\n{about}\n\nIt needs NumPy alone.\n"""']
         for lesson in self.lessons[: last.number]:
             out.append(f"# Lesson {lesson.number}: {lesson.title}")
             out += [block.code for block in lesson.blocks]
