@@ -117,7 +117,8 @@ class Course:
     def __init__(self, srcdir):
         self.srcdir = Path(srcdir)
         data = tomllib.loads((self.srcdir / "learn.toml").read_text(encoding="utf-8"))
-        self.exam, self.parts, self.lessons = data["exam"], data["part"], []
+        self.exam, self.sheet = data["exam"], data["sheet"]
+        self.parts, self.lessons = data["part"], []
         for part, record in enumerate(self.parts, 1):
             for entry in record["lesson"]:
                 path = self.srcdir / "learn" / f"{entry['name']}.rst"
