@@ -6,6 +6,7 @@ function, which returns its results and those of dlref, as two lists of arrays.
 import numpy as np
 
 import dlref
+import dlref.formulas.training
 
 RNG = np.random.default_rng(0)
 X, Z = RNG.standard_normal((5, 4)), RNG.standard_normal((5, 3))
@@ -197,3 +198,43 @@ OWN |= {
 
 
 # Beyond
+
+PAIRS, REFERENCE = RNG.standard_normal((2, 2, 6)) * 3
+DOWN, UP = RNG.standard_normal((2, 4)), RNG.standard_normal((3, 2))
+LINE, FILTERS = RNG.standard_normal((4, 9)), RNG.standard_normal((3, 4, 3))
+CASES |= {
+    "conv_line": lambda f: ([f(LINE, FILTERS)], [dlref.convolution.conv(LINE, FILTERS)]),
+    "conv_line_vjp": lambda f: (
+        f(np.ones((3, 7)), LINE, FILTERS),
+        dlref.convolution.conv_vjp(np.ones((3, 7)), LINE, FILTERS),
+    ),
+    "lora_linear": lambda f: (
+        [f(X, W, DOWN, UP, B, scale=2.0)],
+        [dlref.neurons.lora_linear(X, W, DOWN, UP, B, scale=2.0)],
+    ),
+    "lora_linear_vjp": lambda f: (
+        f(Z, X, W, DOWN, UP, B, scale=2.0),
+        dlref.neurons.lora_linear_vjp(Z, X, W, DOWN, UP, B, scale=2.0),
+    ),
+    "dpo_loss": lambda f: ([f(PAIRS, REFERENCE)], [dlref.losses.dpo_loss(PAIRS, REFERENCE)]),
+    "dpo_loss_grad": lambda f: (
+        [f(PAIRS, REFERENCE)], [dlref.losses.dpo_loss_grad(PAIRS, REFERENCE)]
+    ),
+    "fake_quantize": lambda f: (
+        [f(X, 0.3, 1, bits=3)], [dlref.quantization.fake_quantize(X, 0.3, 1, bits=3)]
+    ),
+    "straight_through_vjp": lambda f: (
+        [f(X, 2 * X, 0.3, bits=3)],
+        dlref.quantization.fake_quantize_vjp(X, 2 * X, 0.3, bits=3)[:1],
+    ),
+    "diffusion_mixture": lambda f: (
+        [f(X, 2 * X - 1, 0.6, 0.8)],
+        [dlref.formulas.training.diffusion_mixture(X, 2 * X - 1, 0.6, 0.8)],
+    ),
+}  # fmt: skip
+OWN |= {
+    "rounded": "it applies fake_quantize to the weights of a network",
+    "corridor_errors": "an experiment of its lesson",
+    "denoiser_grads": "the lesson checks it by differences",
+    "sample": "dlref has the target of diffusion, not the sampler",
+}

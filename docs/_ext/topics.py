@@ -260,9 +260,12 @@ def shortened(examples):
     return ["\n\n".join(shown), "", facts.dropdown("More examples", rest)]
 
 
-def optional(name, text):
+def optional(name, notes):
     """Return what a map does with its options; what its derivatives do is folded."""
-    return facts.dropdown(f"{FORMS[form(name)]}: {name}", text) if form(name) else text
+    if not form(name):
+        return notes["options"]
+    text = "\n\n".join(filter(None, (notes["folded"], notes["options"])))
+    return facts.dropdown(f"{FORMS[form(name)]}: {name}", text) if text else ""
 
 
 def compose(topic, srcdir, told):
@@ -282,8 +285,9 @@ def compose(topic, srcdir, told):
     out += [heading("Examples", "-"), *shortened(examples[first]), ""]
     out += part(srcdir / "steps", topic, "Backpropagation, step by step")
     out += part(srcdir / "tryit", topic, "Try it")
+    rest = "\n\n".join([rest, *facts.folded(notes[first])]).strip("\n")
     out += derivations(topic, rest, notes, code_of, examples)
-    options = [optional(name, n["options"]) for name, n in notes.items() if n["options"]]
+    options = [*filter(None, (optional(name, n) for name, n in notes.items()))]
     options += [variant(*block) for block in code[1:]] if topic.maps else []
     if options:
         out += [heading("Options and variants", "-"), "\n\n".join(options), ""]
