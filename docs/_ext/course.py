@@ -117,7 +117,8 @@ class Course:
     def __init__(self, srcdir):
         self.srcdir = Path(srcdir)
         data = tomllib.loads((self.srcdir / "learn.toml").read_text(encoding="utf-8"))
-        self.exam, self.parts, self.lessons = data["exam"], data["part"], []
+        self.exam, self.sheet = data["exam"], data["sheet"]
+        self.parts, self.lessons = data["part"], []
         for part, record in enumerate(self.parts, 1):
             for entry in record["lesson"]:
                 path = self.srcdir / "learn" / f"{entry['name']}.rst"
@@ -138,10 +139,8 @@ class Course:
 
     def program(self, last):
         """Return the program as it stands after a lesson."""
-        out = [
-            '"""The program of the course of dlref, after the lesson '
-            f'"{last.title}".\n\nIt needs NumPy alone.\n"""'
-        ]
+        about = f'The program of the course of dlref, after the lesson "{last.title}".'
+        out = [f'"""\n{about}\n\nIt needs NumPy alone.\n"""']
         for lesson in self.lessons[: last.number]:
             out.append(f"# Lesson {lesson.number}: {lesson.title}")
             out += [block.code for block in lesson.blocks]

@@ -6,8 +6,10 @@ again. The browser loads this file with the first search; it also says which pag
 draw which topics, so that a topic is listed once.
 """
 
+import functools
 import json
 import re
+import tomllib
 from pathlib import Path
 
 from docutils import nodes
@@ -57,6 +59,20 @@ def aliases(env, doc):
     return sorted({text for _, text, *_ in entries if " (" not in text})  # no functions
 
 
+@functools.cache
+def names_elsewhere():
+    """Return the names that maps have in other libraries, by chapter and map."""
+    path = Path(__file__).parents[2] / "dlref" / "_records" / "names.toml"
+    return tomllib.loads(path.read_text(encoding="utf-8"))
+
+
+def elsewhere(topic):
+    """Return what the maps of a topic are called in other libraries, without their modules."""
+    known = names_elsewhere().get(topic.chapter, {})
+    names = (name for own in topic.maps for name in known.get(own, ()))
+    return {name.rpartition(".")[2].replace("_", " ") for name in names}
+
+
 def init(_app, env, *_):
     """Create the store of the sections of all pages, unless the environment has it."""
     env.excerpts = getattr(env, "excerpts", {})
@@ -91,6 +107,9 @@ def write(app, exception):
     for topic in app.topics.values():
         drawn.setdefault(f"gallery/{topic.record.script}", []).append(topic.page)
     named = {doc: found for doc in pages if (found := aliases(app.env, doc))}
+    for topic in app.topics.values():
+        if known := elsewhere(topic):
+            named[topic.page] = sorted({*named.get(topic.page, ()), *known})
     content = {"pages": pages, "drawn": drawn, "aliases": named}
     data = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     path = Path(app.outdir) / "_static" / "excerpts.js"

@@ -4,7 +4,6 @@ A lesson is written in docs/learn without its solutions' place, its neighbors an
 They are added when it is read. Solutions and homework have a page for each part.
 """
 
-import re
 from textwrap import indent
 
 from course import ITEM, SOLUTION, Course

@@ -8,7 +8,7 @@ the numbers of the parts of that equation, all from 0.
 
 import re
 
-from topics import form
+from topics import form, with_roles
 
 EQUATION = re.compile(r"^( *)\.\. math::(.*)\n((?:\1 +.*\n|\s*\n)*)", re.MULTILINE)
 FIELD = re.compile(r"^\s*:(label|name):.*$", re.MULTILINE)
@@ -122,8 +122,28 @@ def plain_list(topics):
     return f".. list-table::\n   :class: sheet tools\n   :widths: 22 78\n\n{rows}\n"
 
 
+def exam_sheet(app):
+    """Return the rows of the exam sheet, whose formulas docs/learn.toml names."""
+    rows = ""
+    for row in app.course.sheet:
+        topic = app.topics[f"reference/{row['topic']}"]
+        note = f", {with_roles(row['note'])}" if row["note"] else ""
+        rows += (
+            f"   * - :doc:`{row['title']} </{topic.page}>`{note}\n"
+            f"     - {cell(named(topic, row['forward']))}\n"
+            f"     - {cell(named(topic, row['backward']))}\n"
+        )
+    return (
+        ".. list-table::\n   :class: sheet exam\n   :header-rows: 1\n   :widths: 20 36 44\n\n"
+        f"   * - Topic\n     - Forward\n     - Gradients\n{rows}\n"
+    )
+
+
 def fill(app, docname, source):
-    """Put the tables where reference/index.rst wants them."""
+    """Put the tables where reference/index.rst and the exam sheet want them."""
+    if docname == "learn/exam_sheet":
+        app.env.note_dependency(f"{app.srcdir}/learn.toml")
+        source[0] = source[0].replace(".. sheet::\n", exam_sheet(app))
     if docname != "reference/index":
         return
     out = []

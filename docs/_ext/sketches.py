@@ -6,6 +6,7 @@ directive's argument describes the picture, for readers who do not see it, and i
 ``python sketches.py PAGE.rst OUT.html`` draws the sketches of one page, to look at.
 """
 
+import cmath
 import html
 import itertools
 import math
@@ -156,6 +157,14 @@ def bars(groups, *, names, width=44, height=110):
     return drawing(out, floor + 8, start - 24)
 
 
+def arrow(start, end):
+    """Return an arrow between two points of the plane, which are complex numbers."""
+    back = 7 * (start - end) / abs(start - end)
+    line = (start, end, end + back * cmath.exp(0.5j), end, end + back * cmath.exp(-0.5j))
+    path = "L".join(f"{z.real:.1f} {z.imag:.1f}" for z in line)
+    return f'<path class="sketch-arrow" d="M{path}"/>'
+
+
 def graph(nodes, edges, *, step=112, rise=74):
     """
     Return boxes joined by arrows.
@@ -164,39 +173,33 @@ def graph(nodes, edges, *, step=112, rise=74):
     arrow and those below, which are about gradients.
     """
     width = {name: max(44, 16 + 7.6 * len(node[2])) for name, node in nodes.items()}
-    at = {n: (60 + column * step, 40 + row * rise) for n, (column, row, _) in nodes.items()}
+    at = {n: complex(60 + column * step, 40 + row * rise) for n, (column, row, _) in nodes.items()}
     out = []
+
+    def border(name, toward):
+        """Return where an arrow in a direction leaves a box, and a little beyond."""
+        to_side = width[name] / 2 / max(abs(toward.real), 1e-9)
+        return min(to_side, 17 / max(abs(toward.imag), 1e-9)) + 4
+
     for first, second, above, below in edges:
-        (x, y), (u, v) = at[first], at[second]
-        length = math.hypot(u - x, v - y)
-        across, down = (u - x) / length, (v - y) / length
-        gaps = [
-            min(width[n] / 2 / max(abs(across), 1e-9), 17 / max(abs(down), 1e-9)) + 4
-            for n in (first, second)
-        ]
-        x, y, u, v = x + across * gaps[0], y + down * gaps[0], u - across * gaps[1], v - down * gaps[1]  # fmt: skip
-        left, right = (
-            (u - 7 * (across * c - side * down * s), v - 7 * (down * c + side * across * s))
-            for side in (1, -1)
-            for c, s in [(math.cos(0.5), math.sin(0.5))]
-        )
-        head = f"M{left[0]:.1f} {left[1]:.1f}L{u:.1f} {v:.1f}L{right[0]:.1f} {right[1]:.1f}"
-        out.append(f'<path class="sketch-arrow" d="M{x:.1f} {y:.1f}L{u:.1f} {v:.1f}{head}"/>')
-        middle = (x + u) / 2, (y + v) / 2
-        sideways = abs(down) > 0.8
-        shift = 8 if sideways else 0
-        anchor = "start" if sideways else "middle"
+        toward = (at[second] - at[first]) / abs(at[second] - at[first])
+        start = at[first] + toward * border(first, toward)
+        end = at[second] - toward * border(second, toward)
+        out.append(arrow(start, end))
+        x, y = ((start + end) / 2).real, ((start + end) / 2).imag
+        steep = abs(toward.imag) > 0.8  # the words stand on the right of the arrow
+        x, anchor = (x + 8, "start") if steep else (x, "middle")
         if above:
-            out.append(text(middle[0] + shift, middle[1] - (4 if sideways else 8), above, anchor))
+            out.append(text(x, y - (4 if steep else 8), above, anchor))
         if below:
-            words = text(middle[0] + shift, middle[1] + (14 if sideways else 19), below, anchor)
+            words = text(x, y + (14 if steep else 19), below, anchor)
             out.append(f'<g class="ifig-curve ifig-curve-1">{words}</g>')
     for name, (_, _, words) in nodes.items():
-        x, y = at[name]
+        x, y = at[name].real, at[name].imag
         place = f'x="{x - width[name] / 2:.1f}" y="{y - 17}" width="{width[name]:.1f}" height="34"'
         out.append(f'<rect class="sketch-box" {place} rx="5"/>{text(x, y + 4.5, words)}')
-    right = max(at[n][0] + width[n] / 2 for n in nodes)
-    return drawing(out, max(y for _, y in at.values()) + 40, right + 16)
+    right = max(at[n].real + width[n] / 2 for n in nodes)
+    return drawing(out, max(z.imag for z in at.values()) + 40, right + 16)
 
 
 def matrices(*parts, side=44):
@@ -267,8 +270,10 @@ def setup(app):
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
 
-PREVIEW = """<link rel="stylesheet" href="{css}"><style>:root {{ --pst-color-text-base: #222; --pst-color-border: #999;
---pst-color-text-muted: #555; --pst-color-surface: #eee }}</style><div class="bd-article">{pictures}</div>"""
+#: A page with the colors that the theme would give.
+PREVIEW = """<link rel="stylesheet" href="{css}">
+<style>:root {{ --pst-color-text-base: #222; --pst-color-border: #999; --pst-color-text-muted: #555;
+--pst-color-surface: #eee }}</style><div class="bd-article">{pictures}</div>"""
 
 
 def preview(page, out):
