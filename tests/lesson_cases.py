@@ -336,7 +336,8 @@ MODEL = random_model()
 TOKENS = RNG.standard_normal((4, 12))
 BLOCK = params_of_block(blocks_in(MODEL)[0])
 KIND = {
-    "num_heads": 3, "norm_first": True, "norm": "rms", "activation": "relu", "eps": 1e-6, "is_causal": True,
+    "num_heads": 3, "norm_first": True, "norm": "rms", "activation": "relu", "eps": 1e-6,
+    "is_causal": True,
     "rope": dlref.positions.rope_tables(np.arange(4), dlref.positions.rope_frequencies(4)),
 }  # fmt: skip
 CASES |= {
