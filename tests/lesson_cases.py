@@ -6,6 +6,14 @@ function, which returns its results and those of dlref, as two lists of arrays.
 import numpy as np
 
 import dlref
+from dlref.attention import AttentionParams
+from dlref.transformer import (
+    EncoderBlockParams,
+    FeedForwardParams,
+    LanguageModelConfig,
+    LanguageModelParams,
+    NormParams,
+)
 import dlref.formulas.training
 
 RNG = np.random.default_rng(0)
@@ -193,8 +201,191 @@ OWN |= {
 
 # Part 4. Attention and positions
 
+MASK = np.tri(4, dtype=bool)
+DOUT, Q, K, V = RNG.standard_normal((4, 2, 3, 4, 6))  # two texts, three heads, four tokens
+WEIGHTS = RNG.standard_normal((4, 6, 6))
+COS, SIN = dlref.positions.rope_tables(np.arange(4), dlref.positions.rope_frequencies(6))
+MERGED = dlref.formulas.attention.merge_heads(Q)
+CASES |= {
+    "additive_attention": lambda f: (
+        [f(X, 2 * X, Z, W, W + 1, B)],
+        [dlref.attention.additive_attention(X, 2 * X, Z, W, W + 1, B)],
+    ),
+    "causal_mask": lambda f: ([f(4)], [dlref.attention.causal_mask(4)]),
+    "attention": lambda f: (
+        [f(Q, K, V), f(Q, K, V, MASK)],
+        [
+            dlref.attention.scaled_dot_product_attention(Q, K, V),
+            dlref.attention.scaled_dot_product_attention(Q, K, V, is_causal=True),
+        ],
+    ),
+    "attention_vjp": lambda f: (
+        [*f(DOUT, Q, K, V), *f(DOUT, Q, K, V, MASK)],
+        [
+            *dlref.attention.scaled_dot_product_attention_vjp(DOUT, Q, K, V),
+            *dlref.attention.scaled_dot_product_attention_vjp(DOUT, Q, K, V, is_causal=True),
+        ],
+    ),
+    "split_heads": lambda f: ([f(MERGED, 3)], [Q]),
+    "merge_heads": lambda f: ([f(Q)], [MERGED]),
+    "causal_self_attention": lambda f: (
+        [f(DOUT[0, 0], *WEIGHTS, 3)],
+        [
+            dlref.attention.multi_head_attention(
+                DOUT[0, 0], DOUT[0, 0], AttentionParams(*WEIGHTS), num_heads=3, is_causal=True
+            )
+        ],
+    ),
+    "sinusoidal": lambda f: ([f(9, 6)], [dlref.positions.sinusoidal(9, 6)]),
+    "rope_frequencies": lambda f: ([f(6)], [dlref.positions.rope_frequencies(6)]),
+    "rope_tables": lambda f: (f(np.arange(4), dlref.positions.rope_frequencies(6)), [COS, SIN]),
+    "apply_rope": lambda f: ([f(Q, COS, SIN)], [dlref.positions.apply_rope(Q, COS, SIN)]),
+    "apply_rope_vjp": lambda f: (
+        [f(DOUT, Q, COS, SIN)], [dlref.positions.apply_rope_vjp(DOUT, Q, COS, SIN)]
+    ),
+    "flash_attention": lambda f: (
+        f(Q[0, 0], K[0, 0], V[0, 0], 3),
+        dlref.formulas.attention.flash_attention(Q[0, 0], K[0, 0], V[0, 0], 3),
+    ),
+}  # fmt: skip
+OWN |= {
+    "sum_of_two": "an example with the data of its lesson",
+    "last_output": "an example with the data of its lesson",
+}
+
 
 # Part 5. A language model
+
+CONFIG = LanguageModelConfig(
+    9, 12, 3, d_ff=48, positions="rope", norm="rms", activation="relu", tied=False, eps=1e-6
+)
+IDS = RNG.integers(9, size=(2, 7))
+PROMPT = np.array([3, 1, 4])
+#: Our names of the parameters of a block, in the order of dlref's.
+OF_BLOCK = ["w_q", "w_k", "w_v", "w_o", "norm1", "w1", "b1", "w2", "b2", "norm2"]
+
+
+def random_model():
+    """Return parameters of a language model, under the names of the course."""
+    d, classes = CONFIG.d_model, CONFIG.vocab_size
+    shapes = {"embedding": (classes, d), "norm": d, "w_out": (classes, d)}
+    sizes = {"w1": (4 * d, d), "b1": 4 * d, "w2": (d, 4 * d), "b2": d, "norm1": d, "norm2": d}
+    for i in range(CONFIG.num_layers):
+        shapes |= {f"{i}.{name}": sizes.get(name, (d, d)) for name in OF_BLOCK}
+    return {name: 0.4 * RNG.standard_normal(shape) for name, shape in shapes.items()}
+
+
+def params_of_block(p):
+    """Return the same parameters in the types of dlref."""
+    *attention, norm1, w1, b1, w2, b2, norm2 = (p[name] for name in OF_BLOCK)
+    return EncoderBlockParams(
+        AttentionParams(*attention), NormParams(norm1), FeedForwardParams(w1, b1, w2, b2),
+        NormParams(norm2),
+    )  # fmt: skip
+
+
+def blocks_in(model):
+    """Return the parameters of each block, under the short names of the course."""
+    return [{n: model[f"{i}.{n}"] for n in OF_BLOCK} for i in range(CONFIG.num_layers)]
+
+
+def params_of(model):
+    """Return the parameters of a model in the types of dlref."""
+    blocks = tuple(map(params_of_block, blocks_in(model)))
+    norm = NormParams(model["norm"])
+    return LanguageModelParams(model["embedding"], None, blocks, norm, model["w_out"])
+
+
+def arrays(tree):
+    """Return the arrays of parameters or gradients of dlref, in order."""
+    if isinstance(tree, tuple):
+        return [array for branch in tree for array in arrays(branch)]
+    return [] if tree is None else [tree]
+
+
+def compare_gradients(loss, grads):
+    """Return a loss and its gradients, and those of dlref."""
+    pieces = {"tokens": IDS[:, :-1], "targets": IDS[:, 1:]}
+    value, expected = dlref.transformer.language_model_loss_value_and_grad(
+        params=params_of(MODEL), config=CONFIG, **pieces
+    )
+    return [loss, *arrays(params_of(grads))], [value, *arrays(expected)]
+
+
+def compare_block_gradients(dx, grads):
+    """Return the gradients of a block, and those of dlref."""
+    expected = dlref.transformer.encoder_block_vjp(TOKENS[::-1], TOKENS, BLOCK, **KIND)
+    return [dx, *arrays(params_of_block(grads))], arrays(tuple(expected))
+
+
+def compare_network_gradients(dx, grads):
+    """Return the gradients of a network, and those of dlref."""
+    expected = dlref.transformer.feed_forward_vjp(TOKENS[::-1], TOKENS, BLOCK.feed_forward)
+    return [dx, *(grads[n] for n in ("w1", "b1", "w2", "b2"))], arrays(tuple(expected))
+
+
+def compare_cached(next_logits):
+    """Return scores of a text read token by token, and those of dlref, which reads it at once."""
+    empty = np.empty((3, 0, 4))
+    cache = [(empty, empty)] * CONFIG.num_layers
+    rows = [next_logits(token, MODEL, 3, cache) for token in IDS[0]]
+    return rows, dlref.transformer.language_model(IDS[0], params_of(MODEL), CONFIG)
+
+
+MODEL = random_model()
+TOKENS = RNG.standard_normal((4, 12))
+BLOCK = params_of_block(blocks_in(MODEL)[0])
+KIND = {
+    "num_heads": 3, "norm_first": True, "norm": "rms", "activation": "relu", "eps": 1e-6, "is_causal": True,
+    "rope": dlref.positions.rope_tables(np.arange(4), dlref.positions.rope_frequencies(4)),
+}  # fmt: skip
+CASES |= {
+    "feed_forward": lambda f: (
+        [f(TOKENS, blocks_in(MODEL)[0])],
+        [dlref.transformer.feed_forward(TOKENS, BLOCK.feed_forward)],
+    ),
+    "feed_forward_vjp": lambda f: compare_network_gradients(
+        *f(TOKENS[::-1], TOKENS, blocks_in(MODEL)[0])
+    ),
+    "block": lambda f: (
+        [f(TOKENS, blocks_in(MODEL)[0], 3)],
+        [dlref.transformer.encoder_block(TOKENS, BLOCK, **KIND)],
+    ),
+    "block_vjp": lambda f: compare_block_gradients(
+        *f(TOKENS[::-1], TOKENS, blocks_in(MODEL)[0], 3)
+    ),
+    "language_model": lambda f: (
+        [f(IDS, MODEL, 3)], [dlref.transformer.language_model(IDS, params_of(MODEL), CONFIG)]
+    ),
+    "model_grads": lambda f: compare_gradients(*f(IDS[:, :-1], IDS[:, 1:], MODEL, 3)),
+    "next_token_probabilities": lambda f: (
+        [f(Z[0], temperature=0.7, top_p=0.6)],
+        [dlref.transformer.next_token_probabilities(Z[0], temperature=0.7, top_p=0.6)],
+    ),
+    "generate": lambda f: (
+        [f(PROMPT, MODEL, 3, steps=9, top_p=0.9, rng=np.random.default_rng(1))],
+        [
+            dlref.transformer.generate(
+                PROMPT, params_of(MODEL), CONFIG, steps=9, top_p=0.9, rng=np.random.default_rng(1)
+            )
+        ],
+    ),
+    "append_to_cache": lambda f: (
+        f(Q, K, V, DOUT), dlref.formulas.attention.append_to_cache(Q, K, V, DOUT)
+    ),
+    "next_logits": compare_cached,
+}  # fmt: skip
+OWN |= {
+    "rotated_heads": "compared as a part of the block",
+    "rotary_attention": "the same",
+    "rotary_attention_vjp": "the same",
+    "new_block": "random numbers in an order of its own",
+    "new_model": "the same",
+    "blocks_of": "the names of the parameters are the course's",
+    "loss_of_row": "an example with the data of its lesson",
+    "random_pieces": "an example with the data of its lesson",
+    "keys_after": "an example with the data of its lesson",
+}
 
 
 # Beyond
