@@ -6,6 +6,7 @@ function, which returns its results and those of dlref, as two lists of arrays.
 import numpy as np
 
 import dlref
+import dlref.formulas.training
 from dlref.attention import AttentionParams
 from dlref.transformer import (
     EncoderBlockParams,
@@ -14,7 +15,6 @@ from dlref.transformer import (
     LanguageModelParams,
     NormParams,
 )
-import dlref.formulas.training
 
 RNG = np.random.default_rng(0)
 X, Z = RNG.standard_normal((5, 4)), RNG.standard_normal((5, 3))
@@ -152,8 +152,8 @@ def recurrent(gates, states=1):
 
 
 RNN, LSTM, GRU = recurrent(1), recurrent(4, states=2), recurrent(3)
-DOUT = np.random.default_rng(0).standard_normal((2, 6, 3))
-IDS = np.array([[0, 2, 2], [4, 0, 2]])
+DSTATES = np.random.default_rng(0).standard_normal((2, 6, 3))
+ROWS = np.array([[0, 2, 2], [4, 0, 2]])
 
 
 def of_step(arguments):
@@ -171,21 +171,21 @@ def lstm_of_both(arguments):
 
 
 CASES |= {
-    "embedding": lambda f: ([f(X, IDS)], [dlref.neurons.embedding(X, IDS)]),
+    "embedding": lambda f: ([f(X, ROWS)], [dlref.neurons.embedding(X, ROWS)]),
     "embedding_vjp": lambda f: tuple(
-        [g(np.ones((2, 3, 4)), X, IDS)] for g in (f, dlref.neurons.embedding_vjp)
+        [g(np.ones((2, 3, 4)), X, ROWS)] for g in (f, dlref.neurons.embedding_vjp)
     ),
     "rnn_cell": lambda f: ([f(*of_step(RNN))], [dlref.recurrent.rnn_cell(*of_step(RNN))]),
     "rnn": lambda f: ([f(*RNN)], [dlref.recurrent.rnn(*RNN)]),
-    "rnn_vjp": lambda f: (f(DOUT, *RNN), dlref.recurrent.rnn_vjp(DOUT, *RNN)),
+    "rnn_vjp": lambda f: (f(DSTATES, *RNN), dlref.recurrent.rnn_vjp(DSTATES, *RNN)),
     "lstm_step": lambda f: (
         [*f(*of_step(LSTM))[:2], *f(*of_step(LSTM))[2]], lstm_of_both(LSTM)
     ),
     "lstm": lambda f: (f(*LSTM), dlref.recurrent.lstm(*LSTM)),
-    "lstm_vjp": lambda f: (f(DOUT, *LSTM), dlref.recurrent.lstm_vjp((DOUT, None), *LSTM)),
+    "lstm_vjp": lambda f: (f(DSTATES, *LSTM), dlref.recurrent.lstm_vjp((DSTATES, None), *LSTM)),
     "gru_step": lambda f: ([f(*of_step(GRU))[0]], [dlref.recurrent.gru_cell(*of_step(GRU))]),
     "gru": lambda f: ([f(*GRU)], [dlref.recurrent.gru(*GRU)]),
-    "gru_vjp": lambda f: (f(DOUT, *GRU), dlref.recurrent.gru_vjp(DOUT, *GRU)),
+    "gru_vjp": lambda f: (f(DSTATES, *GRU), dlref.recurrent.gru_vjp(DSTATES, *GRU)),
 }  # fmt: skip
 OWN |= {
     "loss_of_score": "an example with the data of its lesson",
