@@ -645,6 +645,15 @@ def test_every_exercise_of_the_course_has_its_solution_elsewhere(site, trees, le
         assert len(sheet.xpath("//article//section/section/ol/li")) == count
 
 
+def test_every_exercise_has_an_address(trees, report):
+    report(
+        (page, "an exercise without an id")
+        for page, tree in trees.items()
+        for item in tree.xpath("//section[@id='exercises']/ol/li")
+        if not item.xpath("self::*[@id] | ./*[1]//@id | ./*[1]/@id")
+    )
+
+
 def test_every_page_with_exercises_has_folded_solutions(trees):
     for page, tree in trees.items():
         if "reference" in page.parts and tree.xpath("//section[@id='exercises']"):
