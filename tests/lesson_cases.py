@@ -428,5 +428,5 @@ OWN |= {
     "rounded": "it applies fake_quantize to the weights of a network",
     "corridor_errors": "an experiment of its lesson",
     "denoiser_grads": "the lesson checks it by differences",
-    "sample": "dlref has the target of diffusion, not the sampler",
+    "sample_pictures": "dlref has the target of diffusion, not the sampler",
 }
