@@ -153,7 +153,7 @@ def recurrent(gates, states=1):
 
 RNN, LSTM, GRU = recurrent(1), recurrent(4, states=2), recurrent(3)
 DSTATES = np.random.default_rng(0).standard_normal((2, 6, 3))
-ROWS = np.array([[0, 2, 2], [4, 0, 2]])
+LETTERS = np.array([[0, 2, 2], [4, 0, 2]])
 
 
 def of_step(arguments):
@@ -171,9 +171,9 @@ def lstm_of_both(arguments):
 
 
 CASES |= {
-    "embedding": lambda f: ([f(X, ROWS)], [dlref.neurons.embedding(X, ROWS)]),
+    "embedding": lambda f: ([f(X, LETTERS)], [dlref.neurons.embedding(X, LETTERS)]),
     "embedding_vjp": lambda f: tuple(
-        [g(np.ones((2, 3, 4)), X, ROWS)] for g in (f, dlref.neurons.embedding_vjp)
+        [g(np.ones((2, 3, 4)), X, LETTERS)] for g in (f, dlref.neurons.embedding_vjp)
     ),
     "rnn_cell": lambda f: ([f(*of_step(RNN))], [dlref.recurrent.rnn_cell(*of_step(RNN))]),
     "rnn": lambda f: ([f(*RNN)], [dlref.recurrent.rnn(*RNN)]),
@@ -336,7 +336,8 @@ MODEL = random_model()
 TOKENS = RNG.standard_normal((4, 12))
 BLOCK = params_of_block(blocks_in(MODEL)[0])
 KIND = {
-    "num_heads": 3, "norm_first": True, "norm": "rms", "activation": "relu", "eps": 1e-6, "is_causal": True,
+    "num_heads": 3, "norm_first": True, "norm": "rms", "activation": "relu", "eps": 1e-6,
+    "is_causal": True,
     "rope": dlref.positions.rope_tables(np.arange(4), dlref.positions.rope_frequencies(4)),
 }  # fmt: skip
 CASES |= {
