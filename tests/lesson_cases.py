@@ -6,6 +6,7 @@ function, which returns its results and those of dlref, as two lists of arrays.
 import numpy as np
 
 import dlref
+import dlref.formulas.training
 from dlref.attention import AttentionParams
 from dlref.transformer import (
     EncoderBlockParams,
@@ -14,7 +15,6 @@ from dlref.transformer import (
     LanguageModelParams,
     NormParams,
 )
-import dlref.formulas.training
 
 RNG = np.random.default_rng(0)
 X, Z = RNG.standard_normal((5, 4)), RNG.standard_normal((5, 3))
@@ -336,7 +336,8 @@ MODEL = random_model()
 TOKENS = RNG.standard_normal((4, 12))
 BLOCK = params_of_block(blocks_in(MODEL)[0])
 KIND = {
-    "num_heads": 3, "norm_first": True, "norm": "rms", "activation": "relu", "eps": 1e-6, "is_causal": True,
+    "num_heads": 3, "norm_first": True, "norm": "rms", "activation": "relu", "eps": 1e-6,
+    "is_causal": True,
     "rope": dlref.positions.rope_tables(np.arange(4), dlref.positions.rope_frequencies(4)),
 }  # fmt: skip
 CASES |= {
@@ -427,5 +428,5 @@ OWN |= {
     "rounded": "it applies fake_quantize to the weights of a network",
     "corridor_errors": "an experiment of its lesson",
     "denoiser_grads": "the lesson checks it by differences",
-    "sample": "dlref has the target of diffusion, not the sampler",
+    "sample_pictures": "dlref has the target of diffusion, not the sampler",
 }

@@ -23,6 +23,8 @@ import dlref.formulas
 
 COURSE = Course(Path(__file__).parents[1] / "docs")
 LESSONS = {lesson.name: lesson for lesson in COURSE.lessons}
+#: Characters of a line of code that a page shows without scrolling.
+WIDTH = 86
 #: Letters that are no quantities.
 NOTATION = {"d", "e"}
 GREEK = {
@@ -34,6 +36,10 @@ WORDS = re.compile(r"\\(?:text|operatorname|mathrm|textbf|begin|end|label)\*?\{[
 TOKEN = re.compile(r"\\([A-Za-z]+)|([A-Za-z])")
 MATH = re.compile(r":math:`([^`]+)`|^( *)\.\. math::(.*\n(?:\2 +.*\n|\s*\n)*)", re.MULTILINE)
 NUMBER = re.compile(r"\d+\.\d+|\d+")
+
+
+def test_the_course_is_whole():
+    assert [len(COURSE.of(part)) for part in range(1, 7)] == [11, 10, 7, 8, 7, 5]
 
 
 class Program:
@@ -81,6 +87,7 @@ def formulas():
 def test_blocks_print_what_the_page_prints(name):
     lesson = LESSONS[name]
     assert len(lesson.blocks) >= 2
+    assert max(len(line) for block in lesson.blocks for line in block.code.split("\n")) <= WIDTH
     for block, printed in zip(lesson.blocks, program().after(lesson), strict=True):
         assert same(block.output, printed), f"{block.code}\n{printed}"
 
@@ -135,7 +142,7 @@ def test_the_numbers_of_the_picture_are_those_of_the_text(name):
 @pytest.mark.parametrize("name", LESSONS)
 def test_a_lesson_needs_earlier_ones_only(name):
     lesson = LESSONS[name]
-    assert all(LESSONS[other].number < lesson.number for other in lesson.needs if other in LESSONS)
+    assert all(LESSONS[other].number < lesson.number for other in lesson.needs)
 
 
 def letters(text):

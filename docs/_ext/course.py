@@ -122,10 +122,8 @@ class Course:
         for part, record in enumerate(self.parts, 1):
             for entry in record["lesson"]:
                 path = self.srcdir / "learn" / f"{entry['name']}.rst"
-                if path.exists():
-                    text = path.read_text(encoding="utf-8")
-                    number = len(self.lessons) + 1
-                    self.lessons.append(Lesson(**entry, part=part, number=number, text=text))
+                text, number = path.read_text(encoding="utf-8"), len(self.lessons) + 1
+                self.lessons.append(Lesson(**entry, part=part, number=number, text=text))
         self.by_name = {lesson.name: lesson for lesson in self.lessons}
         self.by_page = {lesson.page: lesson for lesson in self.lessons}
 

@@ -30,7 +30,7 @@ def box(course, lesson):
     )
     line += f"{lesson.minutes} minutes"
     if lesson.needs:
-        needed = [course.by_name[name] for name in lesson.needs if name in course.by_name]
+        needed = [course.by_name[name] for name in lesson.needs]
         line += f" · needs {', '.join(link(n, f'{n.number}. {n.title}') for n in needed)}"
     return f".. container:: stop\n\n   {line}\n"
 
@@ -86,8 +86,6 @@ def exercises_of(course, number, *, solved):
                 out.append(f"{indent(exercise.solution, '   ')}\n")
             else:
                 out.append(f"#. {indent(exercise.text, '   ').strip()}\n")
-        if not lesson.exercises:
-            out.append("No exercises.\n")
     return "\n".join(out)
 
 
@@ -126,7 +124,7 @@ def exam(course):
     """Return the questions of an exam, with the lessons that answer them."""
     rows = []
     for question, names in course.exam.items():
-        lessons = [course.by_name[name] for name in names if name in course.by_name]
+        lessons = [course.by_name[name] for name in names]
         minutes = sum(lesson.minutes for lesson in lessons)
         rows.append(f"#. {question} {', '.join(map(link, lessons))}. *{minutes} minutes.*")
     named = {name for names in course.exam.values() for name in names}
@@ -164,7 +162,7 @@ def side_bar(app, pagename, _template, context, _doctree):
         )
         for number, part in enumerate(course.parts, 1)
     ]  # fmt: skip
-    if course.lessons and pagename == course.lessons[-1].page:
+    if pagename == course.lessons[-1].page:
         context["next"] = None  # the reference does not follow on the last lesson
 
 

@@ -23,6 +23,7 @@ LISTED = re.compile(r"\.\. autosummary::\n +:toctree: generated\n\n((?: +\w+\n|\
 UPSTREAM = r"$u$: the upstream gradient, the derivative of the loss $L$ with respect to the output."
 MANY = 32  # lines of examples before the others are folded
 SENTENCE = re.compile(r"^(?!\.\. |\d\. |- |>>> )\S[^\n]*(?:\n\S[^\n]*)*\.\n\n", re.MULTILINE)
+NUMBERED = re.compile(r"^(\d+)\. ", re.MULTILINE)
 FORMULA = re.compile(r"^\.\. math::.*?(?=\n\S|\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -160,7 +161,10 @@ def part(folder, topic, title=""):
     if not path.exists():
         return []
     above = [heading(title, "-", topic.label(folder.name))] if title else []
-    return [*above, path.read_text(encoding="utf-8"), ""]
+    text = path.read_text(encoding="utf-8")
+    if folder.name == "exercises":  # each has an address
+        text = NUMBERED.sub(rf"\1. .. _{topic.label('exercise')}-\1:\n\n   ", text)
+    return [*above, text, ""]
 
 
 def place(topic, blocks):
