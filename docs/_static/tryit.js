@@ -236,7 +236,7 @@
       scores = q.map(a => k.map(b => +dot(a, b).toFixed(2)));
       cells = { weights: asking.map(() => []), output: asking.map(() => []), spelled: make("p", { class: "tryit-row" }) };
       const entry = (i, j) => {
-        const input = make("input", { type: "number", step: 0.5, value: scores[i][j], "aria-label": `score of query ${asking[i]} and key ${words[j]}` });
+        const input = make("input", { type: "number", step: 0.5, value: scores[i][j], "aria-label": `score of query ${i + 1}, ${asking[i]}, and key ${j + 1}, ${words[j]}` });
         input.addEventListener("input", event => { event.stopPropagation(); scores[i][j] = +input.value || 0; update(); });
         return make("td", {}, input);
       };
