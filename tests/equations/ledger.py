@@ -193,11 +193,7 @@ def files():
 @functools.cache
 def places():
     """Return where each displayed equation stands, and its text."""
-    return [
-        (place, equation)
-        for place, text in _displaying()
-        for equation in displayed(text)
-    ]
+    return [(place, equation) for place, text in _displaying() for equation in displayed(text)]
 
 
 def compare(lines, check):
