@@ -64,7 +64,9 @@
   }
   const worth = doc => doc.startsWith("reference/") ? 1 : doc.startsWith("gallery/") ? 0.5 : doc === "changelog" ? 0.2 : 0.7;
 
-  const understood = query => tokenize(query).map(word => known.has(stem(word)) ? word : apart(word)).join(" ");
+  // A name such as NLLLoss is looked for as it is, and by its words, unless a page is called so.
+  const whole = word => apart(word) === word || named.has(stem(word));
+  const understood = query => tokenize(query).map(word => whole(word) ? word : `${word} ${apart(word)}`).join(" ");
 
   function rank(asking) {
     index();
@@ -86,11 +88,12 @@
     const { docnames, titles } = Search._index;
     // A page with more of the words comes before one with a word more often.
     // An alias or a title with all of the words, and few others, answers the question.
-    const asked = stems(query), whole = new Map();
-    for (const [page, words] of phrases)
-      if (asked.size > 1 && [...asked].every(word => words.has(word)))
-        whole.set(page, Math.max(whole.get(page) || 0, 1 + 3 * asked.size / words.size));
-    const share = page => (whole.get(page.id) || 1) * page.score * Math.max(1, page.queryTerms.filter(term => own.has(term)).length);
+    const asked = [stems(query)].filter(words => words.size > 1), answers = new Map();
+    for (const word of tokenize(asking)) if (!whole(word)) asked.push(stems(apart(word).replace(/ (Loss|Layer)$/, "")));
+    for (const [page, words] of phrases) for (const some of asked)
+      if ([...some].every(word => words.has(word)))
+        answers.set(page, Math.max(answers.get(page) || 0, 1 + 3 * some.size / words.size));
+    const share = page => (answers.get(page.id) || 1) * page.score * Math.max(1, page.queryTerms.filter(term => own.has(term)).length);
     const pages = found.sort((a, b) => share(b) - share(a)).map(({ id }) => ({ doc: docnames[id], title: titles[id] }));
     const name = asking.trim().toLowerCase();
     const exact = Search.performObjectSearch(name, new Set([name]))
