@@ -64,7 +64,7 @@ def _kept(request: pytest.FixtureRequest, report: CheckReport) -> None:
     """Write a report, if there is a folder for it."""
     if (folder := request.config.getoption("--dlref-report")) is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
-        # The number tells apart what is written alike without its signs: 1e4 and -1e4.
+        # Names that differ in signs alone, as 1e4 and -1e4 do, get different checksums.
         node = request.node.nodeid
         name = re.sub(r"\W+", "_", node).strip("_")[:150] + f"_{zlib.crc32(node.encode()):08x}"
         report.to_json(Path(folder) / f"{name}.json")

@@ -22,7 +22,7 @@ from test_numpy_blocks import same
 import dlref.formulas
 
 COURSE = Course(Path(__file__).parents[1] / "docs")
-LESSONS = {lesson.name: lesson for lesson in COURSE.lessons}
+LESSONS = COURSE.by_name
 #: Characters of a line of code that a page shows without scrolling.
 WIDTH = 86
 #: Letters that are no quantities.

@@ -9,9 +9,9 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from course import SKETCH
 
 DOCS = Path(__file__).parents[1] / "docs"
-SKETCH = re.compile(r"^\.\. sketch:: (.*\n(?:   \S.*\n)*)\n((?:   .*\n|\n)+)", re.MULTILINE)
 SECTION = re.compile(r"^(.+)\n-+\n", re.MULTILINE)
 
 

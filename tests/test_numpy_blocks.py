@@ -17,8 +17,8 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from chapters import is_selected
 from numpy_blocks import DERIVATIVE, FOLDER, Blocks
+from selection import is_selected
 from test_shown_numbers import NUMBER, agrees
 
 import dlref

@@ -24,6 +24,7 @@ ASIDE = re.compile(
     r"^( *)\.\. (?:code-block|dropdown|math|solution|container|include)::.*\n(?:\1 +.*\n|\s*\n)*",
     re.MULTILINE,
 )
+#: A sketch: its description, and the lines that draw it.
 SKETCH = re.compile(r"^\.\. sketch:: (.*\n(?:   \S.*\n)*)\n((?:   .*\n|\n)+)", re.MULTILINE)
 
 
@@ -87,7 +88,7 @@ class Lesson:
     @cached_property
     def exercises(self):
         out = []
-        for item in ITEM.findall(self.parts.get("Exercises", "")):
+        for item in ITEM.findall(self.parts["Exercises"]):
             grade, solution = GRADE.search(item), SOLUTION.search(item)
             if not grade or not solution:
                 msg = f"{self.page}: an exercise has no grade, no minutes or no solution: {item}"
@@ -115,13 +116,13 @@ class Course:
     """All lessons, in order, and the parts that they are in."""
 
     def __init__(self, srcdir):
-        self.srcdir = Path(srcdir)
-        data = tomllib.loads((self.srcdir / "learn.toml").read_text(encoding="utf-8"))
+        srcdir = Path(srcdir)
+        data = tomllib.loads((srcdir / "learn.toml").read_text(encoding="utf-8"))
         self.exam, self.sheet = data["exam"], data["sheet"]
         self.parts, self.lessons = data["part"], []
         for part, record in enumerate(self.parts, 1):
             for entry in record["lesson"]:
-                path = self.srcdir / "learn" / f"{entry['name']}.rst"
+                path = srcdir / "learn" / f"{entry['name']}.rst"
                 text, number = path.read_text(encoding="utf-8"), len(self.lessons) + 1
                 self.lessons.append(Lesson(**entry, part=part, number=number, text=text))
         self.by_name = {lesson.name: lesson for lesson in self.lessons}

@@ -6,13 +6,13 @@ again. The browser loads this file with the first search; it also says which pag
 draw which topics, so that a topic is listed once.
 """
 
-import functools
 import json
 import re
-import tomllib
 from pathlib import Path
 
 from docutils import nodes
+
+from dlref._core.names import called
 
 MOST = 150  # characters of an excerpt
 SKIPPED = ("Used in", "References", "Figures", "Parameters and errors", "Before you go on")
@@ -59,17 +59,10 @@ def aliases(env, doc):
     return sorted({text for _, text, *_ in entries if " (" not in text})  # no functions
 
 
-@functools.cache
-def names_elsewhere():
-    """Return the names that maps have in other libraries, by chapter and map."""
-    path = Path(__file__).parents[2] / "dlref" / "_records" / "names.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8"))
-
-
 def elsewhere(topic):
-    """Return what the maps of a topic are called in other libraries, without their modules."""
-    known = names_elsewhere().get(topic.chapter, {})
-    names = (name for own in topic.maps for name in known.get(own, ()))
+    """Return the names that the maps of a topic have in other libraries, without modules."""
+    known = called()
+    names = (name for own in topic.maps for name in known.get(f"{topic.chapter}.{own}", ()))
     return {name.rpartition(".")[2].replace("_", " ") for name in names}
 
 

@@ -1,16 +1,16 @@
-"""The pages of the course: what stands above and below a lesson, its side bar, and its files.
+"""The pages of the course: the box and the links of a lesson, its side bar, and its downloads.
 
-A lesson is written in docs/learn without its solutions' place, its neighbors and its downloads.
-They are added when it is read. Solutions and homework have a page for each part.
+docs/learn has the text of a lesson. The box under its title and the links to its solutions, its
+neighbors and its downloads are added when it is read. Solutions and homework have a page for each
+part.
 """
 
+import itertools
 from textwrap import indent
 
 from course import ITEM, SOLUTION, Course
-
-
-def heading(text, mark):
-    return f"{text}\n{mark * len(text)}\n"
+from stale import write_changed
+from topics import heading
 
 
 def link(lesson, text=""):
@@ -23,7 +23,7 @@ def label(lesson, number, kind="exercise"):
 
 
 def box(course, lesson):
-    """Return the lines under a title: part, number, minutes, and what has to be known."""
+    """Return the box under a title: part, number, minutes, and the lessons that it needs."""
     part = course.parts[lesson.part - 1]["title"]
     line = (
         f":doc:`Learn </learn>` · {part} · **Lesson {lesson.number} of {len(course.lessons)}** · "
@@ -37,7 +37,7 @@ def box(course, lesson):
 
 def numbered(lesson):
     """Return the text of a lesson with anchors on its exercises and links to their solutions."""
-    count = iter(range(1, len(lesson.exercises) + 1))
+    count = itertools.count(1)
 
     def item(match):
         number = next(count)
@@ -45,8 +45,8 @@ def numbered(lesson):
         solution = f":ref:`Solution <{label(lesson, number, 'solution')}>`"
         return f"#. .. _{label(lesson, number)}:\n\n   {text} {solution}\n\n"
 
-    exercises = lesson.parts.get("Exercises", "")
-    return lesson.text.replace(exercises, ITEM.sub(item, exercises)) if exercises else lesson.text
+    exercises = lesson.parts["Exercises"]
+    return lesson.text.replace(exercises, ITEM.sub(item, exercises))
 
 
 def foot(course, lesson, titles):
@@ -95,9 +95,7 @@ def write_pages(app):
     for number in range(1, len(course.parts) + 1):
         for name, solved in (("solutions", True), ("homework", False)):
             path = app.srcdir / "learn" / f"{name}_{number}.rst"
-            text = exercises_of(course, number, solved=solved)
-            if not path.exists() or path.read_text(encoding="utf-8") != text:
-                path.write_text(text, encoding="utf-8")
+            write_changed(path, exercises_of(course, number, solved=solved))
 
 
 def listing(course):

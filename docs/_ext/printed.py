@@ -1,4 +1,4 @@
-"""The directive ``printed``: Python that runs while the page is built, with what it prints.
+"""The directive ``printed``: Python that runs while the page is built, shown with its output.
 
 The blocks of a page share their names.
 """

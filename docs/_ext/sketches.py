@@ -10,12 +10,12 @@ import cmath
 import html
 import itertools
 import math
-import re
 import sys
 from pathlib import Path
 from textwrap import dedent
 
 import numpy as np
+from course import SKETCH
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
@@ -204,13 +204,12 @@ def graph(nodes, edges, *, step=112, rise=74):
 
 def matrices(*parts, side=44):
     """Return matrices with their numbers, each after its caption, and operators between them."""
-    shapes = [np.atleast_2d(np.asarray(p, float)) for p in parts if not isinstance(p, str)]
-    tall, out, start = max(len(m) for m in shapes), [], 14
+    parts = [p if isinstance(p, str) else np.atleast_2d(np.asarray(p, float)) for p in parts]
+    tall, out, start = max(len(p) for p in parts if not isinstance(p, str)), [], 14
     middle = 30 + tall * 26 / 2
     for k, given in enumerate(parts):
         if not isinstance(given, str):
-            matrix = np.atleast_2d(np.asarray(given, float))
-            rows, columns = matrix.shape
+            rows, columns = given.shape
             y, end = middle - rows * 13, start + columns * side
             out.append(text((start + end) / 2, y - 8, parts[k - 1]))
             for x, turn in ((start, 5), (end, -5)):
@@ -219,7 +218,7 @@ def matrices(*parts, side=44):
                 )
             out += [
                 text(start + (j + 0.5) * side, y + i * 26 + 18, label(round(value, 4), log=False))
-                for (i, j), value in np.ndenumerate(matrix)
+                for (i, j), value in np.ndenumerate(given)
             ]
             start = end + 12
         elif k + 1 == len(parts) or isinstance(parts[k + 1], str):
@@ -236,7 +235,7 @@ def drawing(parts, height, width=WIDTH):
     return f'<svg class="sketch" role="img" aria-label="%s" {box} {style}>{"".join(parts)}</svg>'
 
 
-#: What the last lines of a sketch may call.
+#: The functions that draw, which a sketch calls in its last lines.
 DRAWING = {f.__name__: f for f in (curves, maps, chain, bars, graph, matrices)}
 
 
@@ -279,9 +278,8 @@ PREVIEW = """<link rel="stylesheet" href="{css}">
 def preview(page, out):
     """Draw the sketches of one page into an HTML file."""
     source = Path(page).read_text(encoding="utf-8")
-    found = re.findall(r"^\.\. sketch::.*\n(?: +\S.*\n)*\n((?: +.*\n|\n)+)", source, re.MULTILINE)
     css = Path(__file__).parents[1].joinpath("_static", "dlref.css").as_uri()
-    pictures = "\n".join(draw(dedent(code), page) for code in found)
+    pictures = "\n".join(draw(dedent(code), page) for _, code in SKETCH.findall(source))
     Path(out).write_text(PREVIEW.format(css=css, pictures=pictures), encoding="utf-8")
 
 

@@ -2,6 +2,9 @@
 
 import importlib
 import inspect
+from textwrap import indent
+
+import facts
 
 from dlref._records import spec_of
 
@@ -77,12 +80,11 @@ def check_yours(topic):
     code = check_call(topic)
     if not code:
         return ""
-    lines = code.replace("\n", "\n      ").replace("      \n", "\n")
-    return (
-        ".. dropdown:: Check yours\n\n   If you have written this map yourself, print a report on "
-        ":doc:`your kernel </check_your_kernel>`:\n\n   .. code-block:: python\n\n"
-        f"      {lines}\n"
+    text = (
+        "If you have written this map yourself, print a report on "
+        ":doc:`your kernel </check_your_kernel>`:\n\n.. code-block:: python\n\n"
     )
+    return facts.dropdown("Check yours", text + indent(code, "   "))
 
 
 def learn_it(topic, course):

@@ -14,10 +14,9 @@ from textwrap import dedent
 import facts
 import topic_heads as heads
 from numpy_blocks import Blocks
-from sphinx.util import logging
+from stale import write_changed
 from topic_heads import FORMS, ORDER, form
 
-logger = logging.getLogger(__name__)
 TOLD = {"Notes", "Examples", "References"}  # on the page, not in the folded docstring
 LISTED = re.compile(r"\.\. autosummary::\n +:toctree: generated\n\n((?: +\w+\n|\n(?= ))+)")
 UPSTREAM = r"$u$: the upstream gradient, the derivative of the loss $L$ with respect to the output."
@@ -265,7 +264,7 @@ def shortened(examples):
 
 
 def optional(name, notes):
-    """Return what a map does with its options; what its derivatives do is folded."""
+    """Return the paragraphs on options; those of derivatives are folded."""
     if not form(name):
         return notes["options"]
     text = "\n\n".join(filter(None, (notes["folded"], notes["options"])))
@@ -352,8 +351,7 @@ def write_pages(app):
         text = compose(topic, app.srcdir, told)
         path = app.srcdir / f"{topic.page}.rst"
         path.parent.mkdir(exist_ok=True)
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
+        write_changed(path, text)
     for path in app.srcdir.glob("reference/*/*.rst"):
         if path.relative_to(app.srcdir).with_suffix("").as_posix() not in app.topics:
             path.unlink()

@@ -19,7 +19,7 @@
 
   // The derivations. A step computes one value: its name, its sources, the formula, a wrong one that
   // somebody might take for it, why, and the function of all values. Names that end in ̄ are gradients:
-  // "x̄" is the derivative of the loss with respect to x. `letters` are what the page writes for a name.
+  // "x̄" is the derivative of the loss with respect to x. `letters` maps a name to its letter on the page.
 
   const BAR = "̄", g = name => name + BAR, r = String.raw, pd = x => r`\pdv{L}{${x}}`;
   const derivations = {
@@ -33,7 +33,7 @@
         ["L", "s y", r`L = -\sum_i y_i \log p_i`, r`L = -\sum_i p_i \log y_i`, "Only the probability of the right class counts.", v => -sum(v.s.map((s, i) => v.y[i] ? v.y[i] * Math.log(s) : 0))],
         [g("s"), "L y", r`\pdv{L}{p_i} = -y_i / p_i`, r`\pdv{L}{p_i} = -y_i \log p_i`, "The derivative of a logarithm; other classes do not occur in the loss.", v => v.s.map((s, i) => v.y[i] ? -v.y[i] / s : 0)],
         [g("z"), "s", r`\pdv{L}{\vec z} = \vec p - \vec y`, r`\pdv{L}{\vec z} = \vec y - \vec p`, "The Jacobian of softmax cancels the division: prediction minus truth.", v => { const d = dot(v.s, v[g("s")]); return v.s.map((s, j) => s * (v[g("s")][j] - d)); }],
-        [g("b"), "z", r`\pdv{L}{\vec b} = \pdv{L}{\vec z}`, r`\pdv{L}{\vec b} = \vec b \odot \pdv{L}{\vec z}`, "The bias is added, so its gradient is that of the sum.", v => v[g("z")].slice()],
+        [g("b"), "z", r`\pdv{L}{\vec b} = \pdv{L}{\vec z}`, r`\pdv{L}{\vec b} = \vec b \odot \pdv{L}{\vec z}`, "The bias is added, so it gets the gradient of the sum.", v => v[g("z")].slice()],
         [g("W"), "z x", r`\pdv{L}{\mat W} = \pdv{L}{\vec z}\, \vec x^\top`, r`\pdv{L}{\mat W} = \vec x\, \Bigl( \pdv{L}{\vec z} \Bigr)^{\!\top}`, "Weight (i, j) multiplies input j on the way to score i: an outer product.", v => outer(v[g("z")], v.x)],
         [g("x"), "z W", r`\pdv{L}{\vec x} = \mat W^\top \pdv{L}{\vec z}`, r`\pdv{L}{\vec x} = \mat W \pdv{L}{\vec z}`, "Each input feeds all scores, so its gradient is a sum over them.", v => apply(T(v.W), v[g("z")])],
       ],
@@ -62,7 +62,7 @@
       nodes: { x: [0, 1], W1: [0, 0], b1: [0, 2], z: [1, 1], h: [2, 1], W2: [2, 0], b2: [2, 2], y: [3, 1], t: [3, 2], L: [4, 1] },
       steps: [
         ["z", "x W1 b1", r`\vec z = \mat W_1 \vec x + \vec b_1`, r`\vec z = \mat W_1 (\vec x + \vec b_1)`, "The first layer: three weighted sums.", v => add(apply(v.W1, v.x), v.b1)],
-        ["h", "z", r`h_i = \max(z_i, 0)`, r`h_i = \min(z_i, 0)`, "ReLU keeps what is positive.", v => v.z.map(z => Math.max(z, 0))],
+        ["h", "z", r`h_i = \max(z_i, 0)`, r`h_i = \min(z_i, 0)`, "ReLU keeps positive numbers and replaces the others by 0.", v => v.z.map(z => Math.max(z, 0))],
         ["y", "h W2 b2", r`y = \mat W_2 \vec h + b_2`, r`y = \mat W_2 \vec z + b_2`, "The second layer: one output.", v => add(apply(v.W2, v.h), v.b2)],
         ["L", "y t", r`L = (y - t)^2`, r`L = y - t`, "The squared error of the output.", v => (v.y[0] - v.t[0]) ** 2],
         [g("y"), "L t", r`\pdv{L}{y} = 2 (y - t)`, r`\pdv{L}{y} = 2 (t - y)`, "Twice the error; this is the error signal of the last layer.", v => [2 * (v.y[0] - v.t[0])]],
@@ -72,7 +72,7 @@
         [g("z"), "h", r`\pdv{L}{z_i} = \pdv{L}{h_i}\ \text{ where } z_i > 0, \text{ else } 0`, r`\pdv{L}{z_i} = \pdv{L}{h_i}\ \text{ where } x_i > 0, \text{ else } 0`, "The slope of ReLU is 1 or 0: an inactive unit passes nothing.", v => v[g("h")].map((x, i) => v.z[i] > 0 ? x : 0)],
         [g("b1"), "z", r`\pdv{L}{\vec b_1} = \pdv{L}{\vec z}`, r`\pdv{L}{\vec b_1} = \pdv{L}{\vec h}`, "The same as in the second layer, one layer earlier.", v => v[g("z")].slice()],
         [g("W1"), "z x", r`\pdv{L}{\mat W_1} = \pdv{L}{\vec z}\, \vec x^\top`, r`\pdv{L}{\mat W_1} = \pdv{L}{\vec h}\, \vec x^\top`, "Error signal times input, again.", v => outer(v[g("z")], v.x)],
-        [g("x"), "z W1", r`\pdv{L}{\vec x} = \mat W_1^\top \pdv{L}{\vec z}`, r`\pdv{L}{\vec x} = \mat W_1 \pdv{L}{\vec z}`, "What a layer below would get as its upstream gradient.", v => apply(T(v.W1), v[g("z")])],
+        [g("x"), "z W1", r`\pdv{L}{\vec x} = \mat W_1^\top \pdv{L}{\vec z}`, r`\pdv{L}{\vec x} = \mat W_1 \pdv{L}{\vec z}`, "A layer below would get this as its upstream gradient.", v => apply(T(v.W1), v[g("z")])],
       ],
     },
     "rnn": {
@@ -151,13 +151,13 @@
       make("tr", {}, ...row.map(x => make("td", {}, show(x)))))));
   }
   const bare = name => name.replace(BAR, "");
-  // What the page writes for a name: p for s, a subscript for a digit, and dz for the gradient of z.
+  // The text for a name: its letter on the page, a subscript for a digit, and dz for the gradient of z.
   const written = (derivation, name) => {
     const letter = derivation.letters?.[bare(name)] || bare(name);
     const text = letter.startsWith("part") ? letter : letter.replace(/\d/, digit => "₀₁₂₃₄₅₆₇₈₉"[digit]);
     return name.includes(BAR) ? `d${text}` : text;
   };
-  // What fits below a node: up to four numbers, or the shape.
+  // The text below a node: up to four numbers, or the shape.
   const brief = value => {
     const all = numbers(value), digits = all.length < 4 ? 2 : 1;
     const short = x => String(+x.toFixed(digits)).replace(/^-0$/, "0").replace("-", "−");

@@ -8,7 +8,6 @@ from; `test_ledger.py` fails where a text has no check, so that an equation cann
 import ast
 import functools
 import itertools
-import os
 import re
 from pathlib import Path
 
@@ -17,6 +16,7 @@ import docutils.nodes
 import numpy as np
 from docutils.parsers.rst import Directive, directives, roles
 from equations import evaluate
+from selection import is_selected
 
 ROOT = Path(__file__).parents[2]
 CHECKS: dict[str, "Check"] = {}
@@ -181,8 +181,8 @@ def _sources():
 
 def _displaying():
     """Yield the sources with displayed equations, of the files of one topic if it runs alone."""
-    topic = os.environ.get("DLREF_TOPIC", "")  # to parse all sources takes nine seconds
-    return ((p, text) for p, text in _sources() if ".. math::" in text and topic in p)
+    # to parse all sources takes nine seconds
+    return ((p, text) for p, text in _sources() if ".. math::" in text and is_selected(p))
 
 
 def files():

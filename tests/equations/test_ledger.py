@@ -3,8 +3,8 @@
 from pathlib import Path
 
 import pytest
-from chapters import TOPIC
 from equations import ledger, places
+from selection import TOPIC
 
 places.load_checks()
 MODULES = [path.stem for path in Path(__file__).parent.glob("*.py")]
