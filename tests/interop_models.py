@@ -182,6 +182,7 @@ def t5_shapes(gated, layers=2, K=6):
 HEAD = {"lm_head.weight": (V, D)}
 GPT2 = {"vocab_size": V, "n_embd": D, "n_head": H, "n_layer": 2, "n_positions": L, "n_inner": F}
 LLAMA = {
+    "model_type": "llama",
     "vocab_size": V,
     "hidden_size": D,
     "intermediate_size": F,

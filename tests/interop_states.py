@@ -23,7 +23,9 @@ def state_of(kind, config, rng):
     """Return a state with a random array for each tensor of the layout."""
     family, settings = families.FAMILIES[kind], Settings(config, kind, families.KNOWN)
     found = family.config(settings)
-    sizes = {"n": config.get("n_routed_experts", 4), "M": 12, "MS": 24}  # experts, their widths
+    counts = ("n_routed_experts", "num_local_experts", "num_experts")
+    sizes = {"n": next((config[name] for name in counts if name in config), 4)}  # of experts
+    sizes |= {"M": 12, "MS": 24}  # their widths
     whole = config.get("q_lora_rank", 5) is None  # queries come from the tokens themselves
     sizes |= {
         "Rq": config["hidden_size"] if whole else 5,

@@ -77,6 +77,7 @@ def decoder_config(s: Settings, kin: Kin) -> LanguageModelConfig:
         kv_heads, turning = heads, s.integer(64, "qk_rope_head_dim")
         E = turning + s.integer(128, "qk_nope_head_dim")
     rotation = {"base": d.get("rope_theta", 10000.0), "partial": d.get("partial_rotary_factor")}
+    rotation["usual"] = d.get("rope_scaling")
     by_kind = kin.settings is _gemma3
     base, scaling, rotated = rope_settings(s, turning, by_kind=by_kind, **rotation)
     s.refuse()
@@ -147,12 +148,17 @@ def _where_typed(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     return _some_sliding(s, kin, told, lambda i: True)
 
 
+def _switched(s: Settings, kin: Kin) -> dict[str, Any]:
+    """Return the window if it is switched on (Qwen, SmolLM3)."""
+    window = _window(s, kin)
+    return window if s.flag(False, "use_sliding_window") else {}
+
+
 def _on_demand(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     """Return the window of the upper layers, if it is switched on (Qwen)."""
-    on = s.flag(False, "use_sliding_window")
     first = s.integer(28, "max_window_layers") if s.get(28, "max_window_layers") else 0
     types = _types(s, told["num_layers"], lambda i: i >= first)
-    window = _window(s, kin) if on else {}
+    window = _switched(s, kin)
     return [window if is_one else {} for is_one in types]
 
 
@@ -168,22 +174,31 @@ def _smollm3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     if len(rotated) != layers:
         s.problems.append(f"'no_rope_layers' must have {layers} entries, not {len(rotated)}")
         return None
-    on = s.flag(False, "use_sliding_window")
+    window = _switched(s, kin)
     s.known |= {"max_window_layers"}
-    types = _types(s, layers, lambda i: on and not rotated[i])
-    window = _window(s, kin) if on else {}
+    s.only("mlp_bias", False)
+    types = _types(s, layers, lambda i: bool(window) and not rotated[i])
     return [
         (window if sliding else {}) | ({} if rope else {"rope": None})
         for sliding, rope in zip(types, rotated, strict=True)
     ]
 
 
-def _gemma(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+def _of_gemma(s: Settings, told: dict[str, Any]) -> None:
+    """Read the entries that Gemma 1, 2 and 3 share."""
     told["embedding_scale"] = told["d_model"] ** 0.5
     told["blocks"]["norm_offset"] = 1.0
     if s.get(False, "use_bidirectional_attention"):
         s.problems.append("'use_bidirectional_attention' must be False or null")
-    return None
+
+
+def _gemma(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    _of_gemma(s, told)
+    if told["activation"] == "geglu":  # the first files say "gelu" and mean its tanh form
+        told["activation"] = "geglu_tanh"
+    other = s.get(GELU, "hidden_activation")
+    if s.translated("hidden_activation", other, gated=True) != told["activation"]:
+        s.problems.append(f"'hidden_activation' must be as 'hidden_act', not {other!r}")
 
 
 def _caps(s: Settings, kin: Kin, told: dict[str, Any]) -> None:
@@ -200,15 +215,18 @@ def _caps(s: Settings, kin: Kin, told: dict[str, Any]) -> None:
 
 
 def _gemma2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    _gemma(s, kin, told)
+    _of_gemma(s, told)
     _caps(s, kin, told)
+    s.known |= {"hidden_act"}  # hidden_activation goes before it
+    s.only("sliding_window_size", _plain(s, kin, "sliding_window"))
     return _some_sliding(s, kin, told, lambda i: i % 2 == 0)
 
 
 def _gemma3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    _gemma(s, kin, told)
+    _of_gemma(s, told)
     _caps(s, kin, told)
-    pattern = s.integer(6, "sliding_window_pattern", "_sliding_window_pattern")
+    s.known |= {"hidden_act"}  # hidden_activation goes before it
+    pattern = s.integer(6, "sliding_window_pattern")
     types = _types(s, told["num_layers"], lambda i: (i + 1) % pattern != 0)
     window, local = _window(s, kin), s.number(10000.0, "rope_local_base_freq")
     near = s.rotations.get(SLIDING, {})
@@ -271,8 +289,7 @@ def _qwen3_moe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     step = s.integer(1, "decoder_sparse_step")
     dense = [i in plain or (i + 1) % step != 0 for i in range(told["num_layers"])]
     s.integer(768, "moe_intermediate_size")  # the tensors have it
-    on = s.flag(False, "use_sliding_window")
-    window = _window(s, kin) if on else {}
+    window = _switched(s, kin)
     return [window | ({"router": None} if d else {}) for d in dense]
 
 
@@ -283,6 +300,8 @@ def _olmoe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 
 def _gpt_oss(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     limit, beta = s.number(7.0, "swiglu_limit"), s.number(1.702, "swiglu_alpha")
+    s.known |= {"initial_context_length"}  # the scaling has it
+    s.get(None, "num_experts_per_tok", "experts_per_token")
     _router(s, kin, told, score="softmax_of_top", limit=limit, shift=1.0, beta=beta)
     return _some_sliding(s, kin, told, lambda i: i % 2 == 0)
 
@@ -290,7 +309,8 @@ def _gpt_oss(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 def _deepseek_v3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     s.known |= {"head_dim", "qk_head_dim", "v_head_dim", "kv_lora_rank", "q_lora_rank"}
     s.known |= {"num_key_value_heads", "moe_intermediate_size", "n_shared_experts"}  # in tensors
-    s.known |= {"num_nextn_predict_layers", "num_mtp_layers", "ep_size", "moe_layer_freq"}
+    s.known |= {"num_nextn_predict_layers", "num_mtp_layers"}  # layers that are left out
+    s.only("moe_layer_freq", 1)
     s.only("scoring_func", "sigmoid")
     s.only("topk_method", "noaux_tc")
     s.only("rms_norm_eps", 1e-6)  # the norms of the latents have no other
@@ -313,7 +333,10 @@ def _qwen3_next(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     _router(s, kin, told, normalize=s.flag(True, "norm_topk_prob"))
     s.known |= {"moe_intermediate_size", "shared_expert_intermediate_size", "intermediate_size"}
     s.known |= {"linear_conv_kernel_dim", "linear_key_head_dim", "linear_value_head_dim"}
+    s.known |= {"use_sliding_window", "sliding_window", "max_window_layers"}  # there are none
     told["blocks"]["norm_offset"] = 1.0
+    if told["activation"] != "swiglu":  # which the delta rule's convolution has, too
+        s.problems.append("'hidden_act' must be 'silu'")
     keys = s.integer(16, "linear_num_key_heads")
     values = s.integer(32, "linear_num_value_heads")
     if values % keys:
@@ -344,6 +367,11 @@ def _defaults(*numbers: int, **more: Any) -> dict[str, Any]:
 
 
 GELU = "gelu_pytorch_tanh"
+#: The scaling of gpt-oss where a file has none.
+OSS_YARN = {
+    "rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
+    "original_max_position_embeddings": 4096,
+}  # fmt: skip
 KIN: dict[str, Kin] = {
     "mistral": Kin(
         "Mistral",
@@ -447,7 +475,7 @@ KIN: dict[str, Kin] = {
         "experts with bounded gates, sinks, and windows in every other layer",
         _defaults(
             201088, 2880, 2880, 36, 64, 8, rope_theta=150000.0, rms_norm_eps=1e-5, head_dim=64,
-            sliding_window=128, attention_bias=True, experts=128, k=4,
+            sliding_window=128, attention_bias=True, experts=128, k=4, rope_scaling=OSS_YARN,
         ),
         _gpt_oss,
     ),

@@ -46,7 +46,7 @@ from ._encoders import (
 )
 from ._fused import apart, together
 from ._modules import linear_layout, norm_layout
-from ._settings import Settings, rope_settings
+from ._settings import INSIDE, SIMILAR, Settings, rope_settings, text_config
 from ._tensors import Sizes, Tensor, raise_all, read, write
 
 if TYPE_CHECKING:
@@ -59,15 +59,18 @@ if TYPE_CHECKING:
 def _gpt2_config(s: Settings) -> LanguageModelConfig:
     width = s.integer(768, "n_embd", "hidden_size")
     heads = s.divisor(width, 12, "n_head", "num_attention_heads")
-    s.only("scale_attn_weights", True)
-    s.only("scale_attn_by_inverse_layer_idx", False)
+    layers = s.integer(12, "n_layer", "num_hidden_layers")
+    scale = (width / heads) ** -0.5 if s.flag(True, "scale_attn_weights") else 1.0
+    by_layer = s.flag(False, "scale_attn_by_inverse_layer_idx")
     s.only("add_cross_attention", False)
     s.refuse()
+    scales = tuple({"scale": scale / (i + 1 if by_layer else 1)} for i in range(layers))
     return LanguageModelConfig(
         s.integer(50257, "vocab_size"),
         width,
         heads,
-        num_layers=s.integer(12, "n_layer", "num_hidden_layers"),
+        num_layers=layers,
+        blocks=scales if by_layer or scale == 1 else None,
         d_ff=s.integer(4 * width, "n_inner"),
         activation=s.activation("gelu_new", "activation_function"),
         tied=s.flag(True, "tie_word_embeddings"),
@@ -274,6 +277,12 @@ def _without_predictions(named: dict[str, Any], config: LanguageModelConfig, bas
     return {name: value for name, value in named.items() if found.get(name) not in spare}
 
 
+def _without_mtp(named: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Return a Qwen3-Next's tensors without its model for the tokens after the next one."""
+    kept = {name: value for name, value in named.items() if not name.startswith("mtp.")}
+    return _of_the_text_model(kept, prefix)
+
+
 def _with_both_names(state: dict[str, Any], *_: Any) -> dict[str, Any]:
     """Return a DeepSeek's tensors, its queries named as in the module."""
 
@@ -322,6 +331,7 @@ FAMILIES: dict[str, Family] = {
         "model.",
         {"lm_head.weight": "embed_tokens.weight"},
         r"(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq",
+        _of_the_text_model,
     ),
     "bert": Family(
         bert_config,
@@ -375,6 +385,7 @@ WITH_DECODER = {
     )
     for kind, defaults in (("t5", T5), ("mt5", MT5))
 }
+SIMILAR |= KIN.keys()
 FAMILIES |= {
     kind: Family(
         functools.partial(_kin_config, kin=kin),
@@ -390,7 +401,9 @@ FAMILIES |= {
 FAMILIES["deepseek_v3"] = FAMILIES["deepseek_v3"]._replace(
     renamed=_with_one_name, apart=_without_predictions, together=_with_both_names
 )
-FAMILIES["qwen3_next"] = FAMILIES["qwen3_next"]._replace(apart=apart, together=together)
+FAMILIES["qwen3_next"] = FAMILIES["qwen3_next"]._replace(
+    renamed=_without_mtp, apart=apart, together=together
+)
 #: The first part of the names of a family's classes, and its features in words.
 KNOWN = {kind: (kin.classes, kin.more) for kind, kin in KIN.items()}
 KNOWN |= {
@@ -402,12 +415,6 @@ KNOWN |= {
     "t5": ("T5", "a bias of each distance"),
     "mt5": ("MT5", "T5's pieces, and outputs that are not scaled"),
 }
-
-
-def _of_text(config: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
-    """Return the configuration of the text model inside a multimodal configuration."""
-    inner = config.get("text_config") if isinstance(config, Mapping) else None
-    return inner if isinstance(inner, Mapping) else config
 
 
 def _sizes(config: Any) -> Sizes:
@@ -426,12 +433,15 @@ def read_family(
     state: Mapping[str, Any], kind: str, config: Mapping[str, Any] | None, prefix: str
 ) -> tuple[Any, Any]:
     """Return parameters, and the configuration or the options of `encoder`."""
-    config = _of_text(config)
+    config = text_config(config)
     _check_layers(config, len(state))
     named = {key[len(prefix) :]: value for key, value in state.items() if key.startswith(prefix)}
     named = FAMILIES[kind].renamed(named, prefix)
     whole = kind in WITH_DECODER and any(name.startswith("decoder.block.") for name in named)
     family, settings = (WITH_DECODER if whole else FAMILIES)[kind], Settings(config, kind, KNOWN)
+    if settings.config.get(INSIDE) and settings.config["tie_word_embeddings"] is None:
+        table = next((n for n in named if n.endswith("embed_tokens.weight")), "")
+        settings.config["tie_word_embeddings"] = _is_tied(named, table, prefix)
     found = family.config(settings)
     settings.finish()
     base = family.base if any(name.startswith(family.base) for name in named) else ""
@@ -454,6 +464,7 @@ def read_family(
         sizes=_sizes(found),
         base=family.base,
         left_out=lambda name: name in twins or bool(spare.fullmatch(name)),
+        integers=False,
     )
     return params, found.options if isinstance(found, Encoder) else found
 
@@ -490,7 +501,7 @@ def _check_twins(named: dict[str, Any], twins: dict[str, str], prefix: str) -> N
 
 def _numbers(name: str, value: Any) -> np.ndarray[Any, Any]:
     array = as_array(name, value)
-    float_dtype(name, array.dtype)  # raises an error that names the fault
+    float_dtype(name, array.dtype, integers=False)  # raises an error that names the fault
     return array
 
 

@@ -32,36 +32,109 @@ ACTIVATIONS = {
 GATES = {"silu": "swiglu", "gelu": "geglu", "gelu_tanh": "geglu_tanh", "relu": "reglu"}
 GATES |= {"sigmoid": "glu", "identity": "bilinear"}
 
-#: Entries of configurations that say nothing about the map: training, generation, book-keeping.
-IRRELEVANT = re.compile(
-    r"_.*|.*dropout.*|.*_pdrop|.*_token_id|initializer_.*|summary_.*|output_.*|.*label.*|n_ctx"
-    r"|architectures|model_type|auto_map|(torch_)?dtype|transformers_version|return_dict.*"
-    r"|use_cache|chunk_size_feed_forward|problem_type|task_specific_params|pretraining_tp"
-    r"|gradient_checkpointing|reorder_and_upcast_attn|is_encoder_decoder|finetuning_task"
-    r"|torchscript|use_bfloat16|pruned_heads|tokenizer_class|prefix|.*(max|min)_length|do_sample"
-    r"|early_stopping|num_beam.*|temperature|top_[kp]|typical_p|.*_penalty|bad_words_ids"
-    r"|.*no_repeat_ngram_size|num_return_sequences|remove_invalid_values|suppress_tokens"
-    r"|begin_suppress_tokens|exponential_decay.*|cross_attention_hidden_size|tf_legacy_loss"
-    r"|is_decoder|n_positions|num_decoder_layers|scale_decoder_outputs|pooler_.*|directionality"
-)
+#: Entries that change no number of a model in evaluation, by the reason why they do not.
+WITHOUT_EFFECT = {
+    "training": r".*dropout.*|.*_pdrop|initializer_.*|gradient_checkpointing|tf_legacy_loss"
+    r"|router_(aux|z)_loss_coef|router_jitter_noise|aux_loss_alpha|seq_aux|pretraining_tp|ep_size",
+    "heads for tasks": r"summary_.*|.*label.*|problem_type|finetuning_task|pooler_.*"
+    r"|directionality",
+    "what is returned": r"output_.*|return_dict.*|use_cache|cache_implementation|is_encoder_decoder"
+    r"|is_decoder|cross_attention_hidden_size|tie_encoder_decoder",
+    "generation": r".*_token_id|.*(max|min)_length|task_specific_params|do_sample|early_stopping"
+    r"|num_beam.*|temperature|top_[kp]|typical_p|.*_penalty|bad_words_ids|.*no_repeat_ngram_size"
+    r"|num_return_sequences|remove_invalid_values|(begin_)?suppress_tokens|exponential_decay.*"
+    r"|prefix",
+    "the order of the computation": r"chunk_size_feed_forward|reorder_and_upcast_attn|pruned_heads"
+    r"|torchscript|use_bfloat16|(torch_)?dtype",
+    "book-keeping": r"_.*|architectures|model_type|auto_map|transformers_version|tokenizer_class"
+    r"|name_or_path|unsloth_.*",
+    "lengths, which tensors or other entries have": r"n_ctx|n_positions|num_decoder_layers"
+    r"|scale_decoder_outputs",
+}
+IRRELEVANT = re.compile("|".join(WITHOUT_EFFECT.values()))
 
-#: Entries that change numbers in some family: an error where the family does not know them.
-CHANGING = re.compile(
+#: Entries that other families have, and that a neutral value switches off.
+OF_OTHERS = re.compile(
     r"sliding_window.*|.*_multiplier|logits?_scal(e|ing)|query_pre_attn_scalar|.*soft_?cap.*"
     r"|no_rope.*|layer_types|partial_rotary_factor|rotary_pct|rope_pct|rotary_dim|.*experts.*"
     r"|attention_chunk_size|.*qk_(layer)?norm|.*bidirectional.*|use_parallel_residual|clip_qkv"
     r"|attention_bias|mlp_bias|use_qkv_bias|head_dim|rope_local_base_freq|qk_nope_head_dim|alibi"
-    r"|swiglu_limit|kv_lora_rank|attn_temperature.*|.*logit_cap.*"
+    r"|swiglu_limit|kv_lora_rank|attn_temperature.*|.*logit_cap.*|use_sliding_window|use_mrope"
+    r"|use_bias|rope_interleave"
 )
 #: Other names of families in configurations.
 ALIASES = {"gemma3_text": ("gemma3",), "gemma3": ("gemma3_text",)}
 
+#: Models that hold a text model, and the family of that where its own entries do not say so. All
+#: of them are causal in text; PaliGemma, say, is not.
+AROUND = {
+    "aya_vision": "cohere2", "gemma3": "gemma3_text", "llava": "llama", "llava_next": "llama",
+    "llava_onevision": "qwen2", "mistral3": "mistral", "vipllava": "llama",
+}  # fmt: skip
+#: Entries beside those of the text model, about images and how they enter the text.
+OF_IMAGES = re.compile(
+    r"text_config|vision_.*|.*image.*|mm_.*|projector_.*|multimodal_projector_bias|spatial_.*"
+    r"|(bo|eo)i_token_index|ignore_index|vocab_size|adapter_layer_norm_eps|downsample_factor"
+)
 
-def _is_neutral(value: Any) -> bool:
-    """Whether a setting changes nothing."""
+
+def family_of(config: Any) -> Any:
+    """Return the family that a configuration names, of the text model if it holds one."""
+    if not isinstance(config, Mapping):
+        return None
+    kind, inner = config.get("model_type"), config.get("text_config")
+    if not isinstance(inner, Mapping) or kind not in AROUND:
+        return kind
+    return inner.get("model_type", AROUND[kind])
+
+
+def text_config(config: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    """
+    Return the configuration of a text model, which may stand in that of a multimodal one.
+
+    Whether the head is tied, which the outer configuration says, is a question for the tensors
+    (None) unless it is answered once.
+    """
+    inner = config.get("text_config") if isinstance(config, Mapping) else None
+    if config is None or not isinstance(inner, Mapping):
+        return config
+    kind = config.get("model_type")
+    problems = [
+        f"{key!r} is {shown(value)} beside 'text_config'"
+        for key, value in config.items()
+        if not (
+            OF_IMAGES.fullmatch(str(key))
+            or IRRELEVANT.fullmatch(str(key))
+            or key == "tie_word_embeddings"
+            or _is_neutral(str(key), value)
+            or value == inner.get(key)
+        )
+    ]
+    if kind not in AROUND:
+        problems.insert(0, f"'model_type' must be one of {sorted(AROUND)}, not {shown(kind)}")
+    raise_all("Argument 'config' must be that of a text model, or of one that is known", problems)
+    tied = {c["tie_word_embeddings"] for c in (config, inner) if "tie_word_embeddings" in c}
+    said = {"tie_word_embeddings": next(iter(tied)) if len(tied) == 1 else None}
+    return {"model_type": AROUND[str(kind)]} | dict(inner) | said | {INSIDE: True}
+
+
+#: Marks the configuration of a text model that stood in another one.
+INSIDE = "_inside"
+
+
+def _is_neutral(name: str, value: Any) -> bool:
+    """Whether an entry that the family does not have changes nothing."""
+    if name == "is_causal":  # False would let tokens see later ones
+        return value is True
+    if not OF_OTHERS.fullmatch(name):
+        return value is None
     if isinstance(value, list | tuple):
         return all(v in ("full_attention", 1, True, None) for v in value)
     return value is None or (value is not True and value in (0, 1, "", {}))
+
+
+#: Families whose tensors have names that other families use for another model.
+SIMILAR: set[str] = {"llama"}
 
 
 class Settings:
@@ -79,6 +152,9 @@ class Settings:
         self.rotations: Mapping[str, Any] = {}  # of kinds of layers that differ
         self.families = families  # first part of the classes' names, and features in words
         self._check_family(family)
+        if self.config.get("quantization_config") is not None:
+            told = "which dlref does not read: dequantize them and leave it out"
+            self.problems.append(f"'quantization_config' is that of quantized weights, {told}")
 
     def _check_family(self, family: str) -> None:
         """Note a problem if the configuration says that it is another family's."""
@@ -89,6 +165,9 @@ class Settings:
         stem = self.families[family][0]
         fitting = re.compile(f"{stem}(?=[A-Z]|$)")
         named = [str(name) for name in names if re.search("For[A-Z]|Model$", str(name))]
+        if self.config and kind is None and not named and family in SIMILAR:
+            reason = "many families have its entries and its tensors' names"
+            self.problems.append(f"'model_type' must be there: {reason}")
         if named and not any(map(fitting.match, named)):
             others = [
                 other
@@ -105,9 +184,11 @@ class Settings:
         return f"{kind!r}, which has {self.families[kind][1]} and is read by kind={kind!r}"
 
     def get(self, default: Any, *names: str) -> Any:
-        """Return the first of these entries that is set, or the default."""
+        """Return the entry that has one of these names, or the default."""
         self.known |= {*names}
         there = [name for name in names if self.config.get(name) is not None]
+        for other in there[1:]:
+            self.only(other, self.config[there[0]])
         return self.config[there[0]] if there else default
 
     def integer(self, default: int | None, *names: str) -> int:
@@ -153,32 +234,31 @@ class Settings:
         raise_all("Argument 'config' must be what dlref can express", self.problems)
 
     def finish(self) -> None:
-        """Raise an error with all problems, and warn of entries that were not read."""
+        """Raise an error with all problems, which entries are that nobody has read."""
         self.refuse()
-        for note in self.notes:
-            warnings.warn(f"Argument 'config' {note}.", UserWarning, stacklevel=4)
         rest = [k for k in self.config if k not in self.known and not IRRELEVANT.fullmatch(str(k))]
         raise_all(
-            "Argument 'config' must not ask for what this family does not have",
+            "Argument 'config' must have no entries that this family does not have",
             [
                 f"{k!r} is {shown(self.config[k])}"
                 for k in rest
-                if CHANGING.fullmatch(str(k)) and not _is_neutral(self.config[k])
+                if not _is_neutral(str(k), self.config[k])
             ],
         )
-        rest = [k for k in rest if not CHANGING.fullmatch(str(k))]
-        if rest:
-            names = ", ".join(map(repr, rest))
-            msg = f"Argument 'config' has entries of which nothing is known; ignored: {names}."
-            warnings.warn(msg, UserWarning, stacklevel=4)
+        for note in self.notes:
+            warnings.warn(f"Argument 'config' {note}.", UserWarning, stacklevel=4)
 
 
 #: Entry of the length that a model was trained for.
 TRAINED = "original_max_position_embeddings"
 
 
-def _scaling(s: Settings, *, by_kind: bool) -> tuple[str, dict[str, Any]]:
+def _scaling(
+    s: Settings, *, by_kind: bool, usual: dict[str, Any] | None
+) -> tuple[str, dict[str, Any]]:
     """Return the entry that describes the rotation: rope_scaling, or the newer rope_parameters."""
+    if usual and s.get(None, "rope_parameters") is None:
+        s.config["rope_parameters"] = usual
     given = {key: s.get({}, key) for key in ("rope_scaling", "rope_parameters")}
     for key, value in given.items():
         check_mapping(f"config.{key}", value)
@@ -198,9 +278,14 @@ def rope_settings(
     base: float = 10000.0,
     partial: float | None = None,
     by_kind: bool = False,
+    usual: dict[str, Any] | None = None,
 ) -> tuple[float, dict[str, Any] | None, int]:
-    """Return base, scaling and number of rotated channels; `partial` is their share by default."""
-    key, scaling = _scaling(s, by_kind=by_kind)
+    """
+    Return base, scaling and number of rotated channels.
+
+    By default, `partial` is their share, and `usual` the scaling.
+    """
+    key, scaling = _scaling(s, by_kind=by_kind, usual=usual)
     base = s.get(base, "rope_theta", "rotary_emb_base")
     length, trained = s.integer(2048, "max_position_embeddings"), s.get(None, TRAINED)
     base = as_number("config.rope_theta", scaling.pop("rope_theta", base), above=1, most=LARGEST)

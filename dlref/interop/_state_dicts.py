@@ -6,7 +6,6 @@ import errno
 import os
 import stat
 import zipfile
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -17,9 +16,12 @@ from ._encoders import BertParams, T5EncoderParams
 from ._families import FAMILIES, read_family, write_family
 from ._modules import MODULES, is_no_parameter
 from ._safetensors import InFile, tensors_of
+from ._settings import family_of
 from ._tensors import read, write
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from ..transformer import EncoderDecoderParams, LanguageModelConfig, LanguageModelParams
 
 __all__ = ["from_state_dict", "read_state_dict", "to_state_dict"]
@@ -107,10 +109,10 @@ def from_state_dict(
         "RNNCell", "GRUCell", "LSTMCell", "MultiheadAttention", "TransformerEncoderLayer",
         "TransformerDecoderLayer", "TransformerEncoder" or "TransformerDecoder". Or a family of
         models with the names of Hugging Face, see the table below. None takes the family from the
-        entry ``model_type`` of `config`.
+        entry ``model_type`` of `config`, or of the text model that it holds.
     config : dict or None
-        Configuration of a family's model: the contents of its ``config.json``. Missing
-        entries have the defaults of Hugging Face.
+        Configuration of a family's model: the contents of its ``config.json``, as published.
+        Missing entries have the defaults of Hugging Face.
     prefix : str, default ""
         Beginning of the names of the tensors, such as "encoder."; others are passed over.
 
@@ -130,13 +132,14 @@ def from_state_dict(
         a text or a tensor not real.
     ValueError
         If `kind` is not known; if tensors are missing, unexpected or of the wrong shape, where the
-        message names all of them; if `config` asks for something that dlref cannot express.
+        message names all of them; if `config` asks for something that dlref cannot express, or has
+        an entry of which dlref does not know that it changes no number.
 
     Warns
     -----
     UserWarning
-        If `config` has unknown entries, or one that is an argument of another function. Entries of
-        training and generation are passed over silently.
+        If `config` has an entry that is an argument of another function
+        (``relative_attention_max_distance`` of an encoder alone).
 
     See Also
     --------
@@ -259,10 +262,20 @@ def from_state_dict(
       transformers: the logits of the model do not depend on it.
 
     A tied head that is stored must equal the embeddings. Buffers, such as causal masks, are
-    left out. A `config` whose ``model_type`` or ``architectures`` are another family's is refused:
-    Gemma, say, has LLaMA's names, and computes something else. So is an entry that the family does
-    not have and that changes numbers in another one, such as a window or a multiplier, unless it is
-    neutral.
+    left out.
+
+    **Configurations.** The file is read as transformers 5 reads it: with its defaults, synonyms
+    (``num_local_experts`` and ``num_experts``, which must agree), values of older files (Gemma's
+    "gelu", which is the tanh form), and entries that another one switches off
+    (``use_sliding_window``). Entries of training, of generation and of tasks change no number and
+    are passed over. Any other entry that the family does not have is refused by name, unless its
+    value is neutral, as a multiplier of 1 is: a window, say, or ``is_causal`` = False, which lets
+    tokens see later ones. So is a `config` whose ``model_type`` or ``architectures`` are another
+    family's, or that has neither: Gemma and Helium have LLaMA's names, and compute something else.
+
+    A multimodal model's file (LLaVA, Gemma 3, Mistral 3) has the text model's entries as
+    ``text_config``, and only this model is read. Both parts say whether its head is tied; where
+    neither does, or they differ, the tensors decide. Quantized weights have to be dequantized first.
 
     Examples
     --------
@@ -296,7 +309,7 @@ def from_state_dict(
     (True, (3, 9))
     """
     if kind is None:
-        kind = config.get("model_type") if isinstance(config, Mapping) else None
+        kind = family_of(config)
         if kind is None:
             msg = "Argument 'kind' must be given, unless config has 'model_type'."
             raise ValueError(msg)

@@ -134,10 +134,10 @@ def raise_all(start: str, problems: list[str]) -> None:
         raise ValueError(msg)
 
 
-def _array(name: str, value: Any) -> Array:
+def _array(name: str, value: Any, *, integers: bool = True) -> Array:
     """Return a tensor in a dtype of dlref's; it may share its memory."""
     array = as_array(name, value)
-    return result(array, float_dtype(name, array.dtype))
+    return result(array, float_dtype(name, array.dtype, integers=integers))
 
 
 def _own(value: Any, whole: Array, array: Array) -> Array:
@@ -162,11 +162,13 @@ def read(
     sizes: Sizes | None = None,
     base: str = "",
     left_out: Callable[[str], bool] = lambda name: False,
+    integers: bool = True,
 ) -> Any:
     """
     Return the parameters that a state dict holds.
 
     `left_out` matches names that are not parameters, `base` may stand between prefix and names.
+    Without `integers`, tensors of integers are refused, which would be quantized weights.
     """
     check_mapping("state", state)
     sizes = {} if sizes is None else sizes
@@ -182,7 +184,7 @@ def read(
             return None
         if key not in last:
             last.clear()
-            last[key] = _array(key, state[key])
+            last[key] = _array(key, state[key], integers=integers)
         array = last[key]
         if key not in dtypes:
             dtypes[key] = array.dtype

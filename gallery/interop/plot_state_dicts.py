@@ -27,7 +27,12 @@ from dlref.transformer import (
 )
 
 V, D, F, H, T = 50, 32, 48, 4, 12
-settings = {"vocab_size": V, "hidden_size": D, "intermediate_size": F}
+settings = {
+    "model_type": "llama",
+    "vocab_size": V,
+    "hidden_size": D,
+    "intermediate_size": F,
+}
 settings |= {"num_hidden_layers": 2, "num_attention_heads": H}
 
 block = {f"self_attn.{x}_proj.weight": (D, D) for x in "qkvo"}

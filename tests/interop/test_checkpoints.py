@@ -26,7 +26,7 @@ def large(width=1024, layers=6):
         shapes |= {f"{name}{x}_layernorm.weight": (width,) for x in ("input", "post_attention")}
     config = {
         "vocab_size": 2048, "hidden_size": width, "intermediate_size": 1, "num_attention_heads": 16,
-        "num_hidden_layers": layers, "tie_word_embeddings": True,
+        "num_hidden_layers": layers, "tie_word_embeddings": True, "model_type": "llama",
     }  # fmt: skip
     shapes = {k: tuple(n or 1 for n in shape) for k, shape in shapes.items()}
     return {name: np.ones(shape, np.float32) for name, shape in shapes.items()}, config

@@ -21,6 +21,7 @@ SOME = {"a": np.ones(2)}
         ("mixtral", EXPERTS | {"num_experts_per_tok": 9}, "'num_experts_per_tok' must be at most"),
         ("llama", {"model_type": "gemma"}, "not 'gemma', which has"),
         ("llama", {"model_type": "something"}, "'model_type' must be 'llama', not 'something'"),
+        ("llama", {"model_type": None}, "'model_type' must be there: many families have its"),
         ("llama", {"architectures": ["GemmaForCausalLM"]}, "'GemmaForCausalLM' is 'gemma', which"),
         ("llama", {"architectures": ["OtherForCausalLM"]}, "is of another family"),
         ("llama", {"sliding_window": [1, 5]}, "sliding_window"),
@@ -41,7 +42,7 @@ SOME = {"a": np.ones(2)}
 )  # fmt: skip
 def test_of_configurations(kind, entries, words):
     with pytest.raises(ValueError, match=words):
-        from_state_dict(SOME, kind, {**SIZES, **entries})
+        from_state_dict(SOME, kind, {"model_type": kind, **SIZES, **entries})
 
 
 def test_a_kind_that_nobody_says():
@@ -57,7 +58,8 @@ def test_the_text_model_of_a_multimodal_one(prefix, rng):
         name.replace("model.", prefix, 1) if name.startswith("model.") else name: array
         for name, array in state.items()
     }
-    params, _ = from_state_dict(named, config={"text_config": config}, kind="qwen2")
+    whole = {"model_type": "llava", "image_token_index": 7, "text_config": config}
+    params, _ = from_state_dict(named, config=whole)
     np.testing.assert_array_equal(params.embedding, state["model.embed_tokens.weight"])
 
 

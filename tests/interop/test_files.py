@@ -261,7 +261,9 @@ def test_refusals_are_linear_in_the_names():
 )
 def test_entries_that_would_change_a_number_in_silence(entry, words):
     with pytest.raises(ValueError, match=words):
-        from_state_dict({"a": np.ones(2)}, "llama", {"num_hidden_layers": 1, **entry})
+        from_state_dict(
+            {"a": np.ones(2)}, config={"model_type": "llama", "num_hidden_layers": 1, **entry}
+        )
 
 
 def test_a_member_that_is_shorter_than_it_says_is_refused(tmp_path):

@@ -35,6 +35,7 @@ with warnings.catch_warnings():
 V, T = 23, 12
 GPT2 = {"vocab_size": V, "n_embd": 16, "n_head": 4, "n_layer": 2, "n_positions": 20}
 LLAMA = {
+    "model_type": "llama",
     "vocab_size": V,
     "hidden_size": 32,
     "intermediate_size": 24,

@@ -1,0 +1,192 @@
+"""Published files config.json, with small sizes: read whole, as the package transformers does."""
+
+import importlib.util
+import json
+import os
+
+import numpy as np
+import peers
+import pytest
+from interop_states import state_of
+from published import PUBLISHED, T, V, small
+
+from dlref.interop import from_state_dict, to_state_dict
+from dlref.interop._settings import family_of
+from dlref.transformer import language_model, language_model_vjp
+
+#: Files of models that dlref cannot express, and words of the reason.
+REFUSED = {
+    "Alibaba-NLP/gte-Qwen2-1.5B-instruct": "does not have: 'is_causal' is False",
+    "microsoft/Phi-3-mini-128k-instruct": "the rope type must not be 'longrope'",
+    "stabilityai/stablelm-2-12b": "'qk_layernorm' must be False, not True",
+    "CohereForAI/c4ai-command-r-plus": "'use_qk_norm' must be False, not True",
+    "moonshotai/Moonlight-16B-A3B": "'rms_norm_eps' must be 1e-06, not 1e-05",
+}
+READ = [name for name in PUBLISHED if name not in REFUSED]
+
+
+def loaded(name, rng, **entries):
+    """Return what dlref makes of a published file, with other entries, and of random tensors."""
+    config = small(PUBLISHED[name]) | entries
+    inner = config.get("text_config", config)
+    state = state_of(family_of(config), inner | {"model_type": family_of(config)}, rng)
+    return from_state_dict(state, config=config)
+
+
+@pytest.mark.parametrize("name", READ)
+def test_files_are_read_without_a_warning(name, rng):
+    """Warnings are errors in these tests."""
+    params, own = loaded(name, rng)
+    assert np.isfinite(language_model(rng.integers(3, V, T), params, own)).all()
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_files_of_other_models_are_refused(name):
+    with pytest.raises(ValueError, match=REFUSED[name]):
+        from_state_dict({"a": np.ones(2)}, config=small(PUBLISHED[name]))
+
+
+class TestFacts:
+    """What the files say, in the words of their authors' code."""
+
+    def test_a_window_that_is_switched_off(self, rng):
+        for name in ("Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen3-0.6B-Base"):
+            assert loaded(name, rng)[1].blocks == {"rope_interleaved": False}
+            own = loaded(name, rng, use_sliding_window=True, max_window_layers=3)[1]
+            assert [told.get("window") for told in own.blocks] == [None] * 3 + [(4, 0)]
+
+    def test_the_first_gemma_says_gelu_and_means_its_tanh_form(self, rng):
+        assert loaded("google/gemma-2b", rng)[1].activation == "geglu_tanh"
+        with pytest.raises(ValueError, match="'hidden_activation' must be as 'hidden_act', not"):
+            loaded("google/gemma-2b", rng, hidden_activation="relu")
+
+    def test_the_rotation_of_gpt_oss_that_no_entry_describes(self, rng):
+        found, given = (
+            loaded(f"openai/gpt-oss-20b{end}", rng)[1] for end in (", without the rotation", "")
+        )
+        assert found.rope_base == given.rope_base == 150000
+        assert found.rope_scaling["factor"] == 32
+        assert found.rope_scaling["original_max_position_embeddings"] == 4096
+        assert found.rope_scaling["truncate"] is False
+
+    def test_synonyms_must_agree(self, rng):
+        name = "openai/gpt-oss-20b"
+        with pytest.raises(ValueError, match="'experts_per_token' must be 3, not 2"):
+            loaded(name, rng, experts_per_token=2)
+        with pytest.raises(ValueError, match="'num_experts' must be 8, not 4"):
+            loaded(name, rng, num_experts=4)
+
+    def test_the_delta_rule_has_the_activation_too(self, rng):
+        with pytest.raises(ValueError, match="'hidden_act' must be 'silu'"):
+            loaded("Qwen/Qwen3-Next-80B-A3B-Instruct", rng, hidden_act="gelu")
+
+    def test_scores_by_the_number_of_the_block(self, rng):
+        own = loaded("stanford-crfm/alias-gpt2-small-x21", rng)[1]
+        assert [told["scale"] for told in own.blocks] == [8**-0.5 / n for n in (1, 2, 3, 4)]
+        own = loaded("openai-community/gpt2", rng, scale_attn_weights=False)[1]
+        assert own.blocks == ({"scale": 1.0},) * 4
+
+    def test_a_model_for_later_tokens_is_left_out(self, rng):
+        config = small(PUBLISHED["Qwen/Qwen3-Next-80B-A3B-Instruct"])
+        state = state_of("qwen3_next", config, rng)
+        more = {"mtp.fc.weight": np.ones((32, 64)), "mtp.layers.0.mlp.experts.0.up_proj.weight": 1}
+        params, own = from_state_dict(state | more, config=config)
+        assert to_state_dict(params, "qwen3_next", own).keys() == state.keys()
+
+    def test_quantized_weights(self, rng):
+        config = small(PUBLISHED["meta-llama/Llama-3.1-8B"])
+        state = state_of("llama", config, rng)
+        told = config | {"quantization_config": {"quant_method": "bitsandbytes"}}
+        with pytest.raises(ValueError, match="'quantization_config' is that of quantized weights"):
+            from_state_dict(state, config=told)
+        name = "model.layers.0.self_attn.q_proj.weight"
+        state[name] = state[name].astype(np.int8)
+        with pytest.raises(TypeError, match=f"'{name}' must be float16.*, not int8"):
+            from_state_dict(state, config=config)
+
+
+class TestInsideOthers:
+    OUTER = {"model_type": "llava_onevision", "vision_config": {"hidden_size": 8}}  # noqa: RUF012
+
+    def test_of_qwen(self, rng):
+        inner = small(PUBLISHED["Qwen/Qwen2.5-7B-Instruct"])
+        state = state_of("qwen2", inner, rng)
+        params, own = from_state_dict(state, config=self.OUTER | {"text_config": inner})
+        assert own == from_state_dict(state, config=inner)[1]
+        assert params.head is not None
+
+    @pytest.mark.parametrize("outside", [True, False, None])
+    @pytest.mark.parametrize("inside", [True, False, None])
+    def test_whether_the_head_is_tied(self, rng, inside, outside):
+        """Where nothing says so, or not in one voice, the tensors do."""
+        inner = small(PUBLISHED["Qwen/Qwen2.5-7B-Instruct"])
+        state = state_of("qwen2", inner | {"tie_word_embeddings": False}, rng)
+        told = {k: v for k, v in inner.items() if k != "tie_word_embeddings"}
+        told |= {} if inside is None else {"tie_word_embeddings": inside}
+        whole = self.OUTER | {"text_config": told}
+        whole |= {} if outside is None else {"tie_word_embeddings": outside}
+        said = {inside, outside} - {None}
+        if said == {True}:
+            with pytest.raises(ValueError, match="as embeddings are tied"):
+                from_state_dict(state, config=whole)
+        else:
+            assert not from_state_dict(state, config=whole)[1].tied
+        del state["lm_head.weight"]
+        if said == {False}:
+            with pytest.raises(ValueError, match=r"'lm_head\.weight' is missing"):
+                from_state_dict(state, config=whole)
+        else:
+            assert from_state_dict(state, config=whole)[1].tied
+
+    def test_entries_beside_it(self, rng):
+        inner = small(PUBLISHED["Qwen/Qwen2.5-7B-Instruct"])
+        for more in ({"is_causal": False}, {"rope_theta": 7.0}, {"model_type": "paligemma"}):
+            with pytest.raises(ValueError, match=f"'{next(iter(more))}'"):
+                from_state_dict(
+                    {"a": np.ones(2)}, "qwen2", self.OUTER | {"text_config": inner} | more
+                )
+
+
+@pytest.fixture
+def package(monkeypatch):
+    if importlib.util.find_spec("transformers") is None:
+        pytest.skip("see the dependency group 'ports'")
+    monkeypatch.setitem(os.environ, "HF_HUB_OFFLINE", "1")
+    import transformers  # noqa: PLC0415  # slow
+
+    return transformers
+
+
+@pytest.mark.parametrize("name", READ)
+def test_the_package_reads_the_same_model(name, package, rng, tmp_path):
+    """Logits to 1e-12 and the gradients of all parameters to 1e-10, in float64."""
+    from wide import in_float64  # noqa: PLC0415  # which imports the package
+
+    torch, raw = peers.torch, small(PUBLISHED[name])
+    (tmp_path / "config.json").write_text(json.dumps(raw))
+    kind = family_of(raw)
+    ids, u = rng.integers(3, V, (2, T)), rng.normal(size=(2, T, V))
+    with in_float64("gemma3" if kind == "gemma3_text" else kind):
+        config = package.AutoConfig.from_pretrained(tmp_path, dtype=torch.float64)
+        config._attn_implementation = config._experts_implementation = "eager"
+        model = getattr(package, raw["architectures"][0])(config).double().eval()
+        random = [*model.parameters()]
+        random += [a for key, a in model.named_buffers() if key.endswith("correction_bias")]
+        with torch.no_grad():
+            for array in random:
+                array.add_(torch.randn_like(array), alpha=0.2)
+        logits = model(torch.tensor(ids)).logits
+        logits.backward(torch.tensor(u))
+    params, own = from_state_dict(model.state_dict(), config=raw)
+    want = logits.detach().numpy()
+    limit = 3e-12 if raw.get("hidden_act") == "gelu_fast" else 1e-12  # ten digits of a constant
+    assert abs(language_model(ids, params, own) - want).max() <= limit * abs(want).max()
+    grads = to_state_dict(language_model_vjp(u, ids, params, own), kind, own)
+    wanted = {
+        key.replace("model.language_model.", "model."): p.grad.numpy()
+        for key, p in model.named_parameters()
+        if p.grad is not None
+    }
+    assert {key for key in grads if not key.endswith("correction_bias")} == wanted.keys()
+    for key, want in wanted.items():
+        assert abs(grads[key] - want).max() <= 1e-10 * abs(want).max() + 1e-12, key

@@ -1,0 +1,394 @@
+"""
+Files config.json as their authors published them, and the same with small sizes.
+
+Only the entry ``quantization_config`` of gpt-oss and DeepSeek-V3 is left out, as it has to be where
+the weights have been dequantized.
+"""
+
+V, T = 23, 12
+GELU = "gelu_pytorch_tanh"
+
+
+def _file(kind, classes, dtype="bfloat16", version="4.40.0", **entries):
+    """Return a file; the entries that all files have come from the arguments."""
+    return {
+        "architectures": [f"{classes}ForCausalLM"], "model_type": kind, "torch_dtype": dtype,
+        "transformers_version": version, "use_cache": True, "initializer_range": 0.02,
+    } | entries  # fmt: skip
+
+
+def _sizes(vocab, width, hidden, layers, heads, kv_heads, length, **more):
+    return {
+        "vocab_size": vocab, "hidden_size": width, "intermediate_size": hidden,
+        "num_hidden_layers": layers, "num_attention_heads": heads,
+        "num_key_value_heads": kv_heads, "max_position_embeddings": length,
+    } | more  # fmt: skip
+
+
+LLAMA3 = {
+    "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192, "rope_type": "llama3",
+}  # fmt: skip
+LLAMA = {"attention_bias": False, "attention_dropout": 0.0, "hidden_act": "silu", "mlp_bias": False}
+LLAMA |= {"pretraining_tp": 1, "rms_norm_eps": 1e-5, "tie_word_embeddings": False}
+QWEN = {"attention_dropout": 0.0, "hidden_act": "silu", "rms_norm_eps": 1e-6}
+QWEN |= {"use_sliding_window": False, "tie_word_embeddings": False, "bos_token_id": 151643}
+QWEN |= {"eos_token_id": 151645}
+DEEPSEEK_YARN = {
+    "beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0,
+    "original_max_position_embeddings": 4096, "type": "yarn",
+}  # fmt: skip
+
+PUBLISHED = {
+    "openai-community/gpt2": {
+        "activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1,
+        "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256, "initializer_range": 0.02,
+        "layer_norm_epsilon": 1e-05, "model_type": "gpt2", "n_ctx": 1024, "n_embd": 768,
+        "n_head": 12, "n_layer": 12, "n_positions": 1024, "resid_pdrop": 0.1,
+        "summary_activation": None, "summary_first_dropout": 0.1, "summary_proj_to_labels": True,
+        "summary_type": "cls_index", "summary_use_proj": True,
+        "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}},
+        "vocab_size": 50257,
+    },
+    "stanford-crfm/alias-gpt2-small-x21": {
+        "activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1,
+        "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256,
+        "gradient_checkpointing": False, "initializer_range": 0.02, "layer_norm_epsilon": 1e-05,
+        "model_type": "gpt2", "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_inner": None,
+        "n_layer": 12, "n_positions": 1024, "reorder_and_upcast_attn": True, "resid_pdrop": 0.1,
+        "scale_attn_by_inverse_layer_idx": True, "scale_attn_weights": True,
+        "summary_activation": None, "summary_first_dropout": 0.1, "summary_proj_to_labels": True,
+        "summary_type": "cls_index", "summary_use_proj": True,
+        "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}},
+        "torch_dtype": "float32", "transformers_version": "4.10.0.dev0", "use_cache": True,
+        "vocab_size": 50257,
+    },
+    "meta-llama/Llama-2-7b-hf": _file(
+        "llama", "Llama", "float16", "4.31.0.dev0", _name_or_path="meta-llama/Llama-2-7b-hf",
+        bos_token_id=1, eos_token_id=2, hidden_act="silu", pretraining_tp=1, rms_norm_eps=1e-5,
+        rope_scaling=None, tie_word_embeddings=False,
+        **_sizes(32000, 4096, 11008, 32, 32, 32, 4096),
+    ),
+    "meta-llama/Llama-3.1-8B": _file(
+        "llama", "Llama", version="4.43.0.dev0", **LLAMA, bos_token_id=128000,
+        eos_token_id=128001, rope_theta=500000.0, rope_scaling=LLAMA3,
+        **_sizes(128256, 4096, 14336, 32, 32, 8, 131072),
+    ),
+    "meta-llama/Llama-3.2-1B": _file(
+        "llama", "Llama", version="4.45.0.dev0", **LLAMA | {"tie_word_embeddings": True},
+        bos_token_id=128000, eos_token_id=128001, rope_theta=500000.0,
+        rope_scaling=LLAMA3 | {"factor": 32.0}, head_dim=64,
+        **_sizes(128256, 2048, 8192, 16, 32, 8, 131072),
+    ),
+    "deepseek-ai/deepseek-coder-6.7b-base": _file(
+        "llama", "Llama", version="4.34.1", bos_token_id=32013, eos_token_id=32014,
+        hidden_act="silu", pretraining_tp=1, rms_norm_eps=1e-6, rope_theta=100000,
+        rope_scaling={"factor": 4.0, "type": "linear"}, tie_word_embeddings=False,
+        **_sizes(32256, 4096, 11008, 32, 32, 32, 16384),
+    ),
+    "mistralai/Mistral-7B-v0.1": _file(
+        "mistral", "Mistral", version="4.34.0.dev0", bos_token_id=1, eos_token_id=2,
+        hidden_act="silu", rms_norm_eps=1e-5, rope_theta=10000.0, sliding_window=4096,
+        tie_word_embeddings=False, **_sizes(32000, 4096, 14336, 32, 32, 8, 32768),
+    ),
+    "mistralai/Mistral-Nemo-Base-2407": _file(
+        "mistral", "Mistral", version="4.43.0.dev0", attention_dropout=0.0, bos_token_id=1,
+        eos_token_id=2, head_dim=128, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1000000.0,
+        sliding_window=None, tie_word_embeddings=False,
+        **_sizes(131072, 5120, 14336, 40, 32, 8, 128000),
+    ),
+    "Qwen/Qwen2.5-7B-Instruct": _file(
+        "qwen2", "Qwen2", version="4.43.1", **QWEN, max_window_layers=28, rope_theta=1000000.0,
+        sliding_window=131072, **_sizes(152064, 3584, 18944, 28, 28, 4, 32768),
+    ),
+    "deepseek-ai/DeepSeek-R1-Distill-Qwen-1.5B": _file(
+        "qwen2", "Qwen2", version="4.44.0", **QWEN, max_window_layers=21, rope_theta=10000,
+        sliding_window=4096, use_mrope=False, **_sizes(151936, 1536, 8960, 28, 12, 2, 131072),
+    ),
+    "Alibaba-NLP/gte-Qwen2-1.5B-instruct": _file(
+        "qwen2", "Qwen2", "float32", "4.41.2", **QWEN, max_window_layers=21, rope_theta=1000000.0,
+        sliding_window=131072, is_causal=False,
+        auto_map={"AutoModel": "modeling_qwen.Qwen2Model"},
+        **_sizes(151646, 1536, 8960, 28, 12, 2, 131072),
+    ),
+    "Qwen/Qwen3-8B": _file(
+        "qwen3", "Qwen3", version="4.51.0", **QWEN, attention_bias=False, head_dim=128,
+        max_window_layers=36, rope_scaling=None, rope_theta=1000000, sliding_window=None,
+        **_sizes(151936, 4096, 12288, 36, 32, 8, 40960),
+    ),
+    "Qwen/Qwen3-0.6B-Base": _file(
+        "qwen3", "Qwen3", version="4.51.0", **QWEN | {"tie_word_embeddings": True},
+        attention_bias=False, head_dim=128, max_window_layers=28, rope_scaling=None,
+        rope_theta=1000000, sliding_window=32768, **_sizes(151936, 1024, 3072, 28, 16, 8, 32768),
+    ),
+    "Qwen/Qwen3-30B-A3B": _file(
+        "qwen3_moe", "Qwen3Moe", version="4.51.0", **QWEN, attention_bias=False,
+        decoder_sparse_step=1, head_dim=128, max_window_layers=48, mlp_only_layers=[],
+        moe_intermediate_size=768, norm_topk_prob=True, num_experts=128, num_experts_per_tok=8,
+        output_router_logits=False, rope_scaling=None, rope_theta=1000000.0,
+        router_aux_loss_coef=0.001, sliding_window=None,
+        **_sizes(151936, 2048, 6144, 48, 32, 4, 40960),
+    ),
+    "Qwen/Qwen3-30B-A3B, with the window of Qwen3-0.6B": _file(
+        "qwen3_moe", "Qwen3Moe", version="4.51.0", **QWEN, attention_bias=False,
+        decoder_sparse_step=1, head_dim=128, max_window_layers=48, mlp_only_layers=[],
+        moe_intermediate_size=768, norm_topk_prob=True, num_experts=128, num_experts_per_tok=8,
+        output_router_logits=False, rope_scaling=None, rope_theta=1000000.0,
+        router_aux_loss_coef=0.001, sliding_window=32768,
+        **_sizes(151936, 2048, 6144, 48, 32, 4, 40960),
+    ),
+    "Qwen/Qwen3-Next-80B-A3B-Instruct": _file(
+        "qwen3_next", "Qwen3Next", version="4.57.0.dev0", attention_dropout=0.0,
+        bos_token_id=151643, decoder_sparse_step=1, eos_token_id=151645,
+        full_attention_interval=4, head_dim=256, hidden_act="silu", linear_conv_kernel_dim=4,
+        linear_key_head_dim=128, linear_num_key_heads=16, linear_num_value_heads=32,
+        linear_value_head_dim=128, mlp_only_layers=[], moe_intermediate_size=512,
+        norm_topk_prob=True, num_experts=512, num_experts_per_tok=10, output_router_logits=False,
+        partial_rotary_factor=0.25, rms_norm_eps=1e-6, rope_scaling=None, rope_theta=10000000,
+        router_aux_loss_coef=0.001, shared_expert_intermediate_size=512,
+        tie_word_embeddings=False, use_sliding_window=False,
+        **_sizes(151936, 2048, 5120, 48, 16, 2, 262144),
+    ),
+    "HuggingFaceTB/SmolLM3-3B": _file(
+        "smollm3", "SmolLM3", version="4.54.0.dev0", attention_bias=False, attention_dropout=0.0,
+        bos_token_id=None, eos_token_id=128012, hidden_act="silu",
+        layer_types=["full_attention"] * 36, max_window_layers=28, mlp_bias=False,
+        no_rope_layer_interval=4,
+        no_rope_layers=[1, 1, 1, 0] * 9, pad_token_id=128004, pretraining_tp=2, rms_norm_eps=1e-6,
+        rope_scaling=None, rope_theta=5000000.0, sliding_window=None, tie_word_embeddings=True,
+        use_sliding_window=False, **_sizes(128256, 2048, 11008, 36, 16, 4, 65536),
+    ),
+    "google/gemma-2b": _file(
+        "gemma", "Gemma", version="4.38.0.dev0", attention_bias=False, attention_dropout=0.0,
+        bos_token_id=2, eos_token_id=1, head_dim=256, hidden_act="gelu", pad_token_id=0,
+        rms_norm_eps=1e-6, rope_scaling=None, rope_theta=10000.0,
+        **_sizes(256000, 2048, 16384, 18, 8, 1, 8192),
+    ),
+    "google/gemma-1.1-7b-it": _file(
+        "gemma", "Gemma", version="4.40.0.dev0", attention_bias=False, attention_dropout=0.0,
+        bos_token_id=2, eos_token_id=1, head_dim=256, hidden_act=GELU, hidden_activation=GELU,
+        pad_token_id=0, rms_norm_eps=1e-6, rope_scaling=None, rope_theta=10000.0,
+        **_sizes(256000, 3072, 24576, 28, 16, 16, 8192),
+    ),
+    "google/gemma-2-2b": _file(
+        "gemma2", "Gemma2", "float32", "4.42.4", attention_bias=False, attention_dropout=0.0,
+        attn_logit_softcapping=50.0, bos_token_id=2, cache_implementation="hybrid",
+        eos_token_id=1, final_logit_softcapping=30.0, head_dim=256, hidden_act=GELU,
+        hidden_activation=GELU, pad_token_id=0, query_pre_attn_scalar=256, rms_norm_eps=1e-6,
+        rope_theta=10000.0, sliding_window=4096, **_sizes(256000, 2304, 9216, 26, 8, 4, 8192),
+    ),
+    "google/gemma-2-27b": _file(
+        "gemma2", "Gemma2", "float32", "4.42.0.dev0", attention_bias=False, attention_dropout=0.0,
+        attn_logit_softcapping=50.0, bos_token_id=2, cache_implementation="hybrid",
+        eos_token_id=1, final_logit_softcapping=30.0, head_dim=128, hidden_act=GELU,
+        hidden_activation=GELU, pad_token_id=0, query_pre_attn_scalar=144, rms_norm_eps=1e-6,
+        rope_theta=10000.0, sliding_window=4096, sliding_window_size=4096,
+        _attn_implementation="eager", **_sizes(256000, 4608, 36864, 46, 32, 16, 8192),
+    ),
+    "google/gemma-3-1b-it": _file(
+        "gemma3_text", "Gemma3", version="4.50.0.dev0", attention_bias=False,
+        attention_dropout=0.0, attn_logit_softcapping=None, bos_token_id=2,
+        cache_implementation="hybrid", eos_token_id=[1, 106], final_logit_softcapping=None,
+        head_dim=256, hidden_activation=GELU, pad_token_id=0, query_pre_attn_scalar=256,
+        rms_norm_eps=1e-6, rope_local_base_freq=10000, rope_scaling=None, rope_theta=1000000,
+        sliding_window=512, sliding_window_pattern=6, **_sizes(262144, 1152, 6912, 26, 4, 1, 32768),
+    ),
+    "google/gemma-3-4b-it": {
+        "architectures": ["Gemma3ForConditionalGeneration"], "boi_token_index": 255999,
+        "eoi_token_index": 256000, "eos_token_id": [1, 106], "image_token_index": 262144,
+        "initializer_range": 0.02, "mm_tokens_per_image": 256, "model_type": "gemma3",
+        "text_config": {
+            "hidden_size": 2560, "intermediate_size": 10240, "model_type": "gemma3_text",
+            "num_hidden_layers": 34, "rope_scaling": {"factor": 8.0, "rope_type": "linear"},
+            "sliding_window": 1024,
+        },
+        "torch_dtype": "bfloat16", "transformers_version": "4.50.0.dev0",
+        "vision_config": {
+            "hidden_size": 1152, "image_size": 896, "intermediate_size": 4304,
+            "model_type": "siglip_vision_model", "num_attention_heads": 16,
+            "num_hidden_layers": 27, "patch_size": 14, "vision_use_head": False,
+        },
+    },
+    "microsoft/Phi-3-mini-4k-instruct": _file(
+        "phi3", "Phi3", version="4.40.2", attention_bias=False, attention_dropout=0.0,
+        auto_map={"AutoConfig": "configuration_phi3.Phi3Config"}, bos_token_id=1, embd_pdrop=0.0,
+        eos_token_id=32000, hidden_act="silu", original_max_position_embeddings=4096,
+        pad_token_id=32000, resid_pdrop=0.0, rms_norm_eps=1e-5, rope_scaling=None,
+        rope_theta=10000.0, sliding_window=2047, tie_word_embeddings=False,
+        **_sizes(32064, 3072, 8192, 32, 32, 32, 4096),
+    ),
+    "microsoft/phi-4": _file(
+        "phi3", "Phi3", version="4.47.0", attention_bias=False, attention_dropout=0.0,
+        bos_token_id=100257, embd_pdrop=0.0, eos_token_id=100265, hidden_act="silu",
+        original_max_position_embeddings=16384, pad_token_id=100349, resid_pdrop=0.0,
+        rms_norm_eps=1e-5, rope_scaling=None, rope_theta=250000, sliding_window=None,
+        tie_word_embeddings=False, **_sizes(100352, 5120, 17920, 40, 40, 10, 16384),
+    ),
+    "microsoft/Phi-3-mini-128k-instruct": _file(
+        "phi3", "Phi3", version="4.40.2", attention_bias=False, attention_dropout=0.0,
+        bos_token_id=1, embd_pdrop=0.0, eos_token_id=32000, hidden_act="silu",
+        original_max_position_embeddings=4096, pad_token_id=32000, resid_pdrop=0.0,
+        rms_norm_eps=1e-5, rope_theta=10000.0, sliding_window=262144, tie_word_embeddings=False,
+        rope_scaling={"long_factor": [1.1] * 48, "short_factor": [1.0] * 48, "type": "longrope"},
+        **_sizes(32064, 3072, 8192, 32, 32, 32, 131072),
+    ),
+    "openai/gpt-oss-20b": _file(
+        "gpt_oss", "GptOss", version="4.55.0.dev0", attention_bias=True, attention_dropout=0.0,
+        eos_token_id=200002, experts_per_token=4, head_dim=64, hidden_act="silu",
+        initial_context_length=4096,
+        layer_types=["sliding_attention", "full_attention"] * 12, num_experts_per_tok=4,
+        num_local_experts=32, output_router_logits=False, pad_token_id=199999, rms_norm_eps=1e-5,
+        rope_scaling={
+            "beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0,
+            "original_max_position_embeddings": 4096, "rope_type": "yarn", "truncate": False,
+        },
+        rope_theta=150000, router_aux_loss_coef=0.9, sliding_window=128, swiglu_limit=7.0,
+        tie_word_embeddings=False, **_sizes(201088, 2880, 2880, 24, 64, 8, 131072),
+    ),
+    "openai/gpt-oss-20b, without the rotation": _file(
+        "gpt_oss", "GptOss", version="4.55.0.dev0", attention_bias=True, attention_dropout=0.0,
+        eos_token_id=200002, head_dim=64, hidden_act="silu", num_experts_per_tok=4,
+        num_local_experts=32, rms_norm_eps=1e-5, sliding_window=128, swiglu_limit=7.0,
+        tie_word_embeddings=False, **_sizes(201088, 2880, 2880, 24, 64, 8, 131072),
+    ),
+    "allenai/OLMo-2-1124-7B": _file(
+        "olmo2", "Olmo2", "float32", "4.47.0.dev0", attention_bias=False, attention_dropout=0.0,
+        eos_token_id=100257, hidden_act="silu", pad_token_id=100277, rms_norm_eps=1e-6,
+        rope_scaling=None, rope_theta=500000, tie_word_embeddings=False,
+        **_sizes(100352, 4096, 11008, 32, 32, 32, 4096),
+    ),
+    "allenai/OLMoE-1B-7B-0924": _file(
+        "olmoe", "Olmoe", version="4.43.0.dev0", attention_bias=False, attention_dropout=0.0,
+        clip_qkv=None, eos_token_id=50279, hidden_act="silu", norm_topk_prob=False,
+        num_experts=64, num_experts_per_tok=8, output_router_logits=False, pad_token_id=1,
+        rms_norm_eps=1e-5, rope_scaling=None, rope_theta=10000.0, router_aux_loss_coef=0.01,
+        tie_word_embeddings=False, **_sizes(50304, 2048, 1024, 16, 16, 16, 4096),
+    ),
+    "mistralai/Mixtral-8x7B-v0.1": _file(
+        "mixtral", "Mixtral", version="4.36.0.dev0", attention_dropout=0.0, bos_token_id=1,
+        eos_token_id=2, hidden_act="silu", num_experts_per_tok=2, num_local_experts=8,
+        output_router_logits=False, rms_norm_eps=1e-5, rope_theta=1000000.0,
+        router_aux_loss_coef=0.02, sliding_window=None, tie_word_embeddings=False,
+        **_sizes(32000, 4096, 14336, 32, 32, 8, 32768),
+    ),
+    "EleutherAI/pythia-160m": _file(
+        "gpt_neox", "GPTNeoX", "float16", "4.24.0", bos_token_id=0, eos_token_id=0,
+        hidden_act="gelu", layer_norm_eps=1e-5, rotary_emb_base=10000, rotary_pct=0.25,
+        tie_word_embeddings=False, use_parallel_residual=True, vocab_size=50304, hidden_size=768,
+        intermediate_size=3072, num_hidden_layers=12, num_attention_heads=12,
+        max_position_embeddings=2048,
+    ),
+    "EleutherAI/gpt-neox-20b": _file(
+        "gpt_neox", "GPTNeoX", "float16", "4.19.0.dev0", attention_probs_dropout_prob=0,
+        bos_token_id=0, eos_token_id=0, hidden_act="gelu_fast", hidden_dropout_prob=0,
+        layer_norm_eps=1e-5, rotary_emb_base=10000, rotary_pct=0.25, tie_word_embeddings=False,
+        vocab_size=50432, hidden_size=6144, intermediate_size=24576, num_hidden_layers=44,
+        num_attention_heads=64, max_position_embeddings=2048,
+    ),
+    "stabilityai/stablelm-3b-4e1t": _file(
+        "stablelm", "StableLm", version="4.38.0", bos_token_id=0, eos_token_id=0,
+        hidden_act="silu", layer_norm_eps=1e-5, partial_rotary_factor=0.25, rope_theta=10000,
+        tie_word_embeddings=False, use_qkv_bias=False,
+        **_sizes(50304, 2560, 6912, 32, 32, 32, 4096),
+    ),
+    "stabilityai/stablelm-2-12b": _file(
+        "stablelm", "StableLm", version="4.40.0.dev0", attention_dropout=0.0, bos_token_id=100257,
+        eos_token_id=100257, hidden_act="silu", hidden_dropout=0.0, layer_norm_eps=1e-5,
+        partial_rotary_factor=0.25, qk_layernorm=True, rope_scaling=None, rope_theta=10000,
+        tie_word_embeddings=False, use_parallel_residual=True, use_qkv_bias=False,
+        **_sizes(100352, 5120, 13824, 40, 32, 8, 4096),
+    ),
+    "CohereForAI/c4ai-command-r-v01": _file(
+        "cohere", "Cohere", "float16", "4.38.2", attention_bias=False, attention_dropout=0.0,
+        bos_token_id=5, eos_token_id=255001, hidden_act="silu", layer_norm_eps=1e-5,
+        logit_scale=0.0625, model_max_length=131072, pad_token_id=0, rope_theta=8000000.0,
+        **_sizes(256000, 8192, 22528, 40, 64, 64, 8192),
+    ),
+    "CohereForAI/c4ai-command-r-plus": _file(
+        "cohere", "Cohere", "float16", "4.40.0.dev0", attention_bias=False, attention_dropout=0.0,
+        bos_token_id=5, eos_token_id=255001, hidden_act="silu", layer_norm_eps=1e-5,
+        logit_scale=0.8333333333333334, pad_token_id=0, rope_theta=75000000.0, use_qk_norm=True,
+        **_sizes(256000, 12288, 33792, 64, 96, 8, 131072),
+    ),
+    "ibm-granite/granite-3.0-2b-base": _file(
+        "granite", "Granite", version="4.46.0.dev0", attention_bias=False, attention_dropout=0.1,
+        attention_multiplier=0.015625, bos_token_id=0, embedding_multiplier=12.0, eos_token_id=0,
+        hidden_act="silu", logits_scaling=8.0, mlp_bias=False, pad_token_id=0,
+        residual_multiplier=0.22, rms_norm_eps=1e-5, rope_scaling=None, rope_theta=10000.0,
+        tie_word_embeddings=True, **_sizes(49155, 2048, 8192, 40, 32, 8, 4096),
+    ),
+    "deepseek-ai/DeepSeek-V3": _file(
+        "deepseek_v3", "DeepseekV3", version="4.33.1", attention_bias=False,
+        attention_dropout=0.0,
+        auto_map={"AutoConfig": "configuration_deepseek.DeepseekV3Config"}, aux_loss_alpha=0.001,
+        bos_token_id=0, eos_token_id=1, ep_size=1, first_k_dense_replace=3, hidden_act="silu",
+        kv_lora_rank=512, moe_intermediate_size=2048, moe_layer_freq=1, n_group=8,
+        n_routed_experts=256, n_shared_experts=1, norm_topk_prob=True, num_experts_per_tok=8,
+        num_nextn_predict_layers=1, pretraining_tp=1, q_lora_rank=1536, qk_nope_head_dim=128,
+        qk_rope_head_dim=64, rms_norm_eps=1e-6, rope_scaling=DEEPSEEK_YARN, rope_theta=10000,
+        routed_scaling_factor=2.5, scoring_func="sigmoid", seq_aux=True,
+        tie_word_embeddings=False, topk_group=4, topk_method="noaux_tc", v_head_dim=128,
+        **_sizes(129280, 7168, 18432, 61, 128, 128, 163840),
+    ),
+    "moonshotai/Moonlight-16B-A3B": _file(
+        "deepseek_v3", "DeepseekV3", version="4.43.3", attention_bias=False,
+        attention_dropout=0.0, auto_map={"AutoConfig": "configuration_deepseek.DeepseekV3Config"},
+        aux_loss_alpha=0.001, bos_token_id=163584, eos_token_id=163585, first_k_dense_replace=1,
+        hidden_act="silu", kv_lora_rank=512, moe_intermediate_size=1408, moe_layer_freq=1,
+        n_group=1, n_routed_experts=64, n_shared_experts=2, norm_topk_prob=True,
+        num_experts_per_tok=6, num_nextn_predict_layers=0, pretraining_tp=1, q_lora_rank=None,
+        qk_nope_head_dim=128, qk_rope_head_dim=64, rms_norm_eps=1e-5, rope_theta=50000.0,
+        routed_scaling_factor=2.446, scoring_func="sigmoid", seq_aux=True,
+        tie_word_embeddings=False, topk_group=1, topk_method="noaux_tc", v_head_dim=128,
+        **_sizes(163840, 2048, 11264, 27, 16, 16, 8192),
+    ),
+}  # fmt: skip
+
+#: Sizes of small models, by the names of their entries.
+SMALL = {
+    "vocab_size": V, "hidden_size": 32, "n_embd": 32, "intermediate_size": 24,
+    "num_hidden_layers": 4, "n_layer": 4, "num_attention_heads": 4, "n_head": 4,
+    "max_position_embeddings": 64, "n_positions": 64, "n_ctx": 64, "head_dim": 8,
+    "num_experts": 8, "num_local_experts": 8, "n_routed_experts": 8, "num_experts_per_tok": 3,
+    "experts_per_token": 3, "moe_intermediate_size": 12, "shared_expert_intermediate_size": 24,
+    "kv_lora_rank": 6, "qk_rope_head_dim": 4, "qk_nope_head_dim": 6, "v_head_dim": 5,
+    "linear_key_head_dim": 5, "linear_value_head_dim": 6, "linear_num_key_heads": 2,
+    "linear_num_value_heads": 4, "original_max_position_embeddings": 16,
+    "initial_context_length": 16,
+}  # fmt: skip
+#: Sizes of tokens and of windows, which are given where the text has so many.
+TOKENS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": None}
+OF_IMAGES = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "image_size": 28}
+OF_IMAGES |= {"num_attention_heads": 2}
+GEMMA3 = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "vocab_size": V}
+
+
+def small(published):
+    """Return a published file with small sizes: other entries, and which there are, stay."""
+    found = {name: SMALL.get(name, value) for name, value in published.items()}
+    found |= {name: value for name, value in TOKENS.items() if name in found}
+    layers = found.get("num_hidden_layers", 4)
+    for name in ("layer_types", "no_rope_layers"):
+        if found.get(name):
+            found[name] = found[name][:layers]
+    if (keys := published.get("num_key_value_heads")) is not None:
+        whole = keys == published["num_attention_heads"]
+        found["num_key_value_heads"] = 4 if whole else min(keys, 2)
+    for name in ("sliding_window", "sliding_window_size"):
+        if found.get(name):
+            found[name] = 5
+    if published.get("n_group", 1) > 1:
+        found |= {"n_group": 4, "topk_group": 2}
+    if published.get("q_lora_rank"):
+        found["q_lora_rank"] = 5
+    if found.get("query_pre_attn_scalar"):
+        found["query_pre_attn_scalar"] = 11
+    if scaling := published.get("rope_scaling"):
+        trained = {k: SMALL[k] for k in ("original_max_position_embeddings",) if k in scaling}
+        short = {k: v[:4] for k, v in scaling.items() if isinstance(v, list)}  # one a pair
+        found["rope_scaling"] = scaling | trained | short
+    if "vision_config" in published:
+        found["vision_config"] = published["vision_config"] | OF_IMAGES
+    if inner := published.get("text_config"):
+        found["text_config"] = small(inner) | (GEMMA3 if "gemma3" in str(inner) else {})
+    return found
