@@ -26,7 +26,7 @@ from ..transformer import (
     LanguageModelParams,
     NormParams,
 )
-from ._decoders import KIN, Kin, decoder_config, decoder_layout
+from ._decoders import KIN
 from ._encoders import (
     BUCKETS,
     MT5,
@@ -45,6 +45,8 @@ from ._encoders import (
     with_new_norms,
 )
 from ._fused import apart, together
+from ._kin import decoder_config
+from ._kin_layouts import decoder_layout
 from ._modules import linear_layout, norm_layout
 from ._settings import INSIDE, SIMILAR, Settings, rope_settings, text_config
 from ._tensors import Sizes, Tensor, raise_all, read, write
@@ -181,10 +183,6 @@ def _llama(config: LanguageModelConfig, base: str) -> LanguageModelParams:
         [_llama_block(config, f"{base}layers.{i}.") for i in range(config.num_layers)],
         norm_layout(f"{base}norm.", bias=False),
     )
-
-
-def _kin_config(s: Settings, kin: Kin) -> LanguageModelConfig:
-    return decoder_config(s, kin)
 
 
 # Names.
@@ -388,10 +386,10 @@ WITH_DECODER = {
 SIMILAR |= KIN.keys()
 FAMILIES |= {
     kind: Family(
-        functools.partial(_kin_config, kin=kin),
-        decoder_layout(kind),
-        "gpt_neox." if kind == "gpt_neox" else "model.",
-        {"lm_head.weight": "embed_in.weight" if kind == "gpt_neox" else "embed_tokens.weight"},
+        functools.partial(decoder_config, kin=kin),
+        functools.partial(decoder_layout, kin=kin),
+        kin.tables[0],
+        {"lm_head.weight": f"{kin.tables[1]}.weight"},
         r"(layers\.\d+\.(self_attn|attention)\.)?rotary_emb\.inv_freq"
         r"|layers\.\d+\.attention\.(masked_)?bias",
         _of_the_text_model,

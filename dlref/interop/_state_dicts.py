@@ -275,7 +275,8 @@ def from_state_dict(
 
     A multimodal model's file (LLaVA, Gemma 3, Mistral 3) has the text model's entries as
     ``text_config``, and only this model is read. Both parts say whether its head is tied; where
-    neither does, or they differ, the tensors decide. Quantized weights have to be dequantized first.
+    neither does, or they differ, the tensors decide. Quantized weights have to be dequantized
+    first.
 
     Examples
     --------

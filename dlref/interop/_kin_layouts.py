@@ -1,0 +1,232 @@
+r"""Layouts of decoders: under which names the parts of a block are stored."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ..attention import AttentionParams, LatentAttentionParams
+from ..transformer import (
+    EncoderBlockParams,
+    ExpertParams,
+    FeedForwardParams,
+    GatedDeltaParams,
+    GatedFeedForwardParams,
+    LanguageModelConfig,
+    LanguageModelParams,
+    MixtureParams,
+)
+from ._modules import linear_layout, norm_layout
+from ._tensors import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ._kin import Kin
+
+# Attention. Each function gets the beginning of a layer's names.
+
+
+def projections(name: str, config: LanguageModelConfig, kin: Kin) -> list[Any]:
+    """Return where the weights and biases of queries, keys, values and the output are."""
+    rows = {"q": "Q, D", "k": "K, D", "v": "K, D", "o": "D, Q"}
+    weights = [Tensor(f"{name}self_attn.{x}_proj.weight", shape) for x, shape in rows.items()]
+    has = kin.biases if config.biases else ""
+    biases = [
+        Tensor(f"{name}self_attn.{x}_proj.bias", shape.split(", ")[0]) if x in has else None
+        for x, shape in rows.items()
+    ]
+    return [*weights, *biases]
+
+
+def fused_projections(name: str, config: LanguageModelConfig, kin: Kin) -> list[Any]:
+    """Return the same where queries, keys and values are one matrix (Phi-3)."""
+    parts = projections(name, config, kin)
+    Q, K = (n * config.head_dim for n in (config.num_heads, config.num_kv_heads))
+    fused = Tensor(f"{name}self_attn.qkv_proj.weight", "QKV, D", cut=(Q, Q + K))
+    return [*(fused._replace(part=i) for i in range(3)), *parts[3:]]
+
+
+def projections_by_head(name: str, config: LanguageModelConfig, kin: Kin) -> list[Any]:
+    """Return the same where the rows of one matrix go from head to head (GPT-NeoX)."""
+    own = f"{name}attention."
+    fused = Tensor(f"{own}query_key_value.weight", "3 Q, D", parts=3, grouped=config.num_heads)
+    bias = fused._replace(name=f"{own}query_key_value.bias", shape="3 Q")
+    o, b_o = linear_layout(f"{own}dense.", "D", "Q", bias=config.biases)
+    parts: list[Any] = [fused._replace(part=i) for i in range(3)]
+    biases: list[Any] = [bias._replace(part=i) if config.biases else None for i in range(3)]
+    return [*parts, o, *biases, b_o]
+
+
+def gated_projections(name: str, config: LanguageModelConfig, kin: Kin) -> list[Any]:
+    """Return the same where each head's query is followed by its gate (Qwen3-Next)."""
+    parts = projections(name, config, kin)
+    both = parts[0]._replace(shape="2 Q, D", grouped=config.num_heads, cut=(config.head_dim,))
+    gates: list[Any] = [both._replace(part=1)]
+    parts[0] = both
+    if config.biases:
+        parts[4] = parts[4]._replace(shape="2 Q", grouped=both.grouped, cut=both.cut)
+        gates.append(parts[4]._replace(part=1))
+    norms = qk_norms(name, kin)
+    return [*parts, *norms, *gates]
+
+
+def qk_norms(name: str, kin: Kin) -> list[Any]:
+    """Return where the norms of queries and keys are."""
+    sizes = ("E", "E") if kin.qk_norm == "each head" else ("Q", "K")
+    return [
+        Tensor(f"{name}self_attn.{norm}.weight", n)
+        for norm, n in zip(kin.qk_names, sizes, strict=True)
+    ]
+
+
+def _latent(start: str, config: LanguageModelConfig) -> LatentAttentionParams:
+    """Return where the projections of latent attention are; `_with_one_name` names w_uq."""
+    name = f"{start}self_attn."
+    N = config.head_dim - (config.rope_dim or 0)
+    both = Tensor(f"{name}kv_b_proj.weight", "KV, Rkv", grouped=config.num_heads, cut=(N,))
+    layout: list[Any] = [
+        Tensor(f"{name}q_a_proj.weight", "Rq, D", optional=True),
+        Tensor(f"{name}q_a_layernorm.weight", "Rq", optional=True),
+        Tensor(f"{name}q_b_proj.weight", "Q, Rq"),
+        Tensor(f"{name}kv_a_proj_with_mqa.weight", "DKV, D"),
+        Tensor(f"{name}kv_a_layernorm.weight", "Rkv"),
+        both,
+        both._replace(part=1),
+        Tensor(f"{name}o_proj.weight", "D, HV"),
+    ]
+    return LatentAttentionParams(*layout)
+
+
+def _delta_rule(name: str) -> GatedDeltaParams:
+    """Return where the parts of a gated delta rule are, once `apart` has been at the tensors."""
+    rows = {"q": "KE", "k": "KE", "v": "HV", "z": "HV", "b": "HL", "a": "HL"}
+    layout: list[Any] = [Tensor(f"{name}in_proj_{x}.weight", f"{n}, D") for x, n in rows.items()]
+    layout += [Tensor(f"{name}conv1d.weight", "C, KC"), Tensor(f"{name}A_log", "HL")]
+    layout += [Tensor(f"{name}dt_bias", "HL"), Tensor(f"{name}norm.weight", "VL")]
+    layout.append(Tensor(f"{name}out_proj.weight", "D, HV"))
+    return GatedDeltaParams(*layout)
+
+
+# Networks.
+
+
+def _gated(name: str, hidden: str) -> GatedFeedForwardParams:
+    """Return where the matrices of a gated network are."""
+    shapes = {"gate": f"{hidden}, D", "up": f"{hidden}, D", "down": f"D, {hidden}"}
+    layout: list[Any] = [Tensor(f"{name}{x}_proj.weight", shape) for x, shape in shapes.items()]
+    return GatedFeedForwardParams(*layout)
+
+
+def gated_network(name: str, config: LanguageModelConfig) -> GatedFeedForwardParams:
+    return _gated(f"{name}mlp.", "F")
+
+
+def fused_network(name: str, config: LanguageModelConfig) -> GatedFeedForwardParams:
+    """Return a gated network, gate and up in one matrix (Phi-3, GLM)."""
+    both: Any = Tensor(f"{name}mlp.gate_up_proj.weight", "2 F, D", parts=2)
+    return gated_network(name, config)._replace(w_gate=both, w_up=both._replace(part=1))
+
+
+def plain_network(first: str, second: str, *, bias: bool) -> Callable[..., FeedForwardParams]:
+    """Return where a network without a gate is, by the names of its layers."""
+
+    def network(name: str, config: LanguageModelConfig) -> FeedForwardParams:
+        one = linear_layout(f"{name}mlp.{first}.", "F", "D", bias=bias and config.biases)
+        two = linear_layout(f"{name}mlp.{second}.", "D", "F", bias=bias and config.biases)
+        return FeedForwardParams(*one, *two)
+
+    return network
+
+
+def network_of_neox(name: str, config: LanguageModelConfig) -> FeedForwardParams:
+    """Return a plain network, which has biases where attention has none, too (GPT-NeoX)."""
+    first = linear_layout(f"{name}mlp.dense_h_to_4h.", "F", "D", bias=True)
+    return FeedForwardParams(
+        *first, *linear_layout(f"{name}mlp.dense_4h_to_h.", "D", "F", bias=True)
+    )
+
+
+def experts(name: str) -> MixtureParams:
+    """Return where a router and its experts are."""
+    inner = f"{name}mlp.experts."
+    both = Tensor(f"{inner}gate_up_proj", "n, 2 M, D", parts=2, form="side by side")
+    arrays: list[Any] = [both, both._replace(part=1), Tensor(f"{inner}down_proj", "n, D, M")]
+    router: Any = Tensor(f"{name}mlp.gate.weight", "n, D")
+    return MixtureParams(router, ExpertParams(*arrays))
+
+
+def with_correction(name: str, place: str = "gate.") -> MixtureParams:
+    """Return the same with a correction of the choice (MiniMax-M2)."""
+    correction: Any = Tensor(f"{name}mlp.{place}e_score_correction_bias", "n")
+    return experts(name)._replace(correction=correction)
+
+
+def with_shared(name: str) -> MixtureParams:
+    """Return the same with experts for all tokens (DeepSeek-V2)."""
+    return experts(name)._replace(shared=_gated(f"{name}mlp.shared_experts.", "MS"))
+
+
+def with_both(name: str) -> MixtureParams:
+    """Return the same with a correction and experts for all tokens (DeepSeek-V3)."""
+    return with_correction(name)._replace(shared=with_shared(name).shared)
+
+
+def with_gated_shared(name: str) -> MixtureParams:
+    """Return the same with an expert for all tokens that has a gate (Qwen2-MoE, Qwen3-Next)."""
+    gate: Any = Tensor(f"{name}mlp.shared_expert_gate.weight", "1, D")
+    shared = _gated(f"{name}mlp.shared_expert.", "MS")
+    return experts(name)._replace(shared=shared, shared_gate=gate)
+
+
+def experts_with_biases(name: str) -> MixtureParams:
+    """Return where experts are whose rows of gate and up alternate (gpt-oss)."""
+    inner = f"{name}mlp.experts."
+    both = Tensor(f"{inner}gate_up_proj", "n, D, 2 M", parts=2, form="in turn")
+    bias = Tensor(f"{inner}gate_up_proj_bias", "n, 2 M", parts=2, form="in turn")
+    down = Tensor(f"{inner}down_proj", "n, M, D", form="swapped")
+    arrays: list[Any] = [both, both._replace(part=1), down, bias, bias._replace(part=1)]
+    arrays.append(Tensor(f"{inner}down_proj_bias", "n, D"))
+    router, of_router = (
+        Tensor(f"{name}mlp.router.{x}", n) for x, n in (("weight", "n, D"), ("bias", "n"))
+    )
+    return MixtureParams(router, ExpertParams(*arrays), of_router)  # type: ignore[arg-type]
+
+
+# Blocks and models.
+
+
+def decoder_block(
+    config: LanguageModelConfig, name: str, kin: Kin, number: int
+) -> EncoderBlockParams:
+    """Return where the parameters of a block are."""
+    every: Any = config.blocks[number] if isinstance(config.blocks, tuple) else config.blocks
+    told: dict[str, Any] = dict(every or {})
+    parts = kin.projections(name, config, kin)
+    if kin.qk_norm and len(parts) == 8:
+        parts += qk_norms(name, kin)
+    if kin.sinks:
+        parts += [None] * (12 - len(parts)) + [Tensor(f"{name}self_attn.sinks", "H")]
+    attention: Any = AttentionParams(*parts)
+    if kin.latent:
+        attention = _latent(name, config)
+    elif told.get("delta_heads"):
+        attention = _delta_rule(f"{name}linear_attn.")
+    mixed = kin.experts is not None and told.get("router") is not None
+    network = kin.experts(name) if mixed else kin.network(name, config)  # type: ignore[misc]
+    norms = {
+        field: norm_layout(f"{name}{key}.", bias=kin.norm_bias) for field, key in kin.norms.items()
+    }
+    if kin.one_norm and told.get("parallel"):
+        del norms["norm2"]
+    block = EncoderBlockParams(attention, None, network, None)
+    return block._replace(**norms)  # type: ignore[arg-type]
+
+
+def decoder_layout(config: LanguageModelConfig, base: str, kin: Kin) -> LanguageModelParams:
+    """Return where the parameters of a model are."""
+    head: Any = None if config.tied else Tensor("lm_head.weight", "V, D")
+    _, table, norm = kin.tables
+    embedding: Any = Tensor(f"{base}{table}.weight", "V, D")
+    blocks = [decoder_block(config, f"{base}layers.{i}.", kin, i) for i in range(config.num_layers)]
+    last = norm_layout(f"{base}{norm}", bias=kin.norm_bias)
+    return LanguageModelParams(embedding, None, tuple(blocks), last, head)

@@ -1,0 +1,261 @@
+r"""Configurations of families of decoders: the entries that LLaMA does not have."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Any
+
+from .._core.arguments import as_integer, as_number
+from ._kin import SLIDING, Kin, plain
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ._settings import Settings
+
+GELU = "gelu_pytorch_tanh"
+
+
+def _window(s: Settings, kin: Kin) -> dict[str, Any]:
+    """Return the option of a block that sees so many tokens, itself among them."""
+    size = plain(s, kin, "sliding_window")
+    if size is None:
+        return {}
+    return {"window": (as_integer("config.sliding_window", size, least=1) - 1, 0)}
+
+
+def _types(s: Settings, layers: int, default: Callable[[int], bool]) -> list[bool]:
+    """Return whether each layer has the window."""
+    given = s.get(None, "layer_types")
+    if given is None:
+        return [default(i) for i in range(layers)]
+    fits = isinstance(given, list | tuple) and len(given) == layers
+    if not fits or {*given} - {SLIDING, "full_attention"}:
+        known = f"{layers} of {SLIDING!r} or 'full_attention'"
+        s.problems.append(f"'layer_types' must be a list of {known}, not {given!r}")
+        return [False] * layers
+    return [kind == SLIDING for kind in given]
+
+
+def _some_sliding(s: Settings, kin: Kin, told: Any, default: Callable[[int], bool]) -> Any:
+    window = _window(s, kin)
+    return [window if is_one else {} for is_one in _types(s, told["num_layers"], default)]
+
+
+def everywhere(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    """Return the window of all layers (Mistral, Phi-3)."""
+    return [_window(s, kin)] * told["num_layers"]
+
+
+def where_typed(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    """Return the window of the layers whose type says so, all by default (Ministral)."""
+    return _some_sliding(s, kin, told, lambda i: True)
+
+
+def _switched(s: Settings, kin: Kin) -> dict[str, Any]:
+    """Return the window if it is switched on (Qwen, SmolLM3)."""
+    window = _window(s, kin)
+    return window if s.flag(False, "use_sliding_window") else {}
+
+
+def on_demand(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    """Return the window of the upper layers, if it is switched on (Qwen)."""
+    first = s.integer(28, "max_window_layers") if s.get(28, "max_window_layers") else 0
+    types = _types(s, told["num_layers"], lambda i: i >= first)
+    window = _switched(s, kin)
+    return [window if is_one else {} for is_one in types]
+
+
+def qwen2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    told["biases"] = True
+    return on_demand(s, kin, told)
+
+
+def smollm3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    layers, interval = told["num_layers"], s.integer(4, "no_rope_layer_interval")
+    default = [int((i + 1) % interval != 0) for i in range(layers)]
+    rotated = s.get(default, "no_rope_layers")
+    if len(rotated) != layers:
+        s.problems.append(f"'no_rope_layers' must have {layers} entries, not {len(rotated)}")
+        return None
+    window = _switched(s, kin)
+    s.known |= {"max_window_layers"}
+    s.only("mlp_bias", False)
+    types = _types(s, layers, lambda i: bool(window) and not rotated[i])
+    return [
+        (window if sliding else {}) | ({} if rope else {"rope": None})
+        for sliding, rope in zip(types, rotated, strict=True)
+    ]
+
+
+def _of_gemma(s: Settings, told: dict[str, Any]) -> None:
+    """Read the entries that Gemma 1, 2 and 3 share."""
+    told["embedding_scale"] = told["d_model"] ** 0.5
+    told["blocks"]["norm_offset"] = 1.0
+    if s.get(False, "use_bidirectional_attention"):
+        s.problems.append("'use_bidirectional_attention' must be False or null")
+
+
+def gemma(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    _of_gemma(s, told)
+    if told["activation"] == "geglu":  # the first files say "gelu" and mean its tanh form
+        told["activation"] = "geglu_tanh"
+    other = s.get(GELU, "hidden_activation")
+    if s.translated("hidden_activation", other, gated=True) != told["activation"]:
+        s.problems.append(f"'hidden_activation' must be as 'hidden_act', not {other!r}")
+
+
+def _caps(s: Settings, kin: Kin, told: dict[str, Any]) -> None:
+    """Read the scale of the scores and both caps (Gemma 2, Gemma 3)."""
+    scalar = as_number("config.query_pre_attn_scalar", plain(s, kin, "query_pre_attn_scalar"))
+    told["blocks"]["scale"] = scalar**-0.5
+    scores, logits = (
+        plain(s, kin, f"{name}_softcapping") for name in ("attn_logit", "final_logit")
+    )
+    if scores is not None:
+        told["blocks"]["softcap"] = as_number("config.attn_logit_softcapping", scores, above=0)
+    if logits is not None:
+        told["logit_softcap"] = as_number("config.final_logit_softcapping", logits, above=0)
+
+
+def gemma2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    _of_gemma(s, told)
+    _caps(s, kin, told)
+    s.known |= {"hidden_act"}  # hidden_activation goes before it
+    s.only("sliding_window_size", plain(s, kin, "sliding_window"))
+    return _some_sliding(s, kin, told, lambda i: i % 2 == 0)
+
+
+def gemma3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    _of_gemma(s, told)
+    _caps(s, kin, told)
+    s.known |= {"hidden_act"}  # hidden_activation goes before it
+    pattern = s.integer(6, "sliding_window_pattern")
+    types = _types(s, told["num_layers"], lambda i: (i + 1) % pattern != 0)
+    window, local = _window(s, kin), s.number(10000.0, "rope_local_base_freq")
+    near = s.rotations.get(SLIDING, {})
+    base = as_number("config.rope_parameters", near.get("rope_theta", local), above=1)
+    if near.get("rope_type", "default") != "default":
+        s.problems.append("the rope type of sliding layers must be 'default'")
+    rotation = {"rope": {"base": base, "scaling": None}}
+    return [window | rotation if is_one else {} for is_one in types]
+
+
+def granite(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    told["embedding_scale"] = s.number(1.0, "embedding_multiplier")
+    told["logit_scale"] = 1 / s.number(1.0, "logits_scaling")
+    told["blocks"]["residual_scale"] = s.number(1.0, "residual_multiplier")
+    told["blocks"]["scale"] = s.number(1.0, "attention_multiplier")
+    s.only("mlp_bias", False)
+
+
+def stablelm(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    told["biases"] = s.flag(False, "use_qkv_bias")
+    told["blocks"]["parallel"] = s.flag(False, "use_parallel_residual")
+    s.only("qk_layernorm", False)
+
+
+def gpt_neox(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    told["blocks"]["parallel"] = s.flag(True, "use_parallel_residual")
+
+
+def cohere(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    told["blocks"]["parallel"] = True
+    told["logit_scale"] = s.number(0.0625, "logit_scale")
+    s.only("use_qk_norm", False)
+
+
+def phi3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    s.known |= {"original_max_position_embeddings"}
+    return everywhere(s, kin, told)
+
+
+def _router(s: Settings, kin: Kin, told: dict[str, Any], **options: Any) -> int:
+    """Read how experts are chosen; return how many there are."""
+    count = s.integer(kin.defaults["experts"], "num_local_experts", "num_experts")
+    k = s.integer(kin.defaults["k"], "num_experts_per_tok")
+    if k > count:
+        s.problems.append(f"'num_experts_per_tok' must be at most {count}, not {k}")
+    s.known |= {"router_aux_loss_coef", "router_jitter_noise"}  # of training
+    told["blocks"]["router"] = {"k": k, **options}
+    return count
+
+
+def mixtral(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    _router(s, kin, told)
+    return everywhere(s, kin, told)
+
+
+def qwen3_moe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    _router(s, kin, told, normalize=s.flag(False, "norm_topk_prob"))
+    s.known |= {"intermediate_size", "layer_types", "max_window_layers"}
+    plain = s.get([], "mlp_only_layers")
+    step = s.integer(1, "decoder_sparse_step")
+    dense = [i in plain or (i + 1) % step != 0 for i in range(told["num_layers"])]
+    s.integer(768, "moe_intermediate_size")  # the tensors have it
+    window = _switched(s, kin)
+    return [window | ({"router": None} if d else {}) for d in dense]
+
+
+def olmoe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    _router(s, kin, told, normalize=s.flag(False, "norm_topk_prob"))
+    s.only("clip_qkv", None)
+
+
+def gpt_oss(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    limit, beta = s.number(7.0, "swiglu_limit"), s.number(1.702, "swiglu_alpha")
+    s.known |= {"initial_context_length"}  # the scaling has it
+    s.get(None, "num_experts_per_tok", "experts_per_token")
+    _router(s, kin, told, score="softmax_of_top", limit=limit, shift=1.0, beta=beta)
+    return _some_sliding(s, kin, told, lambda i: i % 2 == 0)
+
+
+def deepseek_v3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    s.known |= {"head_dim", "qk_head_dim", "v_head_dim", "kv_lora_rank", "q_lora_rank"}
+    s.known |= {"num_key_value_heads", "moe_intermediate_size", "n_shared_experts"}  # in tensors
+    s.known |= {"num_nextn_predict_layers", "num_mtp_layers"}  # layers that are left out
+    s.only("moe_layer_freq", 1)
+    s.only("scoring_func", "sigmoid")
+    s.only("topk_method", "noaux_tc")
+    s.only("rms_norm_eps", 1e-6)  # the norms of the latents have no other
+    told["blocks"]["rope_interleaved"] = s.flag(True, "rope_interleave")
+    scaling = told["rope_scaling"] or {}
+    if scaling.get("mscale_all_dim"):
+        m = 1 + 0.1 * scaling["mscale_all_dim"] * math.log(max(scaling["factor"], 1))
+        told["blocks"]["scale"] = m * m / math.sqrt(told["head_dim"])
+    s.config.setdefault("num_experts", s.get(256, "n_routed_experts"))
+    _router(
+        s, kin, told, score="sigmoid", normalize=s.flag(True, "norm_topk_prob"),
+        groups=s.integer(8, "n_group"), top_groups=s.integer(4, "topk_group"),
+        scale=s.number(2.5, "routed_scaling_factor"),
+    )  # fmt: skip
+    dense = as_integer("config.first_k_dense_replace", s.get(3, "first_k_dense_replace"), least=0)
+    return [{"router": None} if i < dense else {} for i in range(told["num_layers"])]
+
+
+def qwen3_next(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    _router(s, kin, told, normalize=s.flag(True, "norm_topk_prob"))
+    s.known |= {"moe_intermediate_size", "shared_expert_intermediate_size", "intermediate_size"}
+    s.known |= {"linear_conv_kernel_dim", "linear_key_head_dim", "linear_value_head_dim"}
+    s.known |= {"use_sliding_window", "sliding_window", "max_window_layers"}  # there are none
+    told["blocks"]["norm_offset"] = 1.0
+    if told["activation"] != "swiglu":  # which the delta rule's convolution has, too
+        s.problems.append("'hidden_act' must be 'silu'")
+    keys = s.integer(16, "linear_num_key_heads")
+    values = s.integer(32, "linear_num_value_heads")
+    if values % keys:
+        s.problems.append(f"'linear_num_key_heads' must divide {values}, not be {keys}")
+    layers, interval = told["num_layers"], s.integer(4, "full_attention_interval")
+    usual = [
+        "full_attention" if (i + 1) % interval == 0 else "linear_attention" for i in range(layers)
+    ]
+    types = s.get(usual, "layer_types")
+    if len(types) != layers or not set(types) <= {*usual, "full_attention", "linear_attention"}:
+        s.problems.append(f"'layer_types' must be a list of {layers} known types, not {types!r}")
+    plain, step = s.get([], "mlp_only_layers"), s.integer(1, "decoder_sparse_step")
+    dense = [i in plain or (i + 1) % step != 0 for i in range(layers)]
+    return [
+        ({"delta_heads": keys} if kind == "linear_attention" else {})
+        | ({"router": None} if d else {})
+        for kind, d in zip(types, dense, strict=False)
+    ]
