@@ -40,6 +40,16 @@ YARN = {
     "rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "mscale": 0.7, "mscale_all_dim": 1.0,
     "original_max_position_embeddings": 16,
 }  # fmt: skip
+OF_EACH_KIND = {
+    "full_attention": YARN | {"mscale": None, "mscale_all_dim": None},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 300.0},
+}
+ALPHA = {"rope_type": "dynamic", "alpha": 50.0, "factor": 1.0, "rope_theta": 1e4}
+SHARED = EXPERTS | {"moe_intermediate_size": 12, "shared_expert_intermediate_size": 24}
+OF_GLM = {
+    "n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 12,
+    "n_shared_experts": 2, "head_dim": 8,
+}  # fmt: skip
 #: kind -> what its classes are called, and settings.
 FAMILIES = {
     "mistral": (
@@ -120,6 +130,68 @@ FAMILIES = {
         ],
     ),
     "gpt_oss": ("GptOss", [EXPERTS | {"head_dim": 8, "sliding_window": 4}]),
+    "helium": ("Helium", [{"head_dim": 8}, {"head_dim": 8, "attention_bias": True}]),
+    "ernie4_5": ("Ernie4_5", [{"head_dim": 10}, {"head_dim": 8, "tie_word_embeddings": False}]),
+    "seed_oss": ("SeedOss", [{"head_dim": 10}, {"head_dim": 8, "attention_bias": False}]),
+    "arcee": ("Arcee", [{}, {"attention_bias": True, "rope_parameters": LINEAR}]),
+    "starcoder2": (
+        "Starcoder2",
+        [{}, {"sliding_window": 4, "use_bias": False, "tie_word_embeddings": False}],
+    ),
+    "glm": ("Glm", [{"head_dim": 8}, {"head_dim": 8, "attention_bias": False}]),
+    "glm4": ("Glm4", [{"head_dim": 8}, {"head_dim": 8, "attention_bias": False}]),
+    "olmo3": (
+        "Olmo3",
+        [
+            {"sliding_window": 4},
+            {"sliding_window": 3, "layer_types": TYPES, "rope_parameters": OF_EACH_KIND},
+        ],
+    ),
+    "exaone4": (
+        "Exaone4",
+        [
+            {"sliding_window": 4, "sliding_window_pattern": 2, "head_dim": 10},
+            {"sliding_window": None, "layer_types": ["full_attention"] * 3},
+        ],
+    ),
+    "hunyuan_v1_dense": (
+        "HunYuanDenseV1",
+        [{"head_dim": 8}, {"head_dim": 8, "attention_bias": True, "rope_parameters": ALPHA}],
+    ),
+    "cohere2": (
+        "Cohere2",
+        [{"sliding_window": 4}, {"sliding_window": 3, "layer_types": TYPES, "logit_scale": 0.3}],
+    ),
+    "qwen2_moe": (
+        "Qwen2Moe",
+        [
+            SHARED,
+            SHARED | SWITCHED_ON | {"mlp_only_layers": [1], "norm_topk_prob": True},
+            SHARED | {"qkv_bias": False, "decoder_sparse_step": 2},
+        ],
+    ),
+    "glm4_moe": (
+        "Glm4Moe",
+        [
+            OF_GLM | {"use_qk_norm": True, "attention_bias": True},
+            OF_GLM
+            | {"n_group": 4, "topk_group": 2, "first_k_dense_replace": 0}
+            | {"norm_topk_prob": False, "routed_scaling_factor": 2.5},
+        ],
+    ),
+    "minimax_m2": (
+        "MiniMaxM2",
+        [EXPERTS | {"head_dim": 8}, EXPERTS | {"head_dim": 8, "rotary_dim": 4}],
+    ),
+    "deepseek_v2": (
+        "DeepseekV2",
+        [
+            LATENT | {"first_k_dense_replace": 1, "q_lora_rank": 5},
+            LATENT
+            | {"topk_method": "group_limited_greedy", "q_lora_rank": None}
+            | {"routed_scaling_factor": 1.5, "rope_parameters": YARN},
+        ],
+    ),
 }
 #: Packages of families whose name differs.
 PACKAGES = {"gemma3_text": "gemma3"}

@@ -38,6 +38,15 @@ DEEPSEEK_YARN = {
     "beta_fast": 32, "beta_slow": 1, "factor": 40, "mscale": 1.0, "mscale_all_dim": 1.0,
     "original_max_position_embeddings": 4096, "type": "yarn",
 }  # fmt: skip
+#: Entries of both models of DeepSeek-V2.
+DEEPSEEK = {
+    "attention_bias": False, "attention_dropout": 0.0, "aux_loss_alpha": 0.001,
+    "auto_map": {"AutoConfig": "configuration_deepseek.DeepseekV2Config"},
+    "bos_token_id": 100000, "eos_token_id": 100001, "hidden_act": "silu", "kv_lora_rank": 512,
+    "moe_layer_freq": 1, "n_shared_experts": 2, "norm_topk_prob": False, "pretraining_tp": 1,
+    "qk_nope_head_dim": 128, "qk_rope_head_dim": 64, "rms_norm_eps": 1e-6, "rope_theta": 10000,
+    "scoring_func": "softmax", "seq_aux": True, "tie_word_embeddings": False, "v_head_dim": 128,
+}  # fmt: skip
 
 PUBLISHED = {
     "openai-community/gpt2": {
@@ -342,6 +351,179 @@ PUBLISHED = {
         tie_word_embeddings=False, topk_group=1, topk_method="noaux_tc", v_head_dim=128,
         **_sizes(163840, 2048, 11264, 27, 16, 16, 8192),
     ),
+    "kyutai/helium-1-2b": _file(
+        "helium", "Helium", version="4.51.0.dev0", attention_bias=False, attention_dropout=0.0,
+        bos_token_id=1, eos_token_id=2, head_dim=128, hidden_act="silu", mlp_bias=False,
+        pad_token_id=3, rms_norm_eps=1e-8, rope_theta=20000.0, tie_word_embeddings=False,
+        **_sizes(64000, 2048, 8192, 28, 16, 8, 4096),
+    ),
+    "baidu/ERNIE-4.5-0.3B-PT": _file(
+        "ernie4_5", "Ernie4_5", version="4.54.0.dev0", bos_token_id=1, eos_token_id=2,
+        head_dim=128, hidden_act="silu", pad_token_id=0, rms_norm_eps=1e-5, rope_theta=500000.0,
+        tie_word_embeddings=True, use_bias=False,
+        **_sizes(103424, 1024, 3072, 18, 16, 2, 131072),
+    ),
+    "ByteDance-Seed/Seed-OSS-36B-Instruct": _file(
+        "seed_oss", "SeedOss", version="4.55.0", attention_bias=True, attention_dropout=0.1,
+        attention_out_bias=False, bos_token_id=0, eos_token_id=2, head_dim=128,
+        hidden_act="silu", mlp_bias=False, pad_token_id=1, residual_dropout=0.1,
+        rms_norm_eps=1e-6, rope_scaling={"rope_type": "default"}, rope_theta=10000000.0,
+        tie_word_embeddings=False, **_sizes(155136, 5120, 27648, 64, 80, 8, 524288),
+    ),
+    "arcee-ai/AFM-4.5B": _file(
+        "arcee", "Arcee", version="4.53.2", attention_bias=False, attention_dropout=0.0,
+        bos_token_id=128000, eos_token_id=128003, head_dim=128, hidden_act="relu2",
+        mlp_bias=False, pad_token_id=128004, rms_norm_eps=1e-5,
+        rope_scaling={
+            "beta_fast": 32.0, "beta_slow": 1.0, "factor": 20.0, "mscale": 1.0,
+            "original_max_position_embeddings": 4096, "rope_type": "yarn", "type": "yarn",
+        },
+        rope_theta=10000.0, tie_word_embeddings=False,
+        **_sizes(128005, 2560, 18432, 36, 20, 4, 65536),
+    ),
+    "bigcode/starcoder2-3b": _file(
+        "starcoder2", "Starcoder2", "float32", "4.37.0.dev0", activation_function=GELU,
+        attention_dropout=0.1, attention_softmax_in_fp32=True, bos_token_id=0,
+        embedding_dropout=0.1, eos_token_id=0, hidden_act=GELU, layer_norm_epsilon=1e-5,
+        mlp_type="default", norm_epsilon=1e-5, norm_type="layer_norm", residual_dropout=0.1,
+        rope_theta=999999.4420358813, scale_attention_softmax_in_fp32=True,
+        scale_attn_weights=True, sliding_window=4096, use_bias=True,
+        **_sizes(49152, 3072, 12288, 30, 24, 2, 16384),
+    ),
+    "zai-org/glm-4-9b-hf": _file(
+        "glm", "Glm", version="4.47.0.dev0", attention_bias=True, attention_dropout=0.0,
+        eos_token_id=[151329, 151336, 151338], head_dim=128, hidden_act="silu",
+        pad_token_id=151329, partial_rotary_factor=0.5, rms_norm_eps=1.5625e-7, rope_theta=10000.0,
+        tie_word_embeddings=False, **_sizes(151552, 4096, 13696, 40, 32, 2, 8192),
+    ),
+    "zai-org/GLM-4-9B-0414": _file(
+        "glm4", "Glm4", version="4.52.0.dev0", attention_bias=False, attention_dropout=0.0,
+        eos_token_id=[151329, 151336, 151338], head_dim=128, hidden_act="silu",
+        pad_token_id=151329, partial_rotary_factor=0.5, rms_norm_eps=1e-5, rope_theta=10000.0,
+        tie_word_embeddings=False, **_sizes(151552, 4096, 13696, 40, 32, 2, 32768),
+    ),
+    "zai-org/GLM-Z1-9B-0414, with biases": _file(
+        "glm4", "Glm4", version="4.52.0.dev0", attention_bias=True, attention_dropout=0.0,
+        eos_token_id=[151329, 151336, 151338], head_dim=128, hidden_act="silu",
+        pad_token_id=151329, rms_norm_eps=1e-5, rope_theta=10000.0,
+        tie_word_embeddings=False, **_sizes(151552, 4096, 13696, 40, 32, 2, 32768),
+    ),
+    "allenai/Olmo-3-1025-7B": _file(
+        "olmo3", "Olmo3", version="4.57.0", attention_bias=False, attention_dropout=0.0,
+        bos_token_id=100257, eos_token_id=100257, hidden_act="silu",
+        layer_types=(["sliding_attention"] * 3 + ["full_attention"]) * 8, pad_token_id=100277,
+        rms_norm_eps=1e-6,
+        rope_scaling={
+            "attention_factor": 1.2079441541679836, "beta_fast": 32.0, "beta_slow": 1.0,
+            "factor": 8.0, "original_max_position_embeddings": 8192, "rope_type": "yarn",
+        },
+        rope_theta=500000, sliding_window=4096, tie_word_embeddings=False,
+        **_sizes(100278, 4096, 11008, 32, 32, 32, 65536),
+    ),
+    "LGAI-EXAONE/EXAONE-4.0-32B": _file(
+        "exaone4", "Exaone4", version="4.54.0.dev0", attention_dropout=0.0, bos_token_id=1,
+        eos_token_id=361, head_dim=128, hidden_act="silu",
+        layer_types=(["sliding_attention"] * 3 + ["full_attention"]) * 16, pad_token_id=0,
+        rms_norm_eps=1e-5, rope_scaling=LLAMA3 | {"factor": 16.0}, rope_theta=1000000,
+        sliding_window=4096, sliding_window_pattern="LLLG", tie_word_embeddings=False,
+        **_sizes(102400, 5120, 27392, 64, 40, 8, 131072),
+    ),
+    "LGAI-EXAONE/EXAONE-4.0-1.2B": _file(
+        "exaone4", "Exaone4", version="4.54.0.dev0", attention_dropout=0.0, bos_token_id=1,
+        eos_token_id=361, head_dim=64, hidden_act="silu", layer_types=["full_attention"] * 30,
+        pad_token_id=0, rms_norm_eps=1e-5, rope_scaling=LLAMA3 | {"factor": 16.0},
+        rope_theta=1000000, sliding_window=None, sliding_window_pattern=None,
+        tie_word_embeddings=True, **_sizes(102400, 2048, 4096, 30, 32, 8, 65536),
+    ),
+    "tencent/Hunyuan-7B-Instruct": _file(
+        "hunyuan_v1_dense", "HunYuanDenseV1", version="4.41.2", add_classification_head=False,
+        attention_bias=False, attention_dropout=0.1, attention_head_dim=128, bos_token_id=1,
+        cla_share_factor=2, class_num=0, dense_list=[4096, 0], eod_token_id=127967,
+        eos_token_id=127960, head_dim=128, hidden_act="silu", im_end_id=5, im_newline_id=11,
+        im_start_id=4, mask_init_id=12, mlp_bias=False, norm_type="rms", org_vocab_size=128167,
+        pad_id=127961, pad_token_id=127961, pool_type="last", pretraining_tp=1,
+        rms_norm_eps=1e-5,
+        rope_scaling={
+            "alpha": 1000.0, "beta_fast": 32, "beta_slow": 1, "factor": 1.0, "mscale": 1.0,
+            "mscale_all_dim": 1.0, "type": "dynamic",
+        },
+        rope_theta=10000.0, sep_token_id=127962, text_end_id=7, text_start_id=6,
+        tie_word_embeddings=False, use_cla=False, use_qk_norm=True, use_rotary_pos_emb=True,
+        xdrope_section=None, **_sizes(128167, 4096, 14336, 32, 32, 8, 32768),
+    ),
+    "CohereForAI/c4ai-command-r7b-12-2024": _file(
+        "cohere2", "Cohere2", version="4.48.0.dev0", attention_bias=False, attention_dropout=0.0,
+        bos_token_id=5, cache_implementation="hybrid", eos_token_id=255001, head_dim=128,
+        hidden_act="silu", layer_norm_eps=1e-5, layer_switch=4, logit_scale=0.25,
+        order_of_interleaved_layers="local_attn_first", pad_token_id=0,
+        position_embedding_type="rope_gptj", rope_scaling=None, rope_theta=50000, rotary_pct=1.0,
+        sliding_window=4096, sliding_window_pattern=4, use_embedding_sharing=True,
+        use_gated_activation=True, use_parallel_block=True, use_parallel_embedding=True,
+        **_sizes(256000, 4096, 14336, 32, 32, 8, 8192),
+    ),
+    "Qwen/Qwen1.5-MoE-A2.7B": _file(
+        "qwen2_moe", "Qwen2Moe", version="4.39.0.dev0", **QWEN, decoder_sparse_step=1,
+        max_window_layers=21, moe_intermediate_size=1408, norm_topk_prob=False, num_experts=60,
+        num_experts_per_tok=4, output_router_logits=False, rope_theta=1000000.0,
+        router_aux_loss_coef=0.001, shared_expert_intermediate_size=5632, sliding_window=32768,
+        **_sizes(151936, 2048, 5632, 24, 16, 16, 8192),
+    ),
+    "zai-org/GLM-4.5": _file(
+        "glm4_moe", "Glm4Moe", version="4.54.0", attention_bias=True, attention_dropout=0.0,
+        eos_token_id=[151329, 151336, 151338], first_k_dense_replace=3, head_dim=128,
+        hidden_act="silu", moe_intermediate_size=1536, n_group=1, n_routed_experts=160,
+        n_shared_experts=1, norm_topk_prob=True, num_experts_per_tok=8,
+        num_nextn_predict_layers=1, pad_token_id=151329, partial_rotary_factor=0.5,
+        rms_norm_eps=1e-5, rope_scaling=None, rope_theta=1000000, routed_scaling_factor=2.5,
+        tie_word_embeddings=False, topk_group=1, use_qk_norm=True,
+        **_sizes(151552, 5120, 12288, 92, 96, 8, 131072),
+    ),
+    "zai-org/GLM-4.5-Air": _file(
+        "glm4_moe", "Glm4Moe", version="4.54.0", attention_bias=True, attention_dropout=0.0,
+        eos_token_id=[151329, 151336, 151338], first_k_dense_replace=1, head_dim=128,
+        hidden_act="silu", moe_intermediate_size=1408, n_group=1, n_routed_experts=128,
+        n_shared_experts=1, norm_topk_prob=True, num_experts_per_tok=8,
+        num_nextn_predict_layers=1, pad_token_id=151329, partial_rotary_factor=0.5,
+        rms_norm_eps=1e-5, rope_scaling=None, rope_theta=1000000, routed_scaling_factor=1.0,
+        tie_word_embeddings=False, topk_group=1, use_qk_norm=False,
+        **_sizes(151552, 4096, 10944, 46, 96, 8, 131072),
+    ),
+    "MiniMaxAI/MiniMax-M2": _file(
+        "minimax_m2", "MiniMaxM2", version="4.57.1", attention_dropout=0.0,
+        attn_type_list=[1] * 62, bos_token_id=None, eos_token_id=None, head_dim=128,
+        hidden_act="silu", layernorm_full_attention_beta=1.0, layernorm_linear_attention_beta=1.0,
+        layernorm_mlp_beta=1.0, mlp_intermediate_size=8192, mtp_transformer_layers=1,
+        num_experts_per_tok=8, num_local_experts=256, num_mtp_modules=3,
+        output_router_logits=False, qk_norm_type="per_layer", rms_norm_eps=1e-6,
+        rope_theta=5000000, rotary_dim=64, router_aux_loss_coef=0.001, router_jitter_noise=0.0,
+        scoring_func="sigmoid", shared_intermediate_size=0, shared_moe_mode="sigmoid",
+        sliding_window=None, tie_word_embeddings=False, use_mtp=True, use_qk_norm=True,
+        use_routing_bias=True, **_sizes(200064, 3072, 1536, 62, 48, 8, 196608),
+    ),
+    "moonshotai/Kimi-K2-Instruct": _file(
+        "kimi_k2", "DeepseekV3", version="4.48.3",
+        **DEEPSEEK | {"bos_token_id": 163584, "eos_token_id": 163585, "n_shared_experts": 1}
+        | {"norm_topk_prob": True, "scoring_func": "sigmoid", "rope_theta": 50000.0},
+        first_k_dense_replace=1, moe_intermediate_size=2048, n_group=1, n_routed_experts=384,
+        num_experts_per_tok=8, num_nextn_predict_layers=0, q_lora_rank=1536,
+        rope_scaling=DEEPSEEK_YARN | {"beta_fast": 1.0, "beta_slow": 1.0, "factor": 32.0},
+        routed_scaling_factor=2.827, topk_group=1, topk_method="noaux_tc",
+        **_sizes(163840, 7168, 18432, 61, 64, 64, 131072),
+    ),
+    "deepseek-ai/DeepSeek-V2-Lite": _file(
+        "deepseek_v2", "DeepseekV2", version="4.33.1", **DEEPSEEK, first_k_dense_replace=1,
+        moe_intermediate_size=1408, n_group=1, n_routed_experts=64, num_experts_per_tok=6,
+        q_lora_rank=None, rope_scaling=DEEPSEEK_YARN | {"mscale": 0.707, "mscale_all_dim": 0.707},
+        routed_scaling_factor=1.0, topk_group=1, topk_method="greedy",
+        **_sizes(102400, 2048, 10944, 27, 16, 16, 163840),
+    ),
+    "deepseek-ai/DeepSeek-V2": _file(
+        "deepseek_v2", "DeepseekV2", version="4.39.3", **DEEPSEEK, first_k_dense_replace=1,
+        moe_intermediate_size=1536, n_group=8, n_routed_experts=160, num_experts_per_tok=6,
+        q_lora_rank=1536, rope_scaling=DEEPSEEK_YARN | {"mscale": 0.707, "mscale_all_dim": 0.707},
+        routed_scaling_factor=16.0, topk_group=3, topk_method="group_limited_greedy",
+        **_sizes(102400, 5120, 12288, 60, 128, 128, 163840),
+    ),
 }  # fmt: skip
 
 #: Sizes of small models, by the names of their entries.
@@ -354,7 +536,7 @@ SMALL = {
     "kv_lora_rank": 6, "qk_rope_head_dim": 4, "qk_nope_head_dim": 6, "v_head_dim": 5,
     "linear_key_head_dim": 5, "linear_value_head_dim": 6, "linear_num_key_heads": 2,
     "linear_num_value_heads": 4, "original_max_position_embeddings": 16,
-    "initial_context_length": 16,
+    "initial_context_length": 16, "attention_head_dim": 8, "rotary_dim": 4,
 }  # fmt: skip
 #: Sizes of tokens and of windows, which are given where the text has so many.
 TOKENS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": None}
@@ -368,7 +550,7 @@ def small(published):
     found = {name: SMALL.get(name, value) for name, value in published.items()}
     found |= {name: value for name, value in TOKENS.items() if name in found}
     layers = found.get("num_hidden_layers", 4)
-    for name in ("layer_types", "no_rope_layers"):
+    for name in ("layer_types", "no_rope_layers", "attn_type_list"):
         if found.get(name):
             found[name] = found[name][:layers]
     if (keys := published.get("num_key_value_heads")) is not None:

@@ -6,11 +6,11 @@ from typing import Any
 
 from . import _kin_layouts as layouts
 from . import _kin_settings as settings
-from ._kin import BEHIND, SANDWICH, Kin
+from ._kin import BEFORE, BEHIND, SANDWICH, Kin
 from ._kin_settings import GELU
 
 
-def _defaults(*numbers: int, **more: Any) -> dict[str, Any]:
+def _defaults(*numbers: int | None, **more: Any) -> dict[str, Any]:
     """Return the defaults of a configuration; `numbers` go to the sizes in their order."""
     sizes = "vocab_size hidden_size intermediate_size num_hidden_layers num_attention_heads"
     names = f"{sizes} num_key_value_heads".split()
@@ -218,6 +218,170 @@ KIN: dict[str, Kin] = {
         norm="layer",
         interleaved=True,
     ),
+    "helium": Kin(
+        "Helium",
+        "rotations of neighbors",
+        _defaults(
+            48000, 2560, 7040, 24, 20, 20, head_dim=128, rope_theta=1e5, rms_norm_eps=1e-8,
+            attention_bias=False,
+        ),
+        settings.helium,
+        biases="qkv",
+        interleaved=True,
+    ),
+    "ernie4_5": Kin(
+        "Ernie4_5",
+        "rotations of neighbors",
+        _defaults(
+            103424, 1024, 3072, 18, 16, 2, head_dim=128, rope_theta=5e5, rms_norm_eps=1e-5,
+            tie_word_embeddings=True,
+        ),
+        settings.ernie4_5,
+        interleaved=True,
+    ),
+    "seed_oss": Kin(
+        "SeedOss",
+        "biases of queries, keys and values, but not of the output",
+        _defaults(155136, 4096, 27648, 64, 80, 8, head_dim=128, attention_bias=True),
+        settings.seed_oss,
+        biases="qkv",
+    ),
+    "arcee": Kin(
+        "Arcee",
+        "a plain network with the square of relu",
+        _defaults(
+            32000, 2560, 18432, 32, 32, None, rms_norm_eps=1e-5, hidden_act="relu2",
+            attention_bias=False,
+        ),
+        settings.helium,
+        gated=False,
+        network=layouts.plain_network("up_proj", "down_proj", bias=False),
+    ),
+    "starcoder2": Kin(
+        "Starcoder2",
+        "layer norms, and a plain network with biases",
+        _defaults(
+            49152, 3072, 12288, 30, 24, 2, hidden_act=GELU, norm_epsilon=1e-5,
+            tie_word_embeddings=True, sliding_window=None,
+        ),
+        settings.starcoder2,
+        norm="layer",
+        norm_bias=True,
+        gated=False,
+        network=layouts.plain_network("c_fc", "c_proj", bias=True),
+    ),
+    "glm": Kin(
+        "Glm",
+        "rotations of neighbors in half of the channels, and one matrix for gate and up",
+        _defaults(
+            151552, 4096, 13696, 40, 32, 2, head_dim=128, rms_norm_eps=1.5625e-7,
+            partial_rotary_factor=0.5, attention_bias=True,
+        ),
+        biases="qkv",
+        interleaved=True,
+        network=layouts.fused_network,
+    ),
+    "glm4": Kin(
+        "Glm4",
+        "GLM's pieces, and norms before and after each sub-layer",
+        _defaults(
+            151552, 4096, 13696, 40, 32, 2, head_dim=128, rms_norm_eps=1.5625e-7,
+            partial_rotary_factor=0.5, attention_bias=True,
+        ),
+        norms=BEFORE
+        | {"output_norm1": "post_self_attn_layernorm", "output_norm2": "post_mlp_layernorm"},
+        biases="qkv",
+        interleaved=True,
+        network=layouts.fused_network,
+    ),
+    "olmo3": Kin(
+        "Olmo3",
+        "OLMo 2's pieces, and windows in three of four layers",
+        _defaults(
+            50304, 4096, 11008, 32, 32, None, rms_norm_eps=1e-5, rope_theta=5e5,
+            attention_bias=False, sliding_window=4096,
+        ),
+        settings.olmo3,
+        norms=BEHIND,
+        qk_norm="all heads",
+        by_kind=True,
+    ),
+    "exaone4": Kin(
+        "Exaone4",
+        "norms of the sub-layers' outputs, and rotations in layers with a window alone",
+        _defaults(
+            102400, 4096, 16384, 32, 32, 32, rms_norm_eps=1e-5, sliding_window=4096,
+            sliding_window_pattern=4,
+        ),
+        settings.exaone4,
+        norms=BEHIND,
+        qk_norm="each head",
+    ),
+    "hunyuan_v1_dense": Kin(
+        "HunYuanDenseV1",
+        "norms of rotated queries and keys",
+        _defaults(290943, 4096, 11008, 32, 32, None, rms_norm_eps=1e-5, attention_bias=False),
+        settings.hunyuan,
+        qk_norm="each head",
+        qk_names=("query_layernorm", "key_layernorm"),
+        alpha=True,
+    ),
+    "cohere2": Kin(
+        "Cohere2",
+        "Cohere's pieces, and rotations in layers with a window alone",
+        _defaults(
+            256000, 8192, 22528, 40, 64, None, tie_word_embeddings=True, attention_bias=False,
+            sliding_window=4096,
+        ),
+        settings.cohere2,
+        norms={"norm1": "input_layernorm"},
+        norm="layer",
+        interleaved=True,
+    ),
+    "qwen2_moe": Kin(
+        "Qwen2Moe",
+        "experts, one for all tokens with a gate, and biases of queries, keys and values",
+        _defaults(
+            151936, 2048, 5632, 24, 16, 16, sliding_window=4096, experts=60, k=4,
+        ),
+        settings.qwen2_moe,
+        biases="qkv",
+        experts=layouts.with_gated_shared,
+    ),
+    "glm4_moe": Kin(
+        "Glm4Moe",
+        "experts that a correction chooses, and rotations of half of the channels",
+        _defaults(
+            151552, 4096, 10944, 46, 96, 8, rms_norm_eps=1e-5, partial_rotary_factor=0.5,
+            attention_bias=False, experts=128, k=8,
+        ),
+        settings.glm4_moe,
+        biases="qkv",
+        qk_norm="each head",
+        qk_optional=True,
+        experts=layouts.with_both,
+    ),
+    "minimax_m2": Kin(
+        "MiniMaxM2",
+        "experts that a correction chooses, and norms of all queries and keys at once",
+        _defaults(
+            200064, 3072, 1536, 62, 48, 8, head_dim=128, rope_theta=5e6, rotary_dim=None,
+            partial_rotary_factor=1.0, experts=256, k=8,
+        ),
+        settings.minimax_m2,
+        qk_norm="all heads",
+        experts=layouts.experts_and_correction,
+    ),
+    "deepseek_v2": Kin(
+        "DeepseekV2",
+        "latent attention, and experts in groups",
+        _defaults(102400, 4096, 11008, 32, 32, None, attention_bias=False, experts=64, k=6),
+        settings.deepseek_v2,
+        latent=True,
+        interleaved=True,
+        experts=layouts.with_shared,
+    ),
 }  # fmt: skip
 
 KIN["gemma3"] = KIN["gemma3_text"]
+KIN["kimi_k2"] = KIN["deepseek_v3"]

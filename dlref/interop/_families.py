@@ -225,7 +225,7 @@ def _with_experts_together(named: dict[str, Any]) -> dict[str, Any]:
             layer, number, matrix = match.groups()
             found.setdefault(layer, {}).setdefault(int(number), {})[OF_GATE_UP_DOWN[matrix]] = value
         else:
-            rest[name.replace("block_sparse_moe.gate.", "mlp.gate.")] = value
+            rest[name.replace(".block_sparse_moe.", ".mlp.")] = value
     for layer, experts in found.items():
         whole = [experts[e] for e in sorted(experts)]
         if [*sorted(experts)] != [*range(len(whole))] or any(len(one) != 3 for one in whole):
@@ -396,9 +396,11 @@ FAMILIES |= {
     )
     for kind, kin in KIN.items()
 }
-FAMILIES["deepseek_v3"] = FAMILIES["deepseek_v3"]._replace(
-    renamed=_with_one_name, apart=_without_predictions, together=_with_both_names
-)
+for of_deepseek in ("deepseek_v2", "deepseek_v3", "kimi_k2"):
+    FAMILIES[of_deepseek] = FAMILIES[of_deepseek]._replace(
+        renamed=_with_one_name, apart=_without_predictions, together=_with_both_names
+    )
+FAMILIES["glm4_moe"] = FAMILIES["glm4_moe"]._replace(apart=_without_predictions)
 FAMILIES["qwen3_next"] = FAMILIES["qwen3_next"]._replace(
     renamed=_without_mtp, apart=apart, together=together
 )
@@ -442,6 +444,7 @@ def read_family(
         settings.config["tie_word_embeddings"] = _is_tied(named, table, prefix)
     found = family.config(settings)
     settings.finish()
+    _check_tensors(named, settings, prefix)
     base = family.base if any(name.startswith(family.base) for name in named) else ""
     if isinstance(found, Encoder):
         found = found._replace(pooler=f"{base}pooler.dense.weight" in named)
@@ -485,6 +488,17 @@ def _check_layers(config: Any, tensors: int) -> None:
                 f"tensors, not {shown(count)}."
             )
             raise ValueError(msg)
+
+
+def _check_tensors(named: dict[str, Any], settings: Settings, prefix: str) -> None:
+    """Raise if tensors are there that the configuration says are not, or the other way round."""
+    there = {end: any(name.endswith(end) for name in named) for end in settings.tensors}
+    problems = [
+        f"{prefix}...{end!r} is {'there' if there[end] else 'missing'}"
+        for end, wanted in settings.tensors.items()
+        if there[end] != wanted
+    ]
+    raise_all("Argument 'state' must fit its configuration", problems)
 
 
 def _check_twins(named: dict[str, Any], twins: dict[str, str], prefix: str) -> None:

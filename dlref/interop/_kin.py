@@ -39,10 +39,12 @@ class Kin(NamedTuple):
     biases: str = "qkvo"  # which projections have one, where there are biases
     qk_norm: str = ""  # of queries and keys: of "each head", or of "all heads" at once
     qk_names: tuple[str, str] = ("q_norm", "k_norm")
+    qk_optional: bool = False  # whether there are models without them
     latent: bool = False  # whether keys and values are projected from latents
     sinks: bool = False
     interleaved: bool = False  # whether rotated pairs are neighbors
     by_kind: bool = False  # whether each kind of layers has its rotation
+    alpha: bool = False  # whether a scaling may be a factor of the base
     projections: Callable[..., list[Any]] = layouts.projections
     gated: bool = True  # whether networks are
     network: Callable[..., Any] = layouts.gated_network
@@ -75,7 +77,9 @@ def decoder_config(s: Settings, kin: Kin) -> LanguageModelConfig:
         kv_heads, turning = heads, s.integer(64, "qk_rope_head_dim")
         E = turning + s.integer(128, "qk_nope_head_dim")
     rotation = {"base": d.get("rope_theta", 10000.0), "partial": d.get("partial_rotary_factor")}
-    rotation["usual"] = d.get("rope_scaling")
+    rotation |= {"usual": d.get("rope_scaling"), "alpha": kin.alpha}
+    if "rotary_dim" in d and s.get(None, "rotary_dim"):
+        rotation["partial"] = s.integer(None, "rotary_dim") / E
     base, scaling, rotated = rope_settings(s, turning, by_kind=kin.by_kind, **rotation)
     s.refuse()
     name = next(n for n in ("hidden_activation", "hidden_act") if n in d)

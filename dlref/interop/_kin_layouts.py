@@ -74,7 +74,7 @@ def qk_norms(name: str, kin: Kin) -> list[Any]:
     """Return where the norms of queries and keys are."""
     sizes = ("E", "E") if kin.qk_norm == "each head" else ("Q", "K")
     return [
-        Tensor(f"{name}self_attn.{norm}.weight", n)
+        Tensor(f"{name}self_attn.{norm}.weight", n, optional=kin.qk_optional)
         for norm, n in zip(kin.qk_names, sizes, strict=True)
     ]
 
@@ -155,9 +155,9 @@ def experts(name: str) -> MixtureParams:
     return MixtureParams(router, ExpertParams(*arrays))
 
 
-def with_correction(name: str, place: str = "gate.") -> MixtureParams:
+def experts_and_correction(name: str) -> MixtureParams:
     """Return the same with a correction of the choice (MiniMax-M2)."""
-    correction: Any = Tensor(f"{name}mlp.{place}e_score_correction_bias", "n")
+    correction: Any = Tensor(f"{name}mlp.e_score_correction_bias", "n")
     return experts(name)._replace(correction=correction)
 
 
@@ -168,7 +168,8 @@ def with_shared(name: str) -> MixtureParams:
 
 def with_both(name: str) -> MixtureParams:
     """Return the same with a correction and experts for all tokens (DeepSeek-V3)."""
-    return with_correction(name)._replace(shared=with_shared(name).shared)
+    correction: Any = Tensor(f"{name}mlp.gate.e_score_correction_bias", "n")
+    return with_shared(name)._replace(correction=correction)
 
 
 def with_gated_shared(name: str) -> MixtureParams:

@@ -54,8 +54,8 @@ def where_typed(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 
 def _switched(s: Settings, kin: Kin) -> dict[str, Any]:
     """Return the window if it is switched on (Qwen, SmolLM3)."""
-    window = _window(s, kin)
-    return window if s.flag(False, "use_sliding_window") else {}
+    s.known |= {"sliding_window"}
+    return _window(s, kin) if s.flag(False, "use_sliding_window") else {}
 
 
 def on_demand(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
@@ -130,15 +130,34 @@ def gemma3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     _of_gemma(s, told)
     _caps(s, kin, told)
     s.known |= {"hidden_act"}  # hidden_activation goes before it
-    pattern = s.integer(6, "sliding_window_pattern")
-    types = _types(s, told["num_layers"], lambda i: (i + 1) % pattern != 0)
-    window, local = _window(s, kin), s.number(10000.0, "rope_local_base_freq")
-    near = s.rotations.get(SLIDING, {})
-    base = as_number("config.rope_parameters", near.get("rope_theta", local), above=1)
-    if near.get("rope_type", "default") != "default":
+    types = _by_pattern(s, told, 6)
+    near = _window(s, kin) | _near_rotation(s, told, s.number(10000.0, "rope_local_base_freq"))
+    return [near if is_one else {} for is_one in types]
+
+
+def _by_pattern(s: Settings, told: dict[str, Any], usual: int) -> list[bool]:
+    """Return whether each layer has the window: all but each sixth, say."""
+    pattern = s.integer(usual, "sliding_window_pattern")
+    return _types(s, told["num_layers"], lambda i: (i + 1) % pattern != 0)
+
+
+def _near_rotation(s: Settings, told: dict[str, Any], base: float) -> dict[str, Any]:
+    """Return the option of blocks with a window, whose rotation has no scaling."""
+    near = s.rotations.get(SLIDING) or {}
+    base = as_number("config.rope_parameters", near.get("rope_theta", base), above=1)
+    if near.get("rope_type", near.get("type", "default")) != "default":
         s.problems.append("the rope type of sliding layers must be 'default'")
-    rotation = {"rope": {"base": base, "scaling": None}}
-    return [window | rotation if is_one else {} for is_one in types]
+    if told["rope_scaling"] is None and base == told["rope_base"]:
+        return {}
+    return {"rope": {"base": base, "scaling": None}}
+
+
+def olmo3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    types, usual = _by_pattern(s, told, 4), kin.defaults["rope_theta"]
+    if not s.rotations and told["rope_base"] != usual:  # transformers gives it to one kind alone
+        s.problems.append(f"'rope_theta' must be {usual} unless 'rope_parameters' has each kind")
+    near = _window(s, kin) | _near_rotation(s, told, usual)
+    return [near if is_one else {} for is_one in types]
 
 
 def granite(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
@@ -155,8 +174,73 @@ def stablelm(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     s.only("qk_layernorm", False)
 
 
+def helium(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    s.only("mlp_bias", False)
+
+
+def ernie4_5(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    s.only("use_bias", False)
+    s.only("compression_ratio", 1.0)
+
+
+def seed_oss(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    s.only("attention_out_bias", False)
+    s.only("mlp_bias", False)
+
+
+def hunyuan(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    told["blocks"]["norm_after_rope"] = True
+    for name, value in {
+        "attention_head_dim": told["head_dim"], "mlp_bias": False, "norm_type": "rms",
+        "use_cla": False, "use_qk_norm": True, "use_rotary_pos_emb": True,
+        "add_classification_head": False,
+    }.items():  # fmt: skip
+        s.only(name, value)
+    s.known |= {"cla_share_factor", "class_num", "dense_list", "pool_type", "org_vocab_size"}
+    s.known |= {name for name in s.config if str(name).endswith("_id")}  # of tokens
+    s.known |= {"mask_init_id"} | {name for name in s.config if str(name).startswith("im_")}
+
+
+def starcoder2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    told["biases"] = s.flag(True, "use_bias")
+    s.only("activation_function", s.get(GELU, "hidden_act"))
+    s.only("layer_norm_epsilon", told["eps"])
+    s.known |= {"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"}  # dtypes
+    s.only("scale_attn_weights", True)
+    s.only("mlp_type", "default")
+    s.only("norm_type", "layer_norm")
+    return everywhere(s, kin, told)
+
+
+def exaone4(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    """Return windows; the layers without one do not rotate (EXAONE 4)."""
+    window, pattern = _window(s, kin), plain(s, kin, "sliding_window_pattern")
+    if window and s.get(None, "layer_types") is None and not isinstance(pattern, int):
+        s.problems.append(f"'layer_types' must be there, beside the pattern {pattern!r}")
+        return None
+    types = _types(s, told["num_layers"], lambda i: bool(window) and (i + 1) % pattern != 0)
+    far = {"rope": None} if window else {}
+    return [window if is_one else far for is_one in types]
+
+
+def cohere2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    """Return windows; the layers without one do not rotate (Command R7B)."""
+    cohere(s, kin, told)
+    s.only("head_dim", told["d_model"] // told["num_heads"])
+    window, types = _window(s, kin), _by_pattern(s, told, 4)
+    for name, value in {
+        "layer_switch": s.get(4, "sliding_window_pattern"), "use_gated_activation": True,
+        "order_of_interleaved_layers": "local_attn_first", "position_embedding_type": "rope_gptj",
+        "use_embedding_sharing": True, "use_parallel_block": True, "rotary_pct": 1.0,
+    }.items():  # fmt: skip
+        s.only(name, value)
+    s.known |= {"use_parallel_embedding"}  # of training on several devices
+    return [window if is_one and window else {"rope": None} for is_one in types]
+
+
 def gpt_neox(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     told["blocks"]["parallel"] = s.flag(True, "use_parallel_residual")
+    s.only("num_key_value_heads", told["num_heads"])
 
 
 def cohere(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
@@ -188,13 +272,39 @@ def mixtral(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 
 def qwen3_moe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     _router(s, kin, told, normalize=s.flag(False, "norm_topk_prob"))
-    s.known |= {"intermediate_size", "layer_types", "max_window_layers"}
-    plain = s.get([], "mlp_only_layers")
-    step = s.integer(1, "decoder_sparse_step")
-    dense = [i in plain or (i + 1) % step != 0 for i in range(told["num_layers"])]
-    s.integer(768, "moe_intermediate_size")  # the tensors have it
+    s.known |= {"moe_intermediate_size", "layer_types", "max_window_layers"}
     window = _switched(s, kin)
-    return [window | ({"router": None} if d else {}) for d in dense]
+    return [window | d for d in _dense(s, told["num_layers"])]
+
+
+def qwen2_moe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    told["biases"] = s.flag(True, "qkv_bias")
+    _only_silu(s, told)
+    _router(s, kin, told, normalize=s.flag(False, "norm_topk_prob"))
+    s.known |= {"moe_intermediate_size", "shared_expert_intermediate_size"}
+    window, first = _switched(s, kin), s.get(28, "max_window_layers")
+    types = _types(s, told["num_layers"], lambda i: bool(window) and i % 2 == 0 and i < first)
+    dense = _dense(s, told["num_layers"])
+    return [(window if is_one else {}) | d for is_one, d in zip(types, dense, strict=True)]
+
+
+def _dense(s: Settings, layers: int) -> list[dict[str, Any]]:
+    """Return the option of each layer that switches the experts off, or none (Qwen)."""
+    plain, step = s.get([], "mlp_only_layers"), s.integer(1, "decoder_sparse_step")
+    return [{"router": None} if i in plain or (i + 1) % step else {} for i in range(layers)]
+
+
+def _dense_first(s: Settings, told: dict[str, Any], usual: int) -> list[dict[str, Any]]:
+    """Return the same where the first layers have no experts (DeepSeek)."""
+    count = s.get(usual, "first_k_dense_replace")
+    count = as_integer("config.first_k_dense_replace", count, least=0)
+    return [{"router": None} if i < count else {} for i in range(told["num_layers"])]
+
+
+def _only_silu(s: Settings, told: dict[str, Any]) -> None:
+    """Note a problem unless gates have silu, as the experts for all tokens do here."""
+    if told["activation"] != "swiglu":
+        s.problems.append("'hidden_act' must be 'silu'")
 
 
 def olmoe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
@@ -204,33 +314,87 @@ def olmoe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 
 def gpt_oss(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     limit, beta = s.number(7.0, "swiglu_limit"), s.number(1.702, "swiglu_alpha")
+    _only_silu(s, told)
     s.known |= {"initial_context_length"}  # the scaling has it
     s.get(None, "num_experts_per_tok", "experts_per_token")
     _router(s, kin, told, score="softmax_of_top", limit=limit, shift=1.0, beta=beta)
     return _some_sliding(s, kin, told, lambda i: i % 2 == 0)
 
 
-def deepseek_v3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+def _of_deepseek(s: Settings, told: dict[str, Any], usual: int, score: str) -> None:
+    """Read the entries that DeepSeek-V2 and V3 share; `usual` is the number of experts."""
     s.known |= {"head_dim", "qk_head_dim", "v_head_dim", "kv_lora_rank", "q_lora_rank"}
     s.known |= {"num_key_value_heads", "moe_intermediate_size", "n_shared_experts"}  # in tensors
     s.known |= {"num_nextn_predict_layers", "num_mtp_layers"}  # layers that are left out
     s.only("moe_layer_freq", 1)
-    s.only("scoring_func", "sigmoid")
-    s.only("topk_method", "noaux_tc")
+    _only_silu(s, told)
+    s.only("scoring_func", score)
     s.only("rms_norm_eps", 1e-6)  # the norms of the latents have no other
-    told["blocks"]["rope_interleaved"] = s.flag(True, "rope_interleave")
     scaling = told["rope_scaling"] or {}
     if scaling.get("mscale_all_dim"):
         m = 1 + 0.1 * scaling["mscale_all_dim"] * math.log(max(scaling["factor"], 1))
         told["blocks"]["scale"] = m * m / math.sqrt(told["head_dim"])
-    s.config.setdefault("num_experts", s.get(256, "n_routed_experts"))
+    s.config.setdefault("num_experts", s.get(usual, "n_routed_experts"))
+
+
+def deepseek_v2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    if s.config and s.get(None, "num_experts_per_tok") is None:  # transformers has no default
+        s.problems.append("'num_experts_per_tok' must be there")
+    _of_deepseek(s, told, 64, "softmax")
+    s.only("mlp_bias", False)
+    s.only("norm_topk_prob", False)
+    method, groups = s.get("greedy", "topk_method"), (s.get(1, "n_group"), s.get(1, "topk_group"))
+    if method not in ("greedy", "group_limited_greedy"):
+        s.problems.append(f"'topk_method' must be greedy or group_limited_greedy, not {method!r}")
+    groups = groups if method == "group_limited_greedy" else (1, 1)
+    scale = s.number(1.0, "routed_scaling_factor")
+    _router(s, kin, told, normalize=False, groups=groups[0], top_groups=groups[1], scale=scale)
+    return _dense_first(s, told, 0)
+
+
+def deepseek_v3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    _of_deepseek(s, told, 256, "sigmoid")
+    s.only("topk_method", "noaux_tc")
+    told["blocks"]["rope_interleaved"] = s.flag(True, "rope_interleave")
+    _sigmoid_router(s, kin, told, groups=(8, 4), scale=2.5)
+    return _dense_first(s, told, 3)
+
+
+def _sigmoid_router(
+    s: Settings, kin: Kin, told: dict[str, Any], *, groups: tuple[int, int], scale: float
+) -> None:
+    """Read how experts are chosen by sigmoids, in groups; the defaults are given."""
     _router(
         s, kin, told, score="sigmoid", normalize=s.flag(True, "norm_topk_prob"),
-        groups=s.integer(8, "n_group"), top_groups=s.integer(4, "topk_group"),
-        scale=s.number(2.5, "routed_scaling_factor"),
+        groups=s.integer(groups[0], "n_group"), top_groups=s.integer(groups[1], "topk_group"),
+        scale=s.number(scale, "routed_scaling_factor"),
     )  # fmt: skip
-    dense = as_integer("config.first_k_dense_replace", s.get(3, "first_k_dense_replace"), least=0)
-    return [{"router": None} if i < dense else {} for i in range(told["num_layers"])]
+
+
+def glm4_moe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    s.known |= {"moe_intermediate_size", "n_shared_experts"}  # in the tensors
+    s.known |= {"num_nextn_predict_layers", "num_mtp_layers"}  # layers that are left out
+    _only_silu(s, told)
+    s.tensors["self_attn.q_norm.weight"] = s.flag(False, "use_qk_norm")
+    s.config.setdefault("num_experts", s.get(128, "n_routed_experts"))
+    _sigmoid_router(s, kin, told, groups=(1, 1), scale=1.0)
+    return _dense_first(s, told, 1)
+
+
+def minimax_m2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    _router(s, kin, told, score="sigmoid")
+    for name, value in {
+        "scoring_func": "sigmoid", "use_qk_norm": True, "qk_norm_type": "per_layer",
+        "use_routing_bias": True, "shared_intermediate_size": 0,
+        "attn_type_list": [1] * told["num_layers"],
+    }.items():  # fmt: skip
+        s.only(name, value)
+    s.known |= {"use_mtp", "num_mtp_modules", "mtp_transformer_layers"}  # layers that are left out
+    s.known |= {
+        "shared_moe_mode",
+        "mlp_intermediate_size",
+    }  # of a shared expert, which is not there
+    s.known |= {f"layernorm_{name}_beta" for name in ("full_attention", "linear_attention", "mlp")}
 
 
 def qwen3_next(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
@@ -239,8 +403,7 @@ def qwen3_next(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     s.known |= {"linear_conv_kernel_dim", "linear_key_head_dim", "linear_value_head_dim"}
     s.known |= {"use_sliding_window", "sliding_window", "max_window_layers"}  # there are none
     told["blocks"]["norm_offset"] = 1.0
-    if told["activation"] != "swiglu":  # which the delta rule's convolution has, too
-        s.problems.append("'hidden_act' must be 'silu'")
+    _only_silu(s, told)  # which the delta rule's convolution has, too
     keys = s.integer(16, "linear_num_key_heads")
     values = s.integer(32, "linear_num_value_heads")
     if values % keys:
@@ -252,10 +415,8 @@ def qwen3_next(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     types = s.get(usual, "layer_types")
     if len(types) != layers or not set(types) <= {*usual, "full_attention", "linear_attention"}:
         s.problems.append(f"'layer_types' must be a list of {layers} known types, not {types!r}")
-    plain, step = s.get([], "mlp_only_layers"), s.integer(1, "decoder_sparse_step")
-    dense = [i in plain or (i + 1) % step != 0 for i in range(layers)]
+    dense = _dense(s, layers)
     return [
-        ({"delta_heads": keys} if kind == "linear_attention" else {})
-        | ({"router": None} if d else {})
+        ({"delta_heads": keys} if kind == "linear_attention" else {}) | d
         for kind, d in zip(types, dense, strict=False)
     ]

@@ -24,6 +24,7 @@ ACTIVATIONS = {
     "gelu_pytorch_tanh": "gelu_tanh",
     "hardswish": "hard_swish",
     "linear": "identity",
+    "relu2": "relu_squared",
     "silu": "silu",
     "swish": "silu",
     **{name: name for name in ("leaky_relu", "mish", "relu", "relu6", "sigmoid", "tanh")},
@@ -64,6 +65,7 @@ OF_OTHERS = re.compile(
 )
 #: Other names of families in configurations.
 ALIASES = {"gemma3_text": ("gemma3",), "gemma3": ("gemma3_text",)}
+ALIASES |= {"deepseek_v3": ("kimi_k2",), "kimi_k2": ("deepseek_v3",)}
 
 #: Models that hold a text model, and the family of that where its own entries do not say so. All
 #: of them are causal in text; PaliGemma, say, is not.
@@ -149,6 +151,7 @@ class Settings:
         self.known: set[Any] = {"model_type"}
         self.problems: list[str] = []
         self.notes: list[str] = []
+        self.tensors: dict[str, bool] = {}  # which every layer must have, or none
         self.rotations: Mapping[str, Any] = {}  # of kinds of layers that differ
         self.families = families  # first part of the classes' names, and features in words
         self._check_family(family)
@@ -268,6 +271,8 @@ def _scaling(
         if not by_kind:
             s.problems.append(f"{key!r} must not be one for each kind of layer")
         s.rotations, found = found, found.get("full_attention") or {}
+    elif by_kind and found and key == "rope_parameters":
+        s.problems.append(f"{key!r} must be one for each kind of layer")
     return key, dict(found)
 
 
@@ -279,11 +284,13 @@ def rope_settings(
     partial: float | None = None,
     by_kind: bool = False,
     usual: dict[str, Any] | None = None,
+    alpha: bool = False,
 ) -> tuple[float, dict[str, Any] | None, int]:
     """
     Return base, scaling and number of rotated channels.
 
-    By default, `partial` is their share, and `usual` the scaling.
+    By default, `partial` is their share, and `usual` the scaling. With `alpha`, a factor of the
+    base is one of the scalings.
     """
     key, scaling = _scaling(s, by_kind=by_kind, usual=usual)
     base = s.get(base, "rope_theta", "rotary_emb_base")
@@ -302,6 +309,9 @@ def rope_settings(
         if scaling.get("factor", 1) not in (1, None):
             s.problems.append(f"{key!r} has a factor, and must have a rope_type that says of what")
         return base, None, width
+    if alpha and kind == "dynamic" and scaling.get("alpha"):
+        factor = as_number("config.rope_scaling['alpha']", scaling["alpha"], above=0)
+        return base * factor ** (width / (width - 2)), None, width
     if kind in ("dynamic", "longrope"):
         s.problems.append(f"the rope type must not be {kind!r}, which depends on the text's length")
         return base, None, width

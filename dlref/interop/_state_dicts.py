@@ -203,33 +203,50 @@ def from_state_dict(
     a decoder           options
     =================== ============================ ==========================================
 
-    ============= ==========================================================================
-    kind          differences from LLaMA
-    ============= ==========================================================================
-    mistral       a window of attention (``window=(W - 1, 0)``), a head width of its own
-    ministral     the same in some layers
-    qwen2         biases of queries, keys and values; windows in the upper layers
-    qwen3         norms of queries and keys of each head, before the rotation
-    smollm3       layers without rotations
-    gemma         norms by 1 + w (``norm_offset=1``), embeddings times the root of D
-    gemma2        also norms before and after each sub-layer, caps of scores and logits, windows
-                  in every other layer
-    gemma3_text   (or gemma3) also norms of queries and keys, two bases of rotations
-    granite       multipliers of embeddings, scores, sums and logits
-    olmo2         norms of the outputs alone; norms of all queries, and of all keys, at once
-    phi3          fused matrices; rotations of some channels
-    stablelm      layer norms; rotations of a quarter of the channels
-    gpt_neox      layer norms, attention and network side by side, a fused matrix of heads
-    cohere        one layer norm for attention and network side by side, scaled logits
-    mixtral       experts
-    qwen3_moe     experts, and norms of queries and keys
-    olmoe         experts, and norms of all queries and keys at once
-    deepseek_v3   latent attention; shared experts, and others that a correction chooses in groups
-    qwen3_next    gated delta rules, with gated attention in every fourth layer; experts
-    gpt_oss       experts with bounded gates, sinks, and windows in every other layer
-    ============= ==========================================================================
+    ================= ======================================================================
+    kind              differences from LLaMA
+    ================= ======================================================================
+    mistral           a window of attention (``window=(W - 1, 0)``), a head width of its own
+    ministral         the same in some layers
+    qwen2             biases of queries, keys and values; windows in the upper layers
+    qwen3             norms of queries and keys of each head, before the rotation
+    smollm3           layers without rotations
+    gemma             norms by 1 + w (``norm_offset=1``), embeddings times the root of D
+    gemma2            also norms before and after each sub-layer, caps of scores and logits, windows
+                      in every other layer
+    gemma3_text       (or gemma3) also norms of queries and keys, two bases of rotations
+    granite           multipliers of embeddings, scores, sums and logits
+    olmo2             norms of the outputs alone; norms of all queries, and of all keys, at once
+    phi3              fused matrices; rotations of some channels
+    stablelm          layer norms; rotations of a quarter of the channels
+    gpt_neox          layer norms, attention and network side by side, a fused matrix of heads
+    cohere            one layer norm for attention and network side by side, scaled logits
+    mixtral           experts
+    qwen3_moe         experts, and norms of queries and keys
+    olmoe             experts, and norms of all queries and keys at once
+    deepseek_v3       latent attention; shared experts, and others that a correction chooses in
+                      groups
+    qwen3_next        gated delta rules, with gated attention in every fourth layer; experts
+    gpt_oss           experts with bounded gates, sinks, and windows in every other layer
+    helium            rotations of neighbors
+    ernie4_5          the same
+    seed_oss          biases of queries, keys and values
+    arcee             a plain network with the square of relu
+    starcoder2        layer norms, and a plain network with biases
+    glm               rotations of neighbors in half of the channels; gate and up in one matrix
+    glm4              also norms before and after each sub-layer
+    olmo3             OLMo 2's pieces, and windows in three of four layers
+    exaone4           norms of the outputs, queries and keys; rotations only where there is a window
+    hunyuan_v1_dense  norms of rotated queries and keys
+    cohere2           Cohere's pieces, and rotations only where there is a window
+    qwen2_moe         Qwen 2's pieces, experts, and one with a gate for all tokens
+    glm4_moe          experts that a correction chooses, and one for all tokens
+    minimax_m2        experts that a correction chooses, and norms of all queries and keys at once
+    deepseek_v2       latent attention, and experts in groups
+    kimi_k2           the same as deepseek_v3
+    ================= ======================================================================
 
-    Their rotations turn halves of a head, as their rows do: ``rope_interleaved=False`` is among
+    Their rotations turn what their rows are ordered for: ``rope_interleaved`` is among
     ``config.blocks``, and nothing is reordered or folded, so that :func:`to_state_dict` maps
     gradients, too.
 

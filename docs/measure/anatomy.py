@@ -14,6 +14,7 @@ from dlref.interop._settings import Settings
 from dlref.transformer import EncoderBlockParams, GatedDeltaParams, MixtureParams
 
 FILE = Path(__file__).parents[1] / "results" / "anatomy.csv"
+ALIASES = ("gemma3", "kimi_k2")  # which are gemma3_text and deepseek_v3
 HEADER = ["family", "positions", "norms", "attention", "network", "also"]
 LINKS = {
     "learned": "positions.learned_positions",
@@ -45,7 +46,8 @@ class Model:
     def __init__(self, kind):
         self.kind = kind
         known = families.WITH_DECODER if kind in families.WITH_DECODER else families.FAMILIES
-        family, self.settings = known[kind], Settings({}, kind, families.KNOWN)
+        given = {"model_type": kind, "head_dim": 128} if kind == "glm4_moe" else {}  # as in GLM-4.5
+        family, self.settings = known[kind], Settings(given, kind, families.KNOWN)
         self.config = family.config(self.settings)
         layout = family.layout(self.config, "")
         self.blocks = layout.blocks if hasattr(layout, "blocks") else layout.encoder
@@ -95,7 +97,7 @@ class Model:
         words = [f"{heads} {link('heads')} of {width}{shared}"]
         if deltas:
             words.insert(0, f"{link('gated delta rules')}{share(deltas, len(parts))}; else")
-        if usual.q_norm is not None:
+        if usual.q_norm is not None and not usual.q_norm.optional:
             words.append(
                 f"norms of queries and keys{' of each head' * ('E' in usual.q_norm.shape)}"
             )
@@ -156,7 +158,7 @@ class Model:
 
 
 def rows():
-    return [Model(kind).row() for kind in sorted(families.FAMILIES) if kind != "gemma3"]
+    return [Model(kind).row() for kind in sorted(families.FAMILIES) if kind not in ALIASES]
 
 
 def main():

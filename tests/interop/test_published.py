@@ -22,6 +22,8 @@ REFUSED = {
     "CohereForAI/c4ai-command-r-plus": "'use_qk_norm' must be False, not True",
     "moonshotai/Moonlight-16B-A3B": "'rms_norm_eps' must be 1e-06, not 1e-05",
 }
+#: What a file's README asks its reader to change for the package.
+OTHER_NAMES = {"kimi_k2": {"model_type": "deepseek_v3"}}
 READ = [name for name in PUBLISHED if name not in REFUSED]
 
 
@@ -76,9 +78,50 @@ class TestFacts:
         with pytest.raises(ValueError, match="'num_experts' must be 8, not 4"):
             loaded(name, rng, num_experts=4)
 
-    def test_the_delta_rule_has_the_activation_too(self, rng):
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "Qwen/Qwen3-Next-80B-A3B-Instruct",  # whose delta rule has the activation, too
+            "openai/gpt-oss-20b",  # whose experts ignore it
+            "deepseek-ai/DeepSeek-V3",  # whose experts for all tokens have silu in dlref
+            "Qwen/Qwen1.5-MoE-A2.7B",
+            "zai-org/GLM-4.5",
+        ],
+    )
+    def test_another_activation(self, rng, name):
         with pytest.raises(ValueError, match="'hidden_act' must be 'silu'"):
-            loaded("Qwen/Qwen3-Next-80B-A3B-Instruct", rng, hidden_act="gelu")
+            loaded(name, rng, hidden_act="gelu")
+
+    def test_norms_that_the_file_says_are_not_there(self, rng):
+        for name, there in (("zai-org/GLM-4.5", True), ("zai-org/GLM-4.5-Air", False)):
+            config = small(PUBLISHED[name])
+            state = state_of("glm4_moe", config, rng)
+            params, _ = from_state_dict(state, config=config)
+            assert (params.blocks[0].attention.q_norm is not None) == there
+            words = f"q_norm.weight' is {'there' if there else 'missing'}"
+            with pytest.raises(ValueError, match=words):
+                from_state_dict(state, config=config | {"use_qk_norm": not there})
+
+    def test_a_rotation_that_each_kind_of_layer_has(self, rng):
+        name = "allenai/Olmo-3-1025-7B"
+        own = loaded(name, rng)[1]
+        assert own.rope_scaling["factor"] == 8
+        assert own.blocks[0]["rope"] == {"base": 500000.0, "scaling": None}
+        assert "rope" not in own.blocks[3]
+        with pytest.raises(ValueError, match=r"'rope_theta' must be 500000\.0 unless"):
+            loaded(name, rng, rope_theta=10000.0)
+
+    def test_layers_without_a_rotation(self, rng):
+        for name in ("LGAI-EXAONE/EXAONE-4.0-32B", "CohereForAI/c4ai-command-r7b-12-2024"):
+            own = loaded(name, rng)[1]
+            assert [told.get("rope", 0) for told in own.blocks] == [0, 0, 0, None]
+            assert [told.get("window") for told in own.blocks] == [(4, 0)] * 3 + [None]
+        assert loaded("LGAI-EXAONE/EXAONE-4.0-1.2B", rng)[1].blocks == {"rope_interleaved": False}
+
+    def test_a_factor_of_the_base(self, rng):
+        own = loaded("tencent/Hunyuan-7B-Instruct", rng)[1]
+        assert own.rope_base == pytest.approx(10000.0 * 1000.0 ** (8 / 6))
+        assert own.rope_scaling is None
 
     def test_scores_by_the_number_of_the_block(self, rng):
         own = loaded("stanford-crfm/alias-gpt2-small-x21", rng)[1]
@@ -163,8 +206,9 @@ def test_the_package_reads_the_same_model(name, package, rng, tmp_path):
     from wide import in_float64  # noqa: PLC0415  # which imports the package
 
     torch, raw = peers.torch, small(PUBLISHED[name])
-    (tmp_path / "config.json").write_text(json.dumps(raw))
-    kind = family_of(raw)
+    as_read = raw | OTHER_NAMES.get(raw["model_type"], {})
+    (tmp_path / "config.json").write_text(json.dumps(as_read))
+    kind = family_of(as_read)
     ids, u = rng.integers(3, V, (2, T)), rng.normal(size=(2, T, V))
     with in_float64("gemma3" if kind == "gemma3_text" else kind):
         config = package.AutoConfig.from_pretrained(tmp_path, dtype=torch.float64)
