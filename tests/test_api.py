@@ -52,6 +52,7 @@ SHARED = {
     "interop._kin",
     "interop._kin_layouts",
     "interop._kin_settings",
+    "interop._missing",
     "interop._safetensors",
     "interop._settings",
     "interop._tensors",

@@ -334,7 +334,7 @@ def whole_t5_config(s: Settings, defaults: dict[str, Any]) -> LanguageModelConfi
     s.only("relative_attention_max_distance", FARTHEST)
     s.only("relative_attention_num_buckets", BUCKETS)
     V, D, F, layers, heads, E = _t5_sizes(s, defaults)
-    s.only("num_decoder_layers", layers)
+    s.only("num_decoder_layers", layers, "halves of different depth")
     gated, activation = _t5_network(s, defaults)
     tied = s.get(None, "tie_word_embeddings") is not False
     scaled = s.get(tied, "scale_decoder_outputs") and defaults is T5

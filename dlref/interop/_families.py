@@ -127,7 +127,7 @@ def _llama_config(s: Settings) -> LanguageModelConfig:
     heads = s.divisor(width, 32, "num_attention_heads")
     kv_heads = s.divisor(heads, heads, "num_key_value_heads")
     E = s.integer(width // heads, "head_dim")
-    s.only("mlp_bias", False)
+    s.no_bias("mlp_bias")
     base, scaling, _ = rope_settings(s, E)
     s.refuse()
     return LanguageModelConfig(

@@ -1,4 +1,4 @@
-r"""What a family of decoders is, and its configuration."""
+r"""Families of decoders as records, and their configurations."""
 
 from __future__ import annotations
 

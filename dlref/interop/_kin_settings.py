@@ -80,7 +80,7 @@ def smollm3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
         return None
     window = _switched(s, kin)
     s.known |= {"max_window_layers"}
-    s.only("mlp_bias", False)
+    s.no_bias("mlp_bias")
     types = _types(s, layers, lambda i: bool(window) and not rotated[i])
     return [
         (window if sliding else {}) | ({} if rope else {"rope": None})
@@ -165,27 +165,27 @@ def granite(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     told["logit_scale"] = 1 / s.number(1.0, "logits_scaling")
     told["blocks"]["residual_scale"] = s.number(1.0, "residual_multiplier")
     told["blocks"]["scale"] = s.number(1.0, "attention_multiplier")
-    s.only("mlp_bias", False)
+    s.no_bias("mlp_bias")
 
 
 def stablelm(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     told["biases"] = s.flag(False, "use_qkv_bias")
     told["blocks"]["parallel"] = s.flag(False, "use_parallel_residual")
-    s.only("qk_layernorm", False)
+    s.only("qk_layernorm", False, "layer norms of queries and keys")
 
 
 def helium(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    s.only("mlp_bias", False)
+    s.no_bias("mlp_bias")
 
 
 def ernie4_5(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    s.only("use_bias", False)
+    s.no_bias("use_bias")
     s.only("compression_ratio", 1.0)
 
 
 def seed_oss(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     s.only("attention_out_bias", False)
-    s.only("mlp_bias", False)
+    s.no_bias("mlp_bias")
 
 
 def hunyuan(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
@@ -246,7 +246,7 @@ def gpt_neox(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 def cohere(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     told["blocks"]["parallel"] = True
     told["logit_scale"] = s.number(0.0625, "logit_scale")
-    s.only("use_qk_norm", False)
+    s.only("use_qk_norm", False, "layer norms of queries and keys")
 
 
 def phi3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
@@ -309,7 +309,7 @@ def _only_silu(s: Settings, told: dict[str, Any]) -> None:
 
 def olmoe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     _router(s, kin, told, normalize=s.flag(False, "norm_topk_prob"))
-    s.only("clip_qkv", None)
+    s.only("clip_qkv", None, "bounds of queries, keys and values")
 
 
 def gpt_oss(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
@@ -329,7 +329,7 @@ def _of_deepseek(s: Settings, told: dict[str, Any], usual: int, score: str) -> N
     s.only("moe_layer_freq", 1)
     _only_silu(s, told)
     s.only("scoring_func", score)
-    s.only("rms_norm_eps", 1e-6)  # the norms of the latents have no other
+    s.only("rms_norm_eps", 1e-6, "norms of latents with an epsilon of their own")
     scaling = told["rope_scaling"] or {}
     if scaling.get("mscale_all_dim"):
         m = 1 + 0.1 * scaling["mscale_all_dim"] * math.log(max(scaling["factor"], 1))
@@ -341,7 +341,7 @@ def deepseek_v2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     if s.config and s.get(None, "num_experts_per_tok") is None:  # transformers has no default
         s.problems.append("'num_experts_per_tok' must be there")
     _of_deepseek(s, told, 64, "softmax")
-    s.only("mlp_bias", False)
+    s.no_bias("mlp_bias")
     s.only("norm_topk_prob", False)
     method, groups = s.get("greedy", "topk_method"), (s.get(1, "n_group"), s.get(1, "topk_group"))
     if method not in ("greedy", "group_limited_greedy"):

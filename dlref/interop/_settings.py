@@ -9,6 +9,7 @@ from typing import Any
 
 from .._core.arguments import as_integer, as_number, check_mapping, shown
 from ..positions import rope_attention_factor, rope_frequencies
+from ._missing import MISSING
 from ._tensors import raise_all
 
 LARGEST = 1e30  # of numbers in a configuration; infinity would load in silence
@@ -182,6 +183,8 @@ class Settings:
 
     def _other(self, kind: Any) -> str:
         """Describe another family, if it is known."""
+        if kind in MISSING:
+            return f"{kind!r}, for which dlref lacks {MISSING[kind][1]}"
         if kind not in self.families:
             return shown(kind)
         return f"{kind!r}, which has {self.families[kind][1]} and is read by kind={kind!r}"
@@ -213,11 +216,16 @@ class Settings:
             self.problems.append(f"{name!r} must be True or False, not {shown(value)}")
         return bool(value)
 
-    def only(self, name: str, wanted: Any) -> None:
+    def only(self, name: str, wanted: Any, lacking: str = "") -> None:
         """Note a problem unless an entry has the value that dlref can express."""
         value = self.get(wanted, name)
         if value != wanted:
-            self.problems.append(f"{name!r} must be {wanted!r}, not {shown(value)}")
+            reason = f": dlref lacks {lacking}" if lacking else ""
+            self.problems.append(f"{name!r} must be {wanted!r}, not {shown(value)}{reason}")
+
+    def no_bias(self, name: str) -> None:
+        """Note a problem if gated networks have biases."""
+        self.only(name, False, "biases of gated networks")
 
     def activation(self, default: str, name: str, *, gated: bool = False) -> str:
         return self.translated(name, self.get(default, name), gated=gated)

@@ -14,6 +14,7 @@ from .._core.archives import UNREADABLE, members_of, read_array
 from .._core.arguments import check_mapping, choice, shown
 from ._encoders import BertParams, T5EncoderParams
 from ._families import FAMILIES, read_family, write_family
+from ._missing import MISSING
 from ._modules import MODULES, is_no_parameter
 from ._safetensors import InFile, tensors_of
 from ._settings import family_of
@@ -28,6 +29,15 @@ __all__ = ["from_state_dict", "read_state_dict", "to_state_dict"]
 
 KINDS = (*MODULES, *FAMILIES)
 State = dict[str, np.ndarray[Any, Any]]
+
+
+def _check_kind(kind: Any) -> None:
+    """Raise unless a kind is known; for other families, say what dlref's models lack."""
+    if isinstance(kind, str) and kind in MISSING:
+        models, pieces = MISSING[kind]
+        msg = f"Argument 'kind' must not be {kind!r} ({models}), for which dlref lacks {pieces}."
+        raise ValueError(msg)
+    choice("kind", kind, KINDS)
 
 
 def _check_prefix(prefix: Any) -> None:
@@ -246,7 +256,7 @@ def from_state_dict(
     kimi_k2           the same as deepseek_v3
     ================= ======================================================================
 
-    Their rotations turn what their rows are ordered for: ``rope_interleaved`` is among
+    Their rotations turn the pairs for which their rows are ordered: ``rope_interleaved`` is among
     ``config.blocks``, and nothing is reordered or folded, so that :func:`to_state_dict` maps
     gradients, too.
 
@@ -331,7 +341,7 @@ def from_state_dict(
         if kind is None:
             msg = "Argument 'kind' must be given, unless config has 'model_type'."
             raise ValueError(msg)
-    choice("kind", kind, KINDS)
+    _check_kind(kind)
     if isinstance(state, str | os.PathLike):
         state = _in_file(state)
     names = _names(state, prefix)
@@ -402,7 +412,7 @@ def to_state_dict(params: Any, kind: str, config: Any = None, *, prefix: str = "
     in_proj_weight (6, 2)
     out_proj.weight (2, 2)
     """
-    choice("kind", kind, KINDS)
+    _check_kind(kind)
     _check_prefix(prefix)
     if kind in FAMILIES:
         return write_family(params, kind, config, prefix)

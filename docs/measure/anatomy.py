@@ -1,5 +1,6 @@
 """
 Write docs/results/anatomy.csv: the pieces of each family of models that `from_state_dict` reads.
+And docs/results/missing.csv: families that it refuses, and the pieces that dlref lacks for them.
 
 ``tox run -e measure -- anatomy`` (seconds).  A family's row is made from what the loader itself
 makes of an empty configuration, with the family's defaults, and from its layout of a state.
@@ -10,10 +11,12 @@ from pathlib import Path
 
 from dlref.interop import _families as families
 from dlref.interop._decoders import KIN
+from dlref.interop._missing import MISSING
 from dlref.interop._settings import Settings
 from dlref.transformer import EncoderBlockParams, GatedDeltaParams, MixtureParams
 
 FILE = Path(__file__).parents[1] / "results" / "anatomy.csv"
+OTHERS = FILE.with_name("missing.csv")
 ALIASES = ("gemma3", "kimi_k2")  # which are gemma3_text and deepseek_v3
 HEADER = ["family", "positions", "norms", "attention", "network", "also"]
 LINKS = {
@@ -38,6 +41,27 @@ def link(words):
 def share(count, whole):
     """Return "in 12 of 48 blocks", or nothing for all of them."""
     return "" if count == whole else f" in {count} of {whole} blocks"
+
+
+#: Published models of a family where its name does not say them.
+MODELS = {
+    "arcee": "AFM",
+    "cohere": "Command R",
+    "cohere2": "Command R7B, Command A",
+    "deepseek_v3": "DeepSeek-V3, R1, Kimi K2",
+    "ernie4_5": "ERNIE 4.5",
+    "glm": "GLM-4-9B",
+    "glm4": "GLM-4-0414, GLM-Z1",
+    "glm4_moe": "GLM-4.5, 4.6",
+    "gpt_neox": "GPT-NeoX, Pythia",
+    "hunyuan_v1_dense": "Hunyuan",
+    "llama": "LLaMA to Llama 3.3, Yi, DeepSeek Coder, R1 distilled",
+    "mistral": "Mistral 7B, Nemo, Small",
+    "phi3": "Phi-3, Phi-4",
+    "qwen2": "Qwen2, Qwen2.5, R1 distilled",
+    "qwen2_moe": "Qwen1.5-MoE, Qwen2-57B-A14B",
+    "t5": "T5, T5 1.1, Flan-T5",
+}
 
 
 class Model:
@@ -153,7 +177,8 @@ class Model:
         return ", ".join(words)
 
     def row(self):
-        name = f"``{self.kind}``"
+        models = MODELS.get(self.kind, "")
+        name = f"``{self.kind}``" + (f": {models}" if models else "")
         return [name, *(getattr(self, column)() for column in HEADER[1:])]
 
 
@@ -161,9 +186,16 @@ def rows():
     return [Model(kind).row() for kind in sorted(families.FAMILIES) if kind not in ALIASES]
 
 
+def others():
+    """Return the families that are refused, and why."""
+    return [[f"``{kind}``", *words] for kind, words in sorted(MISSING.items())]
+
+
 def main():
     with FILE.open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([HEADER, *rows()])
+    with OTHERS.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([["family", "models", "lacks"], *others()])
 
 
 if __name__ == "__main__":

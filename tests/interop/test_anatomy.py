@@ -5,6 +5,7 @@ import csv
 import anatomy
 import pytest
 
+from dlref.interop import from_state_dict
 from dlref.interop._families import FAMILIES
 
 
@@ -16,8 +17,21 @@ def test_the_file_is_up_to_date():
 
 
 def test_every_family_has_a_row():
-    named = {row[0].strip("`") for row in anatomy.rows()}
+    named = {row[0].split("`")[2] for row in anatomy.rows()}
     assert named | {*anatomy.ALIASES} == FAMILIES.keys()
+
+
+def test_the_families_that_are_refused():
+    with anatomy.OTHERS.open(newline="") as file:
+        _, *table = csv.reader(file)
+    assert table == anatomy.others()
+    for row in table:
+        kind = row[0].strip("`")
+        assert kind not in FAMILIES
+        with pytest.raises(ValueError, match=f"'{kind}' .*, for which dlref lacks {row[2][:9]}"):
+            from_state_dict({"a": [1.0]}, config={"model_type": kind})
+        with pytest.raises(ValueError, match=f"not '{kind}', for which dlref lacks {row[2][:9]}"):
+            from_state_dict({"a": [1.0]}, "llama", {"model_type": kind})
 
 
 @pytest.mark.parametrize(
