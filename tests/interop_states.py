@@ -4,6 +4,7 @@ from decoders import SIZES
 
 from dlref.interop import _families as families
 from dlref.interop._settings import Settings
+from dlref.interop._tensors import Zeros
 
 
 def configured(kind, settings):
@@ -14,14 +15,15 @@ def configured(kind, settings):
 def tensors(layout):
     if isinstance(layout, families.Tensor):
         yield layout
-    elif layout is not None:
+    elif layout is not None and not isinstance(layout, Zeros):
         for part in layout:
             yield from tensors(part)
 
 
 def state_of(kind, config, rng):
     """Return a state with a random array for each tensor of the layout."""
-    family, settings = families.FAMILIES[kind], Settings(config, kind, families.KNOWN)
+    known = families.WITH_DECODER if config.get("is_encoder_decoder") else families.FAMILIES
+    family, settings = known[kind], Settings(config, kind, families.KNOWN)
     found = family.config(settings)
     counts = ("n_routed_experts", "num_local_experts", "num_experts")
     config = {"use_qk_norm": kind != "glm4_moe"} | config
@@ -29,7 +31,7 @@ def state_of(kind, config, rng):
     sizes |= {"M": 12, "MS": 24}  # their widths
     whole = config.get("q_lora_rank", 5) is None  # queries come from the tokens themselves
     sizes |= {
-        "Rq": config["hidden_size"] if whole else 5,
+        "Rq": config.get("hidden_size") if whole else 5,
         "1": 1,
         "Rkv": 6,
         "DKV": 10,

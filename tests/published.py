@@ -218,6 +218,67 @@ PUBLISHED = {
             "num_hidden_layers": 27, "patch_size": 14, "vision_use_head": False,
         },
     },
+    "llava-hf/llava-1.5-7b-hf": {
+        "architectures": ["LlavaForConditionalGeneration"], "ignore_index": -100,
+        "image_token_index": 22, "model_type": "llava", "pad_token_id": 32001,
+        "projector_hidden_act": "gelu", "tie_word_embeddings": False, "torch_dtype": "float16",
+        "text_config": {
+            "_name_or_path": "lmsys/vicuna-7b-v1.5", "architectures": ["LlamaForCausalLM"],
+            "max_position_embeddings": 4096, "model_type": "llama", "rms_norm_eps": 1e-05,
+            "torch_dtype": "float16", "vocab_size": 32064,
+        },
+        "transformers_version": "4.36.0.dev0", "vocab_size": 32064,
+        "vision_config": {
+            "hidden_size": 1024, "image_size": 336, "intermediate_size": 4096,
+            "model_type": "clip_vision_model", "num_attention_heads": 16,
+            "num_hidden_layers": 24, "patch_size": 14, "projection_dim": 768,
+            "vocab_size": 32000,
+        },
+        "vision_feature_layer": -2, "vision_feature_select_strategy": "default",
+    },
+    "llava-hf/llava-onevision-qwen2-0.5b-ov-hf": {
+        "architectures": ["LlavaOnevisionForConditionalGeneration"], "ignore_index": -100,
+        "image_grid_pinpoints": [[384, 384], [384, 768]], "image_token_index": 21,
+        "model_type": "llava_onevision", "projector_hidden_act": "gelu",
+        "text_config": {
+            "_name_or_path": "Qwen/Qwen2-0.5B-Instruct", "architectures": ["Qwen2ForCausalLM"],
+            "bos_token_id": 151643, "eos_token_id": 151645, "hidden_size": 896,
+            "intermediate_size": 4864, "max_window_layers": 24, "model_type": "qwen2",
+            "num_attention_heads": 14, "num_hidden_layers": 24, "num_key_value_heads": 2,
+            "rope_theta": 1000000.0, "sliding_window": 32768, "tie_word_embeddings": True,
+            "torch_dtype": "bfloat16", "use_sliding_window": False, "vocab_size": 152000,
+        },
+        "tie_word_embeddings": True, "torch_dtype": "float16", "use_image_newline_parameter": True,
+        "transformers_version": "4.45.0.dev0", "video_token_index": 22,
+        "vision_aspect_ratio": "anyres_max_9", "vision_feature_layer": -1,
+        "vision_config": {
+            "hidden_size": 1152, "image_size": 384, "intermediate_size": 4304,
+            "model_type": "siglip_vision_model", "num_attention_heads": 16,
+            "num_hidden_layers": 26, "patch_size": 14, "vision_use_head": False,
+        },
+        "vision_feature_select_strategy": "full",
+    },
+    "mistralai/Mistral-Small-3.1-24B-Instruct-2503": {
+        "architectures": ["Mistral3ForConditionalGeneration"], "image_token_index": 10,
+        "model_type": "mistral3", "multimodal_projector_bias": False,
+        "projector_hidden_act": "gelu", "spatial_merge_size": 2,
+        "text_config": {
+            "attention_dropout": 0.0, "head_dim": 128, "hidden_act": "silu", "hidden_size": 5120,
+            "initializer_range": 0.02, "intermediate_size": 32768,
+            "max_position_embeddings": 131072, "model_type": "mistral",
+            "num_attention_heads": 32, "num_hidden_layers": 40, "num_key_value_heads": 8,
+            "rms_norm_eps": 1e-05, "rope_theta": 1000000000.0, "sliding_window": None,
+            "use_cache": True, "vocab_size": 131072,
+        },
+        "torch_dtype": "bfloat16", "transformers_version": "4.50.0.dev0",
+        "vision_config": {
+            "attention_dropout": 0.0, "head_dim": 64, "hidden_act": "gelu", "hidden_size": 1024,
+            "image_size": 1540, "initializer_range": 0.02, "intermediate_size": 4096,
+            "model_type": "pixtral", "num_attention_heads": 16, "num_channels": 3,
+            "num_hidden_layers": 24, "patch_size": 14, "rope_theta": 10000.0,
+        },
+        "vision_feature_layer": -1,
+    },
     "microsoft/Phi-3-mini-4k-instruct": _file(
         "phi3", "Phi3", version="4.40.2", attention_bias=False, attention_dropout=0.0,
         auto_map={"AutoConfig": "configuration_phi3.Phi3Config"}, bos_token_id=1, embd_pdrop=0.0,
@@ -526,6 +587,75 @@ PUBLISHED = {
     ),
 }  # fmt: skip
 
+#: Models with an encoder, alone or before a decoder.
+ENCODERS = {
+    "google-bert/bert-base-uncased": {
+        "architectures": ["BertForMaskedLM"], "attention_probs_dropout_prob": 0.1,
+        "gradient_checkpointing": False, "hidden_act": "gelu", "hidden_dropout_prob": 0.1,
+        "hidden_size": 768, "initializer_range": 0.02, "intermediate_size": 3072,
+        "layer_norm_eps": 1e-12, "max_position_embeddings": 512, "model_type": "bert",
+        "num_attention_heads": 12, "num_hidden_layers": 12, "pad_token_id": 0,
+        "position_embedding_type": "absolute", "transformers_version": "4.6.0.dev0",
+        "type_vocab_size": 2, "use_cache": True, "vocab_size": 30522,
+    },
+    "google-bert/bert-base-multilingual-cased": {
+        "architectures": ["BertForMaskedLM"], "attention_probs_dropout_prob": 0.1,
+        "directionality": "bidi", "hidden_act": "gelu", "hidden_dropout_prob": 0.1,
+        "hidden_size": 768, "initializer_range": 0.02, "intermediate_size": 3072,
+        "layer_norm_eps": 1e-12, "max_position_embeddings": 512, "model_type": "bert",
+        "num_attention_heads": 12, "num_hidden_layers": 12, "pad_token_id": 0,
+        "pooler_fc_size": 768, "pooler_num_attention_heads": 12, "pooler_num_fc_layers": 3,
+        "pooler_size_per_head": 128, "pooler_type": "first_token_transform",
+        "type_vocab_size": 2, "vocab_size": 119547,
+    },
+    "FacebookAI/roberta-base": {
+        "architectures": ["RobertaForMaskedLM"], "attention_probs_dropout_prob": 0.1,
+        "bos_token_id": 0, "eos_token_id": 2, "hidden_act": "gelu", "hidden_dropout_prob": 0.1,
+        "hidden_size": 768, "initializer_range": 0.02, "intermediate_size": 3072,
+        "layer_norm_eps": 1e-05, "max_position_embeddings": 514, "model_type": "roberta",
+        "num_attention_heads": 12, "num_hidden_layers": 12, "pad_token_id": 1,
+        "type_vocab_size": 1, "vocab_size": 50265,
+    },
+    "distilbert/distilbert-base-uncased": {
+        "activation": "gelu", "architectures": ["DistilBertForMaskedLM"],
+        "attention_dropout": 0.1, "dim": 768, "dropout": 0.1, "hidden_dim": 3072,
+        "initializer_range": 0.02, "max_position_embeddings": 512, "model_type": "distilbert",
+        "n_heads": 12, "n_layers": 6, "pad_token_id": 0, "qa_dropout": 0.1,
+        "seq_classif_dropout": 0.2, "sinusoidal_pos_embds": False, "tie_weights_": True,
+        "transformers_version": "4.10.0.dev0", "vocab_size": 30522,
+    },
+    "google-t5/t5-small": {
+        "architectures": ["T5ForConditionalGeneration"], "d_ff": 2048, "d_kv": 64,
+        "d_model": 512, "decoder_start_token_id": 0, "dropout_rate": 0.1, "eos_token_id": 1,
+        "initializer_factor": 1.0, "is_encoder_decoder": True, "layer_norm_epsilon": 1e-06,
+        "model_type": "t5", "n_positions": 512, "num_heads": 8, "num_layers": 6,
+        "output_past": True, "pad_token_id": 0, "relative_attention_num_buckets": 32,
+        "task_specific_params": {"translation_en_to_de": {"prefix": "translate: "}},
+        "vocab_size": 32128,
+    },
+    "google/flan-t5-base": {
+        "architectures": ["T5ForConditionalGeneration"], "d_ff": 2048, "d_kv": 64,
+        "d_model": 768, "decoder_start_token_id": 0, "dropout_rate": 0.1, "eos_token_id": 1,
+        "feed_forward_proj": "gated-gelu", "initializer_factor": 1.0, "is_encoder_decoder": True,
+        "layer_norm_epsilon": 1e-06, "model_type": "t5", "n_positions": 512,
+        "num_decoder_layers": 12, "num_heads": 12, "num_layers": 12, "output_past": True,
+        "pad_token_id": 0, "relative_attention_max_distance": 128,
+        "relative_attention_num_buckets": 32, "task_specific_params": {},
+        "tie_word_embeddings": False, "transformers_version": "4.23.1", "use_cache": True,
+        "vocab_size": 32128,
+    },
+    "google/mt5-small": {
+        "architectures": ["MT5ForConditionalGeneration"], "d_ff": 1024, "d_kv": 64,
+        "d_model": 512, "decoder_start_token_id": 0, "dropout_rate": 0.1, "eos_token_id": 1,
+        "feed_forward_proj": "gated-gelu", "initializer_factor": 1.0, "is_encoder_decoder": True,
+        "layer_norm_epsilon": 1e-06, "model_type": "mt5", "num_decoder_layers": 8,
+        "num_heads": 6, "num_layers": 8, "pad_token_id": 0,
+        "relative_attention_num_buckets": 32, "tie_word_embeddings": False,
+        "tokenizer_class": "T5Tokenizer", "transformers_version": "4.10.0.dev0",
+        "use_cache": True, "vocab_size": 250112,
+    },
+}  # fmt: skip
+
 #: Sizes of small models, by the names of their entries.
 SMALL = {
     "vocab_size": V, "hidden_size": 32, "n_embd": 32, "intermediate_size": 24,
@@ -536,19 +666,25 @@ SMALL = {
     "kv_lora_rank": 6, "qk_rope_head_dim": 4, "qk_nope_head_dim": 6, "v_head_dim": 5,
     "linear_key_head_dim": 5, "linear_value_head_dim": 6, "linear_num_key_heads": 2,
     "linear_num_value_heads": 4, "original_max_position_embeddings": 16,
+    "dim": 32, "n_heads": 4, "n_layers": 4, "hidden_dim": 24, "d_model": 32, "d_ff": 24,
+    "d_kv": 8, "num_heads": 4, "num_layers": 4, "num_decoder_layers": 4,
     "initial_context_length": 16, "attention_head_dim": 8, "rotary_dim": 4,
 }  # fmt: skip
 #: Sizes of tokens and of windows, which are given where the text has so many.
 TOKENS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": None}
 OF_IMAGES = {"hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "image_size": 28}
 OF_IMAGES |= {"num_attention_heads": 2}
-GEMMA3 = {"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8, "vocab_size": V}
+INNER = ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads")
+INNER += ("vocab_size",)
+GEMMA3 = {"num_key_value_heads": 2, "head_dim": 8}
 
 
 def small(published):
     """Return a published file with small sizes: other entries, and which there are, stay."""
     found = {name: SMALL.get(name, value) for name, value in published.items()}
     found |= {name: value for name, value in TOKENS.items() if name in found}
+    if published["model_type"] == "roberta":
+        found["pad_token_id"] = 1  # from which its positions count
     layers = found.get("num_hidden_layers", 4)
     for name in ("layer_types", "no_rope_layers", "attn_type_list"):
         if found.get(name):
@@ -572,5 +708,6 @@ def small(published):
     if "vision_config" in published:
         found["vision_config"] = published["vision_config"] | OF_IMAGES
     if inner := published.get("text_config"):
-        found["text_config"] = small(inner) | (GEMMA3 if "gemma3" in str(inner) else {})
+        sizes = GEMMA3 if published["model_type"] == "gemma3" else {}
+        found["text_config"] = {k: SMALL[k] for k in INNER} | sizes | small(inner)
     return found

@@ -49,7 +49,7 @@ WITHOUT_EFFECT = {
     "the order of the computation": r"chunk_size_feed_forward|reorder_and_upcast_attn|pruned_heads"
     r"|torchscript|use_bfloat16|(torch_)?dtype",
     "book-keeping": r"_.*|architectures|model_type|auto_map|transformers_version|tokenizer_class"
-    r"|name_or_path|unsloth_.*",
+    r"|name_or_path|unsloth_.*|tie_weights_",
     "lengths, which tensors or other entries have": r"n_ctx|n_positions|num_decoder_layers"
     r"|scale_decoder_outputs",
 }
@@ -76,7 +76,7 @@ AROUND = {
 }  # fmt: skip
 #: Entries beside those of the text model, about images and how they enter the text.
 OF_IMAGES = re.compile(
-    r"text_config|vision_.*|.*image.*|mm_.*|projector_.*|multimodal_projector_bias|spatial_.*"
+    r"text_config|vision_.*|.*(image|video).*|mm_.*|projector_.*|multimodal_projector_bias|spatial_.*"
     r"|(bo|eo)i_token_index|ignore_index|vocab_size|adapter_layer_norm_eps|downsample_factor"
 )
 

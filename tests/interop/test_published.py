@@ -8,11 +8,17 @@ import numpy as np
 import peers
 import pytest
 from interop_states import state_of
-from published import PUBLISHED, T, V, small
+from published import ENCODERS, PUBLISHED, T, V, small
 
 from dlref.interop import from_state_dict, to_state_dict
 from dlref.interop._settings import family_of
-from dlref.transformer import language_model, language_model_vjp
+from dlref.normalization import layer_norm
+from dlref.transformer import (
+    encoder,
+    encoder_decoder_model,
+    language_model,
+    language_model_vjp,
+)
 
 #: Files of models that dlref cannot express, and words of the reason.
 REFUSED = {
@@ -200,25 +206,65 @@ def package(monkeypatch):
     return transformers
 
 
+def made_of(raw, package, folder):
+    """Return the package's model of a file, every parameter random."""
+    torch = peers.torch
+    as_read = raw | OTHER_NAMES.get(raw["model_type"], {})
+    (folder / "config.json").write_text(json.dumps(as_read))
+    config = package.AutoConfig.from_pretrained(folder, dtype=torch.float64)
+    config._attn_implementation = config._experts_implementation = "eager"
+    model = getattr(package, raw["architectures"][0])(config).double().eval()
+    random = [*model.parameters()]
+    random += [a for key, a in model.named_buffers() if key.endswith("correction_bias")]
+    with torch.no_grad():
+        for array in random:
+            array.add_(torch.randn_like(array), alpha=0.2)
+    return model
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_the_package_reads_the_same_encoder(name, package, rng, tmp_path):
+    from wide import in_float64  # noqa: PLC0415  # which imports the package
+
+    raw, torch = small(ENCODERS[name]), peers.torch
+    source, target = rng.integers(3, V, (2, T)), rng.integers(3, V, (2, 7))
+    whole = raw.get("is_encoder_decoder")
+    with in_float64(raw["model_type"]), torch.no_grad():
+        model = made_of(raw, package, tmp_path)
+        if whole:
+            ids = {"input_ids": torch.tensor(source), "decoder_input_ids": torch.tensor(target)}
+            want = model(**ids).logits.numpy()
+        else:
+            part = getattr(model, raw["model_type"])
+            want = part(torch.tensor(source)).last_hidden_state.numpy()
+    params, own = from_state_dict(model.state_dict(), config=raw)
+    if whole:
+        got = encoder_decoder_model(source, target, params, own)
+    else:
+        x = params.embedding[source] + params.positions[:T] + params.types[0]
+        got = encoder(layer_norm(x, *params.norm, eps=own["eps"]), params.blocks, **own)
+    assert abs(got - want).max() <= 1e-12 * abs(want).max()
+
+
+@pytest.mark.parametrize("name", ENCODERS)
+def test_encoders_are_read_without_a_warning(name, rng):
+    """Warnings are errors in these tests."""
+    config = small(ENCODERS[name])
+    state = state_of(config["model_type"], config, rng)
+    params, _ = from_state_dict(state, config=config)
+    np.testing.assert_array_equal(params.embedding, next(iter(state.values())))
+
+
 @pytest.mark.parametrize("name", READ)
 def test_the_package_reads_the_same_model(name, package, rng, tmp_path):
     """Logits to 1e-12 and the gradients of all parameters to 1e-10, in float64."""
     from wide import in_float64  # noqa: PLC0415  # which imports the package
 
-    torch, raw = peers.torch, small(PUBLISHED[name])
-    as_read = raw | OTHER_NAMES.get(raw["model_type"], {})
-    (tmp_path / "config.json").write_text(json.dumps(as_read))
-    kind = family_of(as_read)
-    ids, u = rng.integers(3, V, (2, T)), rng.normal(size=(2, T, V))
+    raw = small(PUBLISHED[name])
+    kind = family_of(raw | OTHER_NAMES.get(raw["model_type"], {}))
+    torch, ids, u = peers.torch, rng.integers(3, 20, (2, T)), rng.normal(size=(2, T, V))
     with in_float64("gemma3" if kind == "gemma3_text" else kind):
-        config = package.AutoConfig.from_pretrained(tmp_path, dtype=torch.float64)
-        config._attn_implementation = config._experts_implementation = "eager"
-        model = getattr(package, raw["architectures"][0])(config).double().eval()
-        random = [*model.parameters()]
-        random += [a for key, a in model.named_buffers() if key.endswith("correction_bias")]
-        with torch.no_grad():
-            for array in random:
-                array.add_(torch.randn_like(array), alpha=0.2)
+        model = made_of(raw, package, tmp_path)
         logits = model(torch.tensor(ids)).logits
         logits.backward(torch.tensor(u))
     params, own = from_state_dict(model.state_dict(), config=raw)
