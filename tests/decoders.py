@@ -134,6 +134,7 @@ FAMILIES = {
     "ernie4_5": ("Ernie4_5", [{"head_dim": 10}, {"head_dim": 8, "tie_word_embeddings": False}]),
     "seed_oss": ("SeedOss", [{"head_dim": 10}, {"head_dim": 8, "attention_bias": False}]),
     "arcee": ("Arcee", [{}, {"attention_bias": True, "rope_parameters": LINEAR}]),
+    "nemotron": ("Nemotron", [{"head_dim": 8}, {"head_dim": 8, "attention_bias": True}]),
     "starcoder2": (
         "Starcoder2",
         [{}, {"sliding_window": 4, "use_bias": False, "tie_word_embeddings": False}],

@@ -442,6 +442,13 @@ PUBLISHED = {
         rope_theta=10000.0, tie_word_embeddings=False,
         **_sizes(128005, 2560, 18432, 36, 20, 4, 65536),
     ),
+    "nvidia/Minitron-4B-Base": _file(
+        "nemotron", "Nemotron", version="4.32.0.dev0", attention_bias=False,
+        attention_dropout=0.0, bos_token_id=2, eos_token_id=3, head_dim=128, hidden_act="relu2",
+        mlp_bias=False, norm_eps=1e-5, partial_rotary_factor=0.5, rope_scaling=None,
+        rope_theta=10000.0, tie_word_embeddings=False,
+        **_sizes(256000, 3072, 9216, 32, 24, 8, 4096),
+    ),
     "bigcode/starcoder2-3b": _file(
         "starcoder2", "Starcoder2", "float32", "4.37.0.dev0", activation_function=GELU,
         attention_dropout=0.1, attention_softmax_in_fp32=True, bos_token_id=0,

@@ -780,7 +780,8 @@ def normalize(x, p, o):
     if p is None:
         return x
     if is_layer_norm(p, o):
-        return layer_norm(x, p.weight, p.bias, eps=o["eps"])
+        weight = None if p.weight is None else p.weight + x.dtype.type(o["norm_offset"])
+        return layer_norm(x, weight, p.bias, eps=o["eps"])
     return rms_norm(x, p.weight, eps=o["eps"], weight_offset=o["norm_offset"])
 
 
@@ -789,7 +790,8 @@ def normalize_vjp(dout, x, p, o):
     if p is None:
         return dout, None
     if is_layer_norm(p, o):
-        grads = layer_norm_vjp(dout, x, p.weight, p.bias, eps=o["eps"])
+        weight = None if p.weight is None else p.weight + x.dtype.type(o["norm_offset"])
+        grads = layer_norm_vjp(dout, x, weight, p.bias, eps=o["eps"])
     else:
         offset = o["norm_offset"]
         grads = rms_norm_vjp(dout, x, p.weight, eps=o["eps"], weight_offset=offset)

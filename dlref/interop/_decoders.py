@@ -257,6 +257,19 @@ KIN: dict[str, Kin] = {
         gated=False,
         network=layouts.plain_network("up_proj", "down_proj", bias=False),
     ),
+    "nemotron": Kin(
+        "Nemotron",
+        "layer norms that multiply by 1 + w, and a plain network with the square of relu",
+        _defaults(
+            256000, 6144, 24576, 32, 48, None, head_dim=None, norm_eps=1e-5, hidden_act="relu2",
+            partial_rotary_factor=0.5, attention_bias=False,
+        ),
+        settings.nemotron,
+        norm="layer",
+        norm_bias=True,
+        gated=False,
+        network=layouts.plain_network("up_proj", "down_proj", bias=False),
+    ),
     "starcoder2": Kin(
         "Starcoder2",
         "layer norms, and a plain network with biases",

@@ -83,7 +83,7 @@ def decoder_config(s: Settings, kin: Kin) -> LanguageModelConfig:
     base, scaling, rotated = rope_settings(s, turning, by_kind=kin.by_kind, **rotation)
     s.refuse()
     name = next(n for n in ("hidden_activation", "hidden_act") if n in d)
-    eps = next(n for n in ("norm_epsilon", f"{kin.norm}_norm_eps") if n in d)
+    eps = next(n for n in ("norm_epsilon", "norm_eps", f"{kin.norm}_norm_eps") if n in d)
     blocks: dict[str, Any] = {"rope_interleaved": kin.interleaved}
     told: dict[str, Any] = {
         "vocab_size": s.integer(d["vocab_size"], "vocab_size"),

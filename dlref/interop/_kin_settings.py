@@ -178,6 +178,11 @@ def helium(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     s.no_bias("mlp_bias")
 
 
+def nemotron(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    told["blocks"]["norm_offset"] = 1.0
+    s.no_bias("mlp_bias")
+
+
 def ernie4_5(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     s.no_bias("use_bias")
     s.only("compression_ratio", 1.0)

@@ -22,7 +22,6 @@ MISSING = {
     "lfm2": ("LFM2", "blocks of gated short convolutions"),
     "llama4_text": ("Llama 4", f"{GROWING}, and experts that get weighted inputs"),
     "ministral3": ("Ministral 3", GROWING),
-    "nemotron": ("Nemotron-4, Minitron", "layer norms that multiply by 1 + w"),
     "nemotron_h": ("Nemotron-H", SCAN),
     "phi": ("Phi-1.5, Phi-2", HEAD_BIAS),
 }

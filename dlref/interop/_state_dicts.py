@@ -242,6 +242,7 @@ def from_state_dict(
     ernie4_5          the same
     seed_oss          biases of queries, keys and values
     arcee             a plain network with the square of relu
+    nemotron          layer norms by 1 + w, and a plain network with the square of relu
     starcoder2        layer norms, and a plain network with biases
     glm               rotations of neighbors in half of the channels; gate and up in one matrix
     glm4              also norms before and after each sub-layer

@@ -87,7 +87,10 @@ def _norm_forms(
 ) -> tuple[Any, Any, Any, tuple[Any, ...], dict[str, float]]:
     """Return map, vjp and jvp of the normalization, which parameters it has, and its options."""
     if o.norm == "layer" or (o.norm is None and p.bias is not None):
-        return layer_norm, layer_norm_vjp, layer_norm_jvp, (p.weight, p.bias), {"eps": o.eps}
+        weight = p.weight
+        if weight is not None and o.norm_offset:
+            weight = weight + weight.dtype.type(o.norm_offset)
+        return layer_norm, layer_norm_vjp, layer_norm_jvp, (weight, p.bias), {"eps": o.eps}
     told = {"eps": o.eps, "weight_offset": o.norm_offset}
     return rms_norm, rms_norm_vjp, rms_norm_jvp, (p.weight,), told
 
@@ -315,9 +318,8 @@ def block_tangent(
 
 def check_norm(name: str, p: NormParams, width: int, o: BlockOptions) -> None:
     """Raise unless the shapes fit rows of the given width, and the kind of norm."""
-    if p.bias is not None and (o.norm == "rms" or o.norm_offset):
-        why = "norm is 'rms'" if o.norm == "rms" else "norm_offset is not 0"
-        msg = f"Argument '{name}.bias' must be None where {why}, not an array."
+    if p.bias is not None and o.norm == "rms":
+        msg = f"Argument '{name}.bias' must be None where norm is 'rms', not an array."
         raise ValueError(msg)
     for key, array in zip(p._fields, p, strict=True):
         if array is not None:

@@ -69,8 +69,8 @@ class BlockOptions:
     eps : float, default 1e-5
         Epsilon of the normalizations, including the norms of queries and keys.
     norm_offset : float, default 0.0
-        Added to the weights of RMS norms, including the norms of queries and keys: 1 for models
-        that learn the difference from 1 (Gemma).
+        Added to the weights of norms, including the norms of queries and keys: 1 for models that
+        learn the difference from 1 (Gemma, Nemotron).
     norm_after_rope : bool, default False
         Whether queries and keys are rotated before their norms, as for
         :func:`dlref.attention.multi_head_attention`.
@@ -183,9 +183,6 @@ class BlockOptions:
             check_mapping("router", self.router)
         if self.parallel and not self.norm_first:
             msg = "Argument 'parallel' must be False unless norm_first is True."
-            raise ValueError(msg)
-        if self.norm_offset and self.norm == "layer":
-            msg = f"Argument 'norm_offset' must be 0 where norm is 'layer', not {self.norm_offset}."
             raise ValueError(msg)
 
     def heads(self) -> Heads:

@@ -57,6 +57,7 @@ MODELS = {
     "hunyuan_v1_dense": "Hunyuan",
     "llama": "LLaMA to Llama 3.3, Yi, DeepSeek Coder, R1 distilled",
     "mistral": "Mistral 7B, Nemo, Small",
+    "nemotron": "Nemotron-4, Minitron",
     "phi3": "Phi-3, Phi-4",
     "qwen2": "Qwen2, Qwen2.5, R1 distilled",
     "qwen2_moe": "Qwen1.5-MoE, Qwen2-57B-A14B",

@@ -6,6 +6,7 @@ import anatomy
 import pytest
 
 from dlref.interop import from_state_dict
+from dlref.interop._decoders import KIN
 from dlref.interop._families import FAMILIES
 
 
@@ -19,6 +20,11 @@ def test_the_file_is_up_to_date():
 def test_every_family_has_a_row():
     named = {row[0].split("`")[2] for row in anatomy.rows()}
     assert named | {*anatomy.ALIASES} == FAMILIES.keys()
+
+
+def test_how_many_there_are():
+    page = (anatomy.FILE.parents[1] / "reference" / "interop.rst").read_text("utf-8")
+    assert f"LLaMA and {len(KIN.keys() - {'gemma3'})} of its relatives" in page
 
 
 def test_the_families_that_are_refused():

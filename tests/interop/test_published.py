@@ -116,6 +116,11 @@ class TestFacts:
         assert "rope" not in own.blocks[3]
         with pytest.raises(ValueError, match=r"'rope_theta' must be 500000\.0 unless"):
             loaded(name, rng, rope_theta=10000.0)
+        old = {"type": "linear", "factor": 2.0}
+        with pytest.raises(ValueError, match="must have 'rope_type': transformers does not"):
+            loaded(name, rng, rope_scaling=old)
+        with pytest.raises(ValueError, match="'rope_parameters' must be one for each kind"):
+            loaded(name, rng, rope_scaling=None, rope_parameters=old | {"rope_theta": 5e5})
 
     def test_layers_without_a_rotation(self, rng):
         for name in ("LGAI-EXAONE/EXAONE-4.0-32B", "CohereForAI/c4ai-command-r7b-12-2024"):

@@ -107,6 +107,7 @@ class TestModernBlock(trees.Contract):
         modern([], {"parallel": True, "dropout": (np.array([2.0, 0, 2, 0]), None)}),
         modern(["norm1", "norm2", "output_norm1"], {"norm_after_rope": True, "eps": 0.1}),
         modern(["norm1", "norm2", "output_norm2"], {"norm_first": False, "norm_offset": 0.5}),
+        modern(["norm1", "norm2", "output_norm1"], {"norm": "layer", "norm_offset": 0.5}),
     ]
 
 
@@ -128,14 +129,25 @@ class TestPlacesOfNorms:
         want = apart.norm1.weight + apart.norm2.weight
         np.testing.assert_allclose(shared.norm1.weight, want, rtol=1e-13)
 
+    def test_layer_norms_by_one_plus_their_weights(self, rng, draw):
+        """The offset is added to the weights, beside a bias, and not in the gradient."""
+        params, x, u = draw.encoder_block(), *rng.normal(size=(2, 3, 4))
+        moved = {n: getattr(params, n) for n in ("norm1", "norm2")}
+        moved = {n: norm._replace(weight=norm.weight + 1) for n, norm in moved.items()}
+        want = encoder_block(x, params._replace(**moved), num_heads=2)
+        got = encoder_block(x, params, num_heads=2, norm_offset=1.0)
+        np.testing.assert_array_equal(got, want)
+        _, grads = encoder_block_vjp(u, x, params._replace(**moved), num_heads=2)
+        trees.assert_close(
+            encoder_block_vjp(u, x, params, num_heads=2, norm_offset=1.0)[1], grads, 0
+        )
+
     def test_errors(self, rng, draw):
         x, params = rng.normal(size=(3, 4)), draw.encoder_block()
         with pytest.raises(ValueError, match=r"'parallel' must be False unless norm_first is True"):
             encoder_block(x, params, num_heads=2, parallel=True)
-        with pytest.raises(ValueError, match=r"'norm_offset' must be 0 where norm is 'layer'"):
-            encoder_block(x, params, num_heads=2, norm="layer", norm_offset=1.0)
-        with pytest.raises(ValueError, match=r"'params.norm1.bias' must be None where norm_offset"):
-            encoder_block(x, params, num_heads=2, norm_offset=1.0)
+        with pytest.raises(ValueError, match=r"'params.norm1.bias' must be None where norm is"):
+            encoder_block(x, params, num_heads=2, norm="rms", norm_offset=1.0)
         told, memory = {"num_heads": 2, "parallel": True, "norm_first": True}, np.ones((2, 3))
         with pytest.raises(ValueError, match=r"'parallel' must be False for a decoder block"):
             decoder_block(x, memory, draw.decoder_block(), **told)
@@ -361,6 +373,19 @@ class TestOptions:
         )
         np.testing.assert_array_equal(
             decoder_block(x, memory, both, o), decoder_block(x, memory, both, o, is_causal=True)
+        )
+
+    def test_layer_norms_by_one_plus_their_weights(self, rng, draw):
+        """The offset is added to the weights, beside a bias, and not in the gradient."""
+        params, x, u = draw.encoder_block(), *rng.normal(size=(2, 3, 4))
+        moved = {n: getattr(params, n) for n in ("norm1", "norm2")}
+        moved = {n: norm._replace(weight=norm.weight + 1) for n, norm in moved.items()}
+        want = encoder_block(x, params._replace(**moved), num_heads=2)
+        got = encoder_block(x, params, num_heads=2, norm_offset=1.0)
+        np.testing.assert_array_equal(got, want)
+        _, grads = encoder_block_vjp(u, x, params._replace(**moved), num_heads=2)
+        trees.assert_close(
+            encoder_block_vjp(u, x, params, num_heads=2, norm_offset=1.0)[1], grads, 0
         )
 
     def test_errors(self, rng, draw):

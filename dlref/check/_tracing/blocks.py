@@ -36,7 +36,8 @@ from .latent import attention_options, latent_steps
 def normed(x: FloatArray, p: Any, o: Options) -> FloatArray:
     """Normalize as a block with these parameters and options does."""
     if o["norm"] == "layer" or (o["norm"] is None and p.bias is not None):
-        return layer_norm(x, *p, eps=o["eps"])
+        weight = None if p.weight is None else p.weight + x.dtype.type(o["norm_offset"])
+        return layer_norm(x, weight, p.bias, eps=o["eps"])
     if o.get("wrong") == "eps outside":
         root = np.sqrt(np.mean(x * x, axis=-1, keepdims=True)) + x.dtype.type(o["eps"])
         return np.asarray(x / root * (p.weight + x.dtype.type(o["norm_offset"])))
