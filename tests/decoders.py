@@ -134,6 +134,15 @@ FAMILIES = {
     "ernie4_5": ("Ernie4_5", [{"head_dim": 10}, {"head_dim": 8, "tie_word_embeddings": False}]),
     "seed_oss": ("SeedOss", [{"head_dim": 10}, {"head_dim": 8, "attention_bias": False}]),
     "arcee": ("Arcee", [{}, {"attention_bias": True, "rope_parameters": LINEAR}]),
+    "glm4_moe_lite": (
+        "Glm4MoeLite",
+        [
+            LATENT | {"q_lora_rank": 5},
+            LATENT
+            | {"q_lora_rank": None, "rope_interleave": False, "rms_norm_eps": 0.1}
+            | {"mlp_layer_types": ["sparse"] * 3, "first_k_dense_replace": 0},
+        ],
+    ),
     "nemotron": ("Nemotron", [{"head_dim": 8}, {"head_dim": 8, "attention_bias": True}]),
     "starcoder2": (
         "Starcoder2",

@@ -568,6 +568,17 @@ PUBLISHED = {
         sliding_window=None, tie_word_embeddings=False, use_mtp=True, use_qk_norm=True,
         use_routing_bias=True, **_sizes(200064, 3072, 1536, 62, 48, 8, 196608),
     ),
+    "zai-org/GLM-4.7-Flash": _file(
+        "glm4_moe_lite", "Glm4MoeLite", version="5.0.0rc0", attention_bias=False,
+        attention_dropout=0.0, eos_token_id=[154820, 154827, 154829], first_k_dense_replace=1,
+        hidden_act="silu", kv_lora_rank=512, moe_intermediate_size=1536, n_group=1,
+        n_routed_experts=64, n_shared_experts=1, norm_topk_prob=True, num_experts_per_tok=4,
+        num_nextn_predict_layers=1, pad_token_id=154820, partial_rotary_factor=1.0,
+        q_lora_rank=768, qk_nope_head_dim=192, qk_rope_head_dim=64, rms_norm_eps=1e-5,
+        rope_scaling=None, rope_theta=1000000, routed_scaling_factor=1.8,
+        tie_word_embeddings=False, topk_group=1, topk_method="noaux_tc", v_head_dim=256,
+        **_sizes(154880, 2048, 10240, 47, 20, 20, 202752),
+    ),
     "moonshotai/Kimi-K2-Instruct": _file(
         "kimi_k2", "DeepseekV3", version="4.48.3",
         **DEEPSEEK | {"bos_token_id": 163584, "eos_token_id": 163585, "n_shared_experts": 1}

@@ -133,6 +133,7 @@ def _of_other_kinds(rng: Any, given: Any) -> Cases:
     """Yield the options of blocks that need other parameters."""
     rotation = {**HEADS, **rotations(), "norm_after_rope": True}
     yield option_case("norm_after_rope"), _with(given, _normed), rotation
+    yield option_case("inner_eps"), _with(given, _normed), {**HEADS, "inner_eps": 0.5}
     network = t.MixtureParams(rng.normal(size=(6, 8)), experts(rng))
     options = {**HEADS, "activation": "silu", "router": {"k": 2}}
     yield option_case("router"), _with(given, lambda p: p._replace(feed_forward=network)), options

@@ -639,6 +639,7 @@ BLOCK_OPTIONS = {
     "cross_scale": None,
     "softcap": None,
     "eps": 1e-5,
+    "inner_eps": None,
     "norm_offset": 0.0,
     "norm_after_rope": False,
     "delta_heads": None,
@@ -646,6 +647,11 @@ BLOCK_OPTIONS = {
     "residual_scale": 1.0,
     "router": None,
 }
+
+
+def inner_eps(o):
+    """The epsilon of the norms inside attention: of queries, keys and latents."""
+    return o["eps"] if o["inner_eps"] is None else o["inner_eps"]
 
 
 def kind_of_block(options, keywords, causal):
@@ -868,7 +874,7 @@ def preparation_of_heads(o):
     return {
         "rope": o["rope"],
         "rope_interleaved": o["rope_interleaved"],
-        "norm_eps": o["eps"],
+        "norm_eps": inner_eps(o),
         "norm_offset": o["norm_offset"],
         "norm_after_rope": o["norm_after_rope"],
     }
@@ -911,7 +917,7 @@ def attend(z, p, o, call):
     if is_latent(p):
         options["scale"] = latent_scale(p, o["num_heads"], o["scale"])
         turned = o["rope"], o["rope_interleaved"]
-        return latent_forward(z, p, o["num_heads"], *turned, o["eps"], options)
+        return latent_forward(z, p, o["num_heads"], *turned, inner_eps(o), options)
     return attend_steps(z, p, o, call)["out"]
 
 
@@ -930,7 +936,7 @@ def attend_vjp(dout, z, p, o, call):
     if is_latent(p):
         options["scale"] = latent_scale(p, o["num_heads"], o["scale"])
         turned = o["rope"], o["rope_interleaved"]
-        grads = latent_gradients(dout, z, p, o["num_heads"], *turned, o["eps"], options)
+        grads = latent_gradients(dout, z, p, o["num_heads"], *turned, inner_eps(o), options)
     else:
         s = attend_steps(z, p, o, call)
         options["sink"] = p.sink
@@ -1936,7 +1942,7 @@ def weights_of_block(x, p, o, call):
 def latent_weights(z, p, o, options):
     """Attention weights of latent attention."""
     H = o["num_heads"]
-    s = latent_steps(z, p, H, o["rope"], o["rope_interleaved"], o["eps"])
+    s = latent_steps(z, p, H, o["rope"], o["rope_interleaved"], inner_eps(o))
     q, k, v = expanded_operands(s, p, H, s["latent"], s["shared"])
     options["scale"] = latent_scale(p, H, o["scale"])
     _, weights = scaled_dot_product_attention(q, k, v, **options, return_weights=True)

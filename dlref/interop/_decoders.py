@@ -179,6 +179,17 @@ KIN: dict[str, Kin] = {
         latent=True,
         experts=layouts.with_both,
     ),
+    "glm4_moe_lite": Kin(
+        "Glm4MoeLite",
+        "latent attention, and experts that a correction chooses",
+        _defaults(
+            154880, 2048, 10240, 47, 20, 20, rms_norm_eps=1e-5, attention_bias=False, experts=64,
+            k=4,
+        ),
+        settings.glm4_moe_lite,
+        latent=True,
+        experts=layouts.with_both,
+    ),
     "qwen3_next": Kin(
         "Qwen3Next",
         "gated delta rules, and attention with gates in every fourth layer",

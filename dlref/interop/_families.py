@@ -396,7 +396,7 @@ FAMILIES |= {
     )
     for kind, kin in KIN.items()
 }
-for of_deepseek in ("deepseek_v2", "deepseek_v3", "kimi_k2"):
+for of_deepseek in ("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2"):
     FAMILIES[of_deepseek] = FAMILIES[of_deepseek]._replace(
         renamed=_with_one_name, apart=_without_predictions, together=_with_both_names
     )

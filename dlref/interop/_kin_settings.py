@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from ._settings import Settings
 
+OF_LATENTS = 1e-6  # the epsilon of their norms, whatever the configuration says
 GELU = "gelu_pytorch_tanh"
 
 
@@ -334,7 +335,8 @@ def _of_deepseek(s: Settings, told: dict[str, Any], usual: int, score: str) -> N
     s.only("moe_layer_freq", 1)
     _only_silu(s, told)
     s.only("scoring_func", score)
-    s.only("rms_norm_eps", 1e-6, "norms of latents with an epsilon of their own")
+    if told["eps"] != OF_LATENTS:
+        told["blocks"]["inner_eps"] = OF_LATENTS
     scaling = told["rope_scaling"] or {}
     if scaling.get("mscale_all_dim"):
         m = 1 + 0.1 * scaling["mscale_all_dim"] * math.log(max(scaling["factor"], 1))
@@ -363,6 +365,21 @@ def deepseek_v3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     told["blocks"]["rope_interleaved"] = s.flag(True, "rope_interleave")
     _sigmoid_router(s, kin, told, groups=(8, 4), scale=2.5)
     return _dense_first(s, told, 3)
+
+
+def glm4_moe_lite(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    _of_deepseek(s, told, 64, "sigmoid")
+    told["blocks"]["rope_interleaved"] = s.flag(True, "rope_interleave")
+    s.only("topk_method", "noaux_tc")
+    _sigmoid_router(s, kin, told, groups=(1, 1), scale=1.8)
+    layers, first = told["num_layers"], s.get(1, "first_k_dense_replace")
+    usual = ["dense" if i < 1 else "sparse" for i in range(layers)]
+    types = s.get(usual, "mlp_layer_types")
+    if len(types) != layers or not set(types) <= {"dense", "sparse"}:
+        s.problems.append(f"'mlp_layer_types' must be {layers} of 'dense' and 'sparse'")
+    if types != ["dense" if i < first else "sparse" for i in range(layers)]:
+        s.problems.append("'first_k_dense_replace' must be as 'mlp_layer_types'")
+    return [{"router": None} if kind == "dense" else {} for kind in types]
 
 
 def _sigmoid_router(

@@ -16,7 +16,6 @@ MISSING = {
     "falcon_h1": ("Falcon-H1", SCAN),
     "gemma3n_text": ("Gemma 3n", "several residual streams, and embeddings for each block"),
     "gemma4_text": ("Gemma 4", "embeddings for each block, and keys that blocks share"),
-    "glm4_moe_lite": ("GLM-4.7-Flash", "norms of latents with an epsilon of their own"),
     "gptj": ("GPT-J", HEAD_BIAS),
     "granitemoehybrid": ("Granite 4.0", SCAN),
     "lfm2": ("LFM2", "blocks of gated short convolutions"),

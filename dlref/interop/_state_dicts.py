@@ -254,6 +254,7 @@ def from_state_dict(
     glm4_moe          experts that a correction chooses, and one for all tokens
     minimax_m2        experts that a correction chooses, and norms of all queries and keys at once
     deepseek_v2       latent attention, and experts in groups
+    glm4_moe_lite     the same as deepseek_v3, in one group
     kimi_k2           the same as deepseek_v3
     ================= ======================================================================
 

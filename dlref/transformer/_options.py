@@ -67,7 +67,9 @@ class BlockOptions:
     softcap : float or None
         Bound c of the scores of self-attention, :math:`c \tanh(s / c)`.
     eps : float, default 1e-5
-        Epsilon of the normalizations, including the norms of queries and keys.
+        Epsilon of the normalizations.
+    inner_eps : float or None
+        Epsilon of the norms inside attention, of queries, keys and latents; None is `eps`.
     norm_offset : float, default 0.0
         Added to the weights of norms, including the norms of queries and keys: 1 for models that
         learn the difference from 1 (Gemma, Nemotron).
@@ -159,6 +161,7 @@ class BlockOptions:
     cross_scale: float | None = None
     softcap: float | None = None
     eps: float = 1e-5
+    inner_eps: float | None = None
     norm_offset: float = 0.0
     norm_after_rope: bool = False
     delta_heads: int | None = None
@@ -174,6 +177,8 @@ class BlockOptions:
         if self.norm is not None:
             choice("norm", self.norm, ("layer", "rms"))
         as_number("eps", self.eps, least=0)
+        if self.inner_eps is not None:
+            as_number("inner_eps", self.inner_eps, least=0)
         as_number("residual_scale", self.residual_scale)
         if self.chunk is not None:
             as_integer("chunk", self.chunk, least=1)
@@ -192,7 +197,7 @@ class BlockOptions:
             self.num_kv_heads,
             self.rope,
             self.rope_interleaved,
-            norm_eps=self.eps,
+            norm_eps=self.eps if self.inner_eps is None else self.inner_eps,
             norm_offset=self.norm_offset,
             norm_after_rope=self.norm_after_rope,
         )

@@ -26,7 +26,6 @@ REFUSED = {
     "microsoft/Phi-3-mini-128k-instruct": "the rope type must not be 'longrope'",
     "stabilityai/stablelm-2-12b": "'qk_layernorm' must be False, not True",
     "CohereForAI/c4ai-command-r-plus": "'use_qk_norm' must be False, not True",
-    "moonshotai/Moonlight-16B-A3B": "'rms_norm_eps' must be 1e-06, not 1e-05",
 }
 #: What a file's README asks its reader to change for the package.
 OTHER_NAMES = {"kimi_k2": {"model_type": "deepseek_v3"}}

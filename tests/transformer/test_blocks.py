@@ -106,6 +106,7 @@ class TestModernBlock(trees.Contract):
         modern(["norm1"], {"parallel": True, "softcap": 2.0}),
         modern([], {"parallel": True, "dropout": (np.array([2.0, 0, 2, 0]), None)}),
         modern(["norm1", "norm2", "output_norm1"], {"norm_after_rope": True, "eps": 0.1}),
+        modern(["norm1", "norm2"], {"inner_eps": 0.3}),
         modern(["norm1", "norm2", "output_norm2"], {"norm_first": False, "norm_offset": 0.5}),
         modern(["norm1", "norm2", "output_norm1"], {"norm": "layer", "norm_offset": 0.5}),
     ]

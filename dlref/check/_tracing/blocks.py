@@ -28,7 +28,7 @@ from ...transformer import (
     mixture_of_experts,
     top_k_router,
 )
-from .common import GATES, Options, Steps, in_part, joined, split
+from .common import GATES, Options, Steps, in_part, inner_eps, joined, split
 from .delta import delta_steps
 from .latent import attention_options, latent_steps
 
@@ -107,7 +107,7 @@ def _normalize(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) 
             together = len(w) != x.shape[-1]
             rows = np.swapaxes(x, -2, -3)
             rows = rows.reshape(*rows.shape[:-2], -1) if together else rows
-            y = rms_norm(rows, w, eps=o["eps"], weight_offset=o["norm_offset"])
+            y = rms_norm(rows, w, eps=inner_eps(o), weight_offset=o["norm_offset"])
             steps[name] = np.swapaxes(y.reshape(np.swapaxes(x, -2, -3).shape), -2, -3)
     return steps
 

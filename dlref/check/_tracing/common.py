@@ -32,6 +32,11 @@ def joined(x: FloatArray) -> FloatArray:
     return rows.reshape(*rows.shape[:-2], rows.shape[-2] * rows.shape[-1])
 
 
+def inner_eps(o: Options) -> float:
+    """Return the epsilon of the norms inside attention: of queries, keys and latents."""
+    return float(o["eps"] if o.get("inner_eps") is None else o["inner_eps"])
+
+
 def in_part(part: str, steps: Steps) -> Steps:
     """Return steps by their names in a block."""
     return {f"{part}.{name}": value for name, value in steps.items()}

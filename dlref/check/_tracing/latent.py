@@ -11,7 +11,7 @@ from ...attention import attention_scores, attention_weights, document_mask
 from ...neurons import linear
 from ...normalization import rms_norm
 from ...positions import apply_rope
-from .common import Mistakes, Options, Steps, in_part, joined, split
+from .common import Mistakes, Options, Steps, in_part, inner_eps, joined, split
 
 ATTENTION = ("mask", "bias", "is_causal", "q_offset", "window", "scale", "softcap")
 
@@ -33,7 +33,7 @@ def latent_steps(x: FloatArray, p: Any, o: Options, part: str) -> Steps:
     wrong = o.get("wrong", "")
 
     def normed(rows: FloatArray, weight: FloatArray, name: str) -> FloatArray:
-        return rows if wrong == name else rms_norm(rows, weight, eps=o["eps"])
+        return rows if wrong == name else rms_norm(rows, weight, eps=inner_eps(o))
 
     def rotated(rows: FloatArray) -> FloatArray:
         if o["rope"] is None:
