@@ -281,7 +281,7 @@ def _scaling(
         s.rotations, found = found, found.get("full_attention") or {}
     elif by_kind and found and key == "rope_parameters":
         s.problems.append(f"{key!r} must be one for each kind of layer")
-    elif by_kind and found.get("type", "default") != found.get("rope_type", "default"):
+    elif by_kind and "rope_type" not in found and found.get("type", "default") != "default":
         s.problems.append(f"{key!r} must have 'rope_type': transformers does not read its 'type'")
     return key, dict(found)
 
