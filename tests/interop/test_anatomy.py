@@ -25,6 +25,8 @@ def test_every_family_has_a_row():
 def test_how_many_there_are():
     page = (anatomy.FILE.parents[1] / "reference" / "interop.rst").read_text("utf-8")
     assert f"LLaMA and {len(KIN.keys() - {'gemma3'})} of its relatives" in page
+    page = (anatomy.FILE.parents[1] / "changelog.rst").read_text("utf-8")
+    assert f"{len(FAMILIES.keys() - {'gemma3'})} families of models" in page
 
 
 def test_the_families_that_are_refused():

@@ -93,6 +93,36 @@ def test_experts_one_by_one(rng):
         from_state_dict(named, config=config)
 
 
+def test_the_names_in_files_of_minimax(rng):
+    config = configured("minimax_m2", EXPERTS | {"head_dim": 8})
+    state = state_of("minimax_m2", config, rng)
+    names = {"gate_proj": "w1", "up_proj": "w3", "down_proj": "w2"}
+    named = {}
+    for name, array in apart(state).items():
+        for ours, theirs in names.items():
+            name = name.replace(f".{ours}.weight", f".{theirs}.weight")  # noqa: PLW2901
+        named[name.replace(".mlp.", ".block_sparse_moe.")] = array
+    assert "model.layers.0.block_sparse_moe.experts.1.w3.weight" in named
+    params, own = from_state_dict(named, config=config)
+    again = to_state_dict(params, "minimax_m2", own)
+    assert again.keys() == state.keys()
+    for name, array in again.items():
+        np.testing.assert_array_equal(array, state[name])
+
+
+def test_the_last_layer_of_glm_predicts_later_tokens(rng):
+    config = configured("glm4_moe", FAMILIES["glm4_moe"][1][0])
+    state = state_of("glm4_moe", config, rng)
+    last, more = "model.layers.2.", {"model.layers.3.eh_proj.weight": np.ones((32, 64))}
+    more |= {
+        name.replace(last, "model.layers.3."): array
+        for name, array in state.items()
+        if name.startswith(last)
+    }
+    params, own = from_state_dict(state | more, config=config)
+    assert to_state_dict(params, "glm4_moe", own).keys() == state.keys()
+
+
 class TestPredictionLayers:
     """DeepSeek's layers for the tokens after the next one, which follow the last layer."""
 
