@@ -125,10 +125,14 @@ def text_config(config: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
 INSIDE = "_inside"
 
 
-def _is_neutral(name: str, value: Any) -> bool:
+#: The value of ``is_causal`` that says nothing new, for families other than decoders.
+IS_CAUSAL = {"bert": False, "roberta": False, "distilbert": False, "t5": None, "mt5": None}
+
+
+def _is_neutral(name: str, value: Any, family: str = "") -> bool:
     """Whether an entry that the family does not have changes nothing."""
-    if name == "is_causal":  # False would let tokens see later ones
-        return value is True
+    if name == "is_causal":  # which transformers heeds in encoders and in decoders
+        return value is IS_CAUSAL.get(family, True)
     if not OF_OTHERS.fullmatch(name):
         return value is None
     if isinstance(value, list | tuple):
@@ -155,6 +159,7 @@ class Settings:
         self.tensors: dict[str, bool] = {}  # which every layer must have, or none
         self.rotations: Mapping[str, Any] = {}  # of kinds of layers that differ
         self.families = families  # first part of the classes' names, and features in words
+        self.family = family
         self._check_family(family)
         if self.config.get("quantization_config") is not None:
             told = "which dlref does not read: dequantize them and leave it out"
@@ -253,7 +258,7 @@ class Settings:
             [
                 f"{k!r} is {shown(self.config[k])}"
                 for k in rest
-                if not _is_neutral(str(k), self.config[k])
+                if not _is_neutral(str(k), self.config[k], self.family)
             ],
         )
         for note in self.notes:

@@ -329,6 +329,11 @@ class TestConfigurations:
     def test_published_files_raise_no_warning(self, name):
         ported(name, **PUBLISHED[name])
 
+    def test_what_lets_tokens_see_later_ones_as_they_do(self):
+        """Warnings are errors in these tests."""
+        ported("llama", is_causal=True)
+        ported("bert", is_causal=False)
+
     def test_what_is_unknown_is_an_error(self):
         want = r"does not have: 'query_scale' is 3; 'key_scale' is False\.$"
         with pytest.raises(ValueError, match=want):
@@ -341,6 +346,9 @@ class TestConfigurations:
             ("gpt2", {"n_layer": 2, "num_hidden_layers": 3}, "'num_hidden_layers' must be 2"),
             ("gpt2", {"is_causal": False}, "'is_causal' is False"),
             ("llama", {"is_causal": False}, "'is_causal' is False"),
+            ("bert", {"is_causal": True}, "'is_causal' is True"),
+            ("t5", {"is_causal": True}, "'is_causal' is True"),
+            ("t5", {"is_causal": False}, "'is_causal' is False"),
             ("gpt2", {"activation_function": "snake"}, "'activation_function' must be one of"),
             ("gpt2", {"activation_function": 3}, "'activation_function' must be one of"),
             ("gpt2", {"n_head": 3}, "'n_head' must divide 8, not be 3"),
