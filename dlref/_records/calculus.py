@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import scipy.special
 
 from .. import calculus as c
 from . import _draw as draw
@@ -29,6 +30,11 @@ def of(name: str, f: Any, **known: Any) -> MapSpec:
     return MapSpec(f=f, forms=tuple(form for form in forms if form), **known)
 
 
+def elementary(name: str, f: Any, draw: Any = draw.normal, *options: Any, **known: Any) -> MapSpec:
+    calls = [call((5,)), call((2, 3)), call(()), call((0, 3)), *options]
+    return of(name, f, family="elements", calls=calls, draw=(draw,), **known)
+
+
 def binary(name: str, *draw: Any, **known: Any) -> MapSpec:
     f = getattr(np, name)
     return of(name, f, family="pairs", calls=PAIRS, hard=HARD_PAIRS, draw=draw, **known)
@@ -43,11 +49,26 @@ def reduction(name: str, f: Any, *, of_nothing: bool = True) -> MapSpec:
     return of(name, f, family=family, calls=every, hard=hard, options=(), batched=False)
 
 
+def clip(x: Any, *, min: float | None = None, max: float | None = None) -> Any:
+    return np.clip(x, min, max)
+
+
 RECORDS = [
+    elementary("exp", np.exp, exponential=True), elementary("expm1", np.expm1, exponential=True),
+    elementary("log", np.log, draw.positive, fixed=True),
+    elementary("log1p", np.log1p, draw.positive, fixed=True),
+    elementary("sqrt", np.sqrt, draw.positive, fixed=True),
+    elementary("sin", np.sin), elementary("cos", np.cos), elementary("tan", np.tan),
+    elementary("erf", scipy.special.erf), elementary("absolute", np.absolute, draw.nonzero),
+    elementary(
+        "clip", clip, draw.normal,
+        call((4, 7), min=-0.5), call((4, 7), max=0.5), call((4, 7), min=-0.5, max=0.25),
+    ),
     binary("add"), binary("subtract"), binary("multiply"), binary("maximum"), binary("minimum"),
     binary("divide", draw.nonzero, draw.nonzero), binary("power", draw.positive, fixed=True),
     reduction("sum", np.sum), reduction("mean", np.mean), reduction("prod", np.prod),
-    reduction("max", np.max, of_nothing=False), reduction("norm", np.linalg.norm),
+    reduction("max", np.max, of_nothing=False), reduction("min", np.min, of_nothing=False),
+    reduction("norm", np.linalg.norm),
     of(
         "dot", lambda w, x: (w * x).sum(-1),
         calls=[call((3,), (3,)), call((2, 4), (2, 4)), call((2, 0), (2, 0))],

@@ -9,14 +9,9 @@ import functools
 import math
 
 import numpy as np
+import scipy.special
 
 # == shared
-
-
-def absolute(x):
-    """Absolute value."""
-    # np.abs would drop the imaginary part, in which a complex step has the derivative.
-    return np.where(x.real < 0, -x, x)
 
 
 def sum_to_shape(dout, shape):
@@ -85,7 +80,7 @@ def chain_cost(shapes, *, mode="optimal"):
             right, right_order = best(k + 1, j)
             last = widths[i] * widths[k + 1] * widths[j + 1]
             candidates.append((left + right + last, (left_order, right_order)))
-        return min(candidates, key=lambda candidate: candidate[0])
+        return sorted(candidates, key=lambda candidate: candidate[0])[0]
 
     return best(0, len(shapes) - 1)
 
@@ -150,6 +145,244 @@ def total_derivative(partials, inner):
     5.0
     """
     return np.sum([chain_rule(f, u) for f, u in zip(partials, inner, strict=True)], axis=0)
+
+
+# == elementary
+
+
+def exp(x):
+    """Exponential."""
+    return np.exp(x)
+
+
+def exp_deriv(x):
+    """
+    Slope of the exponential: the exponential.
+
+    >>> x = np.array([0.0, np.log(3.0)])
+    >>> print(np.round(exp_deriv(x), 4))
+    [1. 3.]
+    """
+    return np.exp(x)
+
+
+def exp_vjp(dout, x):
+    """Backward pass."""
+    return dout * exp_deriv(x)
+
+
+def log(x):
+    """Natural logarithm."""
+    return np.log(x)
+
+
+def log_deriv(x):
+    """
+    Slope of the logarithm.
+
+    >>> x = np.array([0.25, 1.0, 4.0])
+    >>> print(log_deriv(x))
+    [4.   1.   0.25]
+    """
+    return np.where(x.real < 0, np.nan, 1 / absolute(x))
+
+
+def log_vjp(dout, x):
+    """Backward pass."""
+    return dout * log_deriv(x)
+
+
+def log1p(x):
+    """Logarithm of 1 + x."""
+    return np.log1p(x)
+
+
+def log1p_deriv(x):
+    """
+    Slope of the logarithm of 1 + x.
+
+    >>> x = np.array([0.0, 3.0, -0.5])
+    >>> print(log1p_deriv(x))
+    [1.   0.25 2.  ]
+    """
+    return log_deriv(1 + x)
+
+
+def log1p_vjp(dout, x):
+    """Backward pass."""
+    return dout * log1p_deriv(x)
+
+
+def expm1(x):
+    """Exponential minus 1."""
+    return np.expm1(x)
+
+
+def expm1_deriv(x):
+    """
+    Slope of the exponential minus 1: the constant has none.
+
+    >>> x = np.array([0.0, np.log(3.0)])
+    >>> print(np.round(expm1_deriv(x), 4))
+    [1. 3.]
+    """
+    return np.exp(x)
+
+
+def expm1_vjp(dout, x):
+    """Backward pass."""
+    return dout * expm1_deriv(x)
+
+
+def sqrt(x):
+    """Square root."""
+    return np.sqrt(x)
+
+
+def sqrt_deriv(x):
+    """
+    Slope of the square root.
+
+    >>> x = np.array([0.25, 4.0])
+    >>> print(sqrt_deriv(x))
+    [1.   0.25]
+    """
+    return 1 / (2 * absolute(np.sqrt(x)))
+
+
+def sqrt_vjp(dout, x):
+    """Backward pass."""
+    return dout * sqrt_deriv(x)
+
+
+def sin(x):
+    """Sine."""
+    return np.sin(x)
+
+
+def sin_deriv(x):
+    """
+    Slope of the sine.
+
+    >>> x = np.array([0.0, np.pi / 3])
+    >>> print(np.round(sin_deriv(x), 4))
+    [1.  0.5]
+    """
+    return np.cos(x)
+
+
+def sin_vjp(dout, x):
+    """Backward pass."""
+    return dout * sin_deriv(x)
+
+
+def cos(x):
+    """Cosine."""
+    return np.cos(x)
+
+
+def cos_deriv(x):
+    """
+    Slope of the cosine.
+
+    >>> x = np.array([np.pi / 2, np.pi / 6])
+    >>> print(np.round(cos_deriv(x), 4))
+    [-1.  -0.5]
+    """
+    return -np.sin(x)
+
+
+def cos_vjp(dout, x):
+    """Backward pass."""
+    return dout * cos_deriv(x)
+
+
+def tan(x):
+    """Tangent."""
+    return np.tan(x)
+
+
+def tan_deriv(x):
+    """
+    Slope of the tangent.
+
+    >>> x = np.array([0.0, np.pi / 4])
+    >>> print(np.round(tan_deriv(x), 4))
+    [1. 2.]
+    """
+    return 1 + np.tan(x) ** 2
+
+
+def tan_vjp(dout, x):
+    """Backward pass."""
+    return dout * tan_deriv(x)
+
+
+def erf(x):
+    """Error function."""
+    return scipy.special.erf(x)
+
+
+def erf_deriv(x):
+    """
+    Slope of the error function: what it integrates.
+
+    >>> x = np.array([0.0, 1.0])
+    >>> print(np.round(erf_deriv(x), 4))
+    [1.1284 0.4151]
+    """
+    return 2 / np.pi**0.5 * np.exp(-(x**2))
+
+
+def erf_vjp(dout, x):
+    """Backward pass."""
+    return dout * erf_deriv(x)
+
+
+def absolute(x):
+    """Absolute value."""
+    # np.abs would drop the imaginary part, in which a complex step has the derivative.
+    return np.where(x.real < 0, -x, x)
+
+
+def absolute_deriv(x):
+    """
+    Slope of the absolute value, 0 at the kink.
+
+    >>> x = np.array([-2.0, 0.0, 0.5])
+    >>> print(absolute_deriv(x))
+    [-1.  0.  1.]
+    """
+    return np.sign(x.real)
+
+
+def absolute_vjp(dout, x):
+    """Backward pass."""
+    return dout * absolute_deriv(x)
+
+
+def clip(x, *, min=None, max=None):
+    """The input, or the limit that it exceeds."""
+    x = x if min is None else np.where(x.real < min, min, x)
+    return x if max is None else np.where(x.real > max, max, x)
+
+
+def clip_deriv(x, *, min=None, max=None):
+    """
+    Slope of a restriction to an interval: 1 inside and at the limits, 0 outside.
+
+    >>> x = np.array([-3.0, -1.0, 0.5, 1.0, 3.0])
+    >>> print(clip_deriv(x, min=-1, max=1))
+    [0. 1. 1. 1. 0.]
+    """
+    slope = np.where(np.isnan(x), x, np.ones_like(x))
+    slope = slope if min is None else np.where(x < min, 0, slope)
+    return slope if max is None else np.where(x > max, 0, slope)
+
+
+def clip_vjp(dout, x, *, min=None, max=None):
+    """Backward pass."""
+    return dout * clip_deriv(x, min=min, max=max)
 
 
 # == add
@@ -475,6 +708,36 @@ def max_vjp(dout, x, *, axis=None, keepdims=False):
     [0.5 0.  0.5 0. ]
     """
     return spread(dout, x, axis, keepdims) * max_grad(x, axis=axis)
+
+
+# == min
+
+
+def min(x, *, axis=None, keepdims=False):
+    """
+    Smallest element over axes.
+
+    >>> x = np.array([7.0, 2.0, 2.0, 4.0])
+    >>> print(min(x))
+    2.0
+    """
+    return -max(-x, axis=axis, keepdims=keepdims)
+
+
+def min_grad(x, *, axis=None):
+    """Gradient: 1 at the smallest element, shared evenly among equals."""
+    return max_grad(-x, axis=axis)
+
+
+def min_vjp(dout, x, *, axis=None, keepdims=False):
+    """
+    Backward pass.
+
+    >>> x = np.array([7.0, 2.0, 2.0, 4.0])
+    >>> print(min_vjp(1.0, x))
+    [0.  0.5 0.5 0. ]
+    """
+    return spread(dout, x, axis, keepdims) * min_grad(x, axis=axis)
 
 
 # == norm

@@ -2,7 +2,8 @@
 
 docs/topics has the two sentences and the symbols that it begins with. The definition, the examples
 and the derivation of each form come from the docstrings; what is left of a docstring, its
-parameters and errors, is folded at the end. No text is written twice.
+parameters and errors, is folded at the end. A page of many maps begins with a table from
+docs/tables. No text is written twice.
 """
 
 import importlib
@@ -241,7 +242,7 @@ def derivations(topic, rest, notes, code_of, examples):
         out += [heading(f"{title}: {name}" if title else name, "~", label), *body(name)]
     folded = [n for n in others if n in topic.special]
     if folded:
-        out += [heading("Special cases", "~")]
+        out += [heading("Special cases and further forms", "~")]
     for name in folded:
         title = FORMS.get(form(name), "")
         summary = f"{title}: {name}" if title else name
@@ -282,7 +283,7 @@ def compose(topic, srcdir, told):
     if topic.record.example:
         examples[first] = f"{with_roles(topic.record.example)}\n\n{examples[first]}"
     top, rest = defined(topic, notes[first], "".join(text for _, text in code[:1]))
-    out = opening(topic, srcdir, told) + top
+    out = opening(topic, srcdir, told) + part(srcdir / "tables", topic) + top
     if not topic.maps:
         out += [*(text for _, text in code[1:]), ""]
     out += [heading("Examples", "-"), *shortened(examples[first]), ""]

@@ -134,6 +134,21 @@ def products_of_max():
 
 
 @reads(
+    r"""\pdv{L}{x_{kj}} = \frac{u_k}{m_k} \begin{cases} 1 & x_{kj} = y_k \\
+    0 & x_{kj} > y_k \end{cases}""",
+    r"\dot y_k = \frac{1}{m_k} \sum_{j :\, y_k = x_{kj}} \dot x_{kj}",
+)
+def products_of_min():
+    ties = np.round(ROWS)
+    seed = np.array([0.3, -1.1, 0.7])
+    found = calculus.min_vjp(seed, ties, axis=1)
+    m = np.sum(ties == ties.min(1, keepdims=True), axis=1)
+    tied = {"x": ties, "y": ties.min(1), "u": seed, "m": m, r"\pdv{L}{x}": found}
+    tied |= {r"\dot x": DROWS, r"\dot y": calculus.min_jvp(ties, DROWS, axis=1)}
+    return [of_rows("min", m=np.ones(3)), tied]
+
+
+@reads(
     r"\pdv{L}{x_{kj}} = u_k\, \frac{x_{kj}}{\norm{x_k}}",
     r"\dot y_k = \frac{1}{\norm{x_k}} \sum_j x_{kj}\, \dot x_{kj}",
 )
