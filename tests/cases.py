@@ -60,6 +60,14 @@ def batch_of(*cores):
 
 
 @st.composite
+def scans(draw):
+    shape = draw(hnp.array_shapes(min_dims=1, max_dims=3, **SIDES))
+    options = {"axis": draw(st.integers(-len(shape), len(shape) - 1))}
+    options |= {name: draw(st.booleans()) for name in ("reverse", "exclusive")}
+    return Sample((shape,), options)
+
+
+@st.composite
 def reductions(draw, min_side=0):
     shape = draw(hnp.array_shapes(min_dims=0, max_dims=3, min_side=min_side, max_side=4))
     axes = hnp.valid_tuple_axes(len(shape)) | st.none()
@@ -262,6 +270,7 @@ STRATEGIES = {
     "rows": shapes(SOME),
     "rows of several": shapes(hnp.array_shapes(min_dims=1, max_dims=3, min_side=2, max_side=4)),
     "reductions": reductions(),
+    "scans": scans(),
     "reductions of something": reductions(1),
     "losses": of_two(hnp.array_shapes(min_dims=0, max_dims=3, min_side=1, max_side=4)),
     "angles": shapes(SHAPES, st.tuples(st.integers(0, 4))),

@@ -49,6 +49,16 @@ def reduction(name: str, f: Any, *, of_nothing: bool = True) -> MapSpec:
     return of(name, f, family=family, calls=every, hard=hard, options=(), batched=False)
 
 
+def scan(f: Any) -> MapSpec:
+    calls = [
+        call((5,)), call((2, 3, 4), axis=1), call((2, 5), reverse=True),
+        call((2, 5), exclusive=True), call((5, 2), axis=0, reverse=True, exclusive=True),
+        call((1,)), call((2, 0)), call((0, 3)),
+    ]  # fmt: skip
+    hard = [call((5, 7)), call((2, 131)), call((7, 5), axis=0)]
+    return record(f, *calls, family="scans", hard=hard, large=[call((2, 3, 257))])
+
+
 def clip(x: Any, *, min: float | None = None, max: float | None = None) -> Any:
     return np.clip(x, min, max)
 
@@ -69,6 +79,7 @@ RECORDS = [
     reduction("sum", np.sum), reduction("mean", np.mean), reduction("prod", np.prod),
     reduction("max", np.max, of_nothing=False), reduction("min", np.min, of_nothing=False),
     reduction("norm", np.linalg.norm),
+    scan(c.cumsum), scan(c.cumprod), scan(c.cumlogsumexp),
     of(
         "dot", lambda w, x: (w * x).sum(-1),
         calls=[call((3,), (3,)), call((2, 4), (2, 4)), call((2, 0), (2, 0))],

@@ -85,6 +85,15 @@ from ._quadratic_form import quadratic_form_vjp as quadratic_form_vjp
 from ._scaled_sum import scaled_sum_grad as scaled_sum_grad
 from ._scaled_sum import scaled_sum_jvp as scaled_sum_jvp
 from ._scaled_sum import scaled_sum_vjp as scaled_sum_vjp
+from ._scans import cumlogsumexp as cumlogsumexp
+from ._scans import cumlogsumexp_jvp as cumlogsumexp_jvp
+from ._scans import cumlogsumexp_vjp as cumlogsumexp_vjp
+from ._scans import cumprod as cumprod
+from ._scans import cumprod_jvp as cumprod_jvp
+from ._scans import cumprod_vjp as cumprod_vjp
+from ._scans import cumsum as cumsum
+from ._scans import cumsum_jvp as cumsum_jvp
+from ._scans import cumsum_vjp as cumsum_vjp
 from ._subtract import subtract_jacobian as subtract_jacobian
 from ._subtract import subtract_jvp as subtract_jvp
 from ._subtract import subtract_vjp as subtract_vjp

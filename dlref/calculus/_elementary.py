@@ -347,7 +347,7 @@ def log1p_deriv(x: npt.ArrayLike) -> FloatArray:
     .. math:: \dv{}{x} \log(1 + x) = \frac{1}{1 + x}\, \dv{}{x} (1 + x) = \frac{1}{1 + x}
 
     The function has a name of its own for the sake of digits: for a small x the sum :math:`1 + x`
-    is rounded, and the logarithm of what is left is wrong. Its derivative does not suffer from the
+    is rounded, and its logarithm has few correct digits. The derivative does not suffer from the
     rounding, since it is near 1 there.
 
     **Special values.** The slope is infinite at -1 and NaN below.
@@ -992,7 +992,7 @@ def erf_deriv(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    The error function is an integral, whose derivative is what is integrated:
+    The error function is an integral, and the derivative of an integral is its integrand:
 
     .. math::
 

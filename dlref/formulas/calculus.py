@@ -325,7 +325,7 @@ def erf(x):
 
 def erf_deriv(x):
     """
-    Slope of the error function: what it integrates.
+    Slope of the error function: its integrand.
 
     >>> x = np.array([0.0, 1.0])
     >>> print(np.round(erf_deriv(x), 4))
@@ -738,6 +738,99 @@ def min_vjp(dout, x, *, axis=None, keepdims=False):
     [0.  0.5 0.5 0. ]
     """
     return spread(dout, x, axis, keepdims) * min_grad(x, axis=axis)
+
+
+# == scans
+
+
+def rows_so_far(x, nothing, axis, reverse, exclusive):
+    """The elements that each number of a scan combines, with `nothing` for all others."""
+    x = np.moveaxis(x, axis, -1)
+    n = x.shape[-1]
+    i, j = np.indices((n, n))
+    earlier = j < i if exclusive else j <= i
+    earlier = earlier.T if reverse else earlier
+    return np.where(earlier, x[..., None, :], np.array(nothing, x.dtype)), earlier
+
+
+def cumsum(x, *, axis=-1, reverse=False, exclusive=False):
+    """
+    Sum of all elements so far.
+
+    >>> x = np.array([1.0, 2.0, 3.0, 4.0])
+    >>> print(cumsum(x))
+    [ 1.  3.  6. 10.]
+    """
+    rows, _ = rows_so_far(x, 0, axis, reverse, exclusive)
+    return np.moveaxis(np.sum(rows, axis=-1), -1, axis)
+
+
+def cumsum_vjp(dout, x, *, axis=-1, reverse=False, exclusive=False):
+    """
+    Backward pass: the sum in the other direction.
+
+    >>> dout, x = np.array([1.0, 0.0, 5.0]), np.zeros(3)
+    >>> print(cumsum_vjp(dout, x))
+    [6. 5. 5.]
+    """
+    return cumsum(dout, axis=axis, reverse=not reverse, exclusive=exclusive)
+
+
+def cumprod(x, *, axis=-1, reverse=False, exclusive=False):
+    """
+    Product of all elements so far.
+
+    >>> x = np.array([2.0, 3.0, 4.0])
+    >>> print(cumprod(x))
+    [ 2.  6. 24.]
+    """
+    rows, _ = rows_so_far(x, 1, axis, reverse, exclusive)
+    return np.moveaxis(np.prod(rows, axis=-1), -1, axis)
+
+
+def cumprod_vjp(dout, x, *, axis=-1, reverse=False, exclusive=False):
+    """
+    Backward pass: in each product, the slope of a factor is the product of the others.
+
+    >>> dout, x = np.array([1.0, 1.0, 1.0]), np.array([2.0, 0.0, 5.0])
+    >>> print(cumprod_vjp(dout, x))
+    [ 1. 12.  0.]
+    """
+    rows, earlier = rows_so_far(x, 1, axis, reverse, exclusive)
+    slopes = np.where(earlier, product_of_others(rows), 0)
+    dout = np.moveaxis(dout, axis, -1)[..., None]
+    return np.moveaxis(np.sum(dout * slopes, axis=-2), -1, axis)
+
+
+def cumlogsumexp(x, *, axis=-1, reverse=False, exclusive=False):
+    """
+    Log-sum-exp of all elements so far.
+
+    >>> x = np.log(np.array([1.0, 2.0, 3.0]))
+    >>> print(np.round(np.exp(cumlogsumexp(x)), 4))
+    [1. 3. 6.]
+    """
+    rows, _ = rows_so_far(x, -np.inf, axis, reverse, exclusive)
+    top = np.max(rows.real, axis=-1, keepdims=True, initial=-np.inf)
+    top = np.where(np.isinf(top), 0, top)
+    sums = np.sum(np.exp(rows - top), axis=-1)
+    return np.moveaxis(top[..., 0] + np.log(sums), -1, axis)
+
+
+def cumlogsumexp_vjp(dout, x, *, axis=-1, reverse=False, exclusive=False):
+    """
+    Backward pass: a softmax over the elements so far, for each result.
+
+    >>> dout, x = np.array([1.0, 1.0]), np.array([1000.0, 1000.0])
+    >>> print(cumlogsumexp_vjp(dout, x))
+    [1.5 0.5]
+    """
+    options = {"axis": axis, "reverse": reverse, "exclusive": exclusive}
+    y = np.moveaxis(cumlogsumexp(x, **options), axis, -1)[..., None]
+    rows, _ = rows_so_far(x, -np.inf, **options)
+    weights = np.exp(rows - np.where(np.isinf(y), 0, y))
+    dout = np.moveaxis(dout, axis, -1)[..., None]
+    return np.moveaxis(np.sum(dout * weights, axis=-2), -1, axis)
 
 
 # == norm

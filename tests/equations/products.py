@@ -156,6 +156,71 @@ def products_of_norm():
     return of_rows("norm")
 
 
+# Scans
+
+
+@reads(
+    r"y_i = \sum_{j \le i} x_j",
+    r"\pdv{L}{x_j} = \sum_{i \ge j} u_i",
+    r"\dot y_i = \sum_{j \le i} \dot x_j",
+)
+def products_of_cumsum():
+    return mapped(of_calculus.cumsum, {"x": X})
+
+
+@reads(
+    r"y_i = \prod_{j \le i} x_j",
+    r"\pdv{L}{x_j} = \sum_{i \ge j} u_i \prod_{j \ne k \le i} x_k",
+)
+def products_of_cumprod():
+    return mapped(of_calculus.cumprod, {"x": X})
+
+
+@reads(
+    r"y_i = \log \sum_{j \le i} e^{x_j}",
+    r"\pdv{L}{x_j} = \sum_{i \ge j} u_i\, e^{x_j - y_i}",
+    r"\dot y_i = \sum_{j \le i} e^{x_j - y_i}\, \dot x_j",
+)
+def products_of_cumlogsumexp():
+    return mapped(of_calculus.cumlogsumexp, {"x": X})
+
+
+@equation(
+    r"""\pdv{L}{x_j} = p_j\, s_j , \qquad p_j = \prod_{k < j} x_k , \qquad
+    s_j = u_j + x_{j+1}\, s_{j+1}""",
+    r"\dot y_i = x_i\, \dot y_{i-1} + y_{i-1}\, \dot x_i",
+)
+def recurrences_of_cumprod():
+    wanted, *_ = gradients(lambda x: np.sum(U * of_calculus.cumprod(x)), X)
+    s = 0.0
+    for j in range(4, -1, -1):
+        s = U[j] + (X[j + 1] * s if j < 4 else 0.0)
+        yield wanted[j], np.prod(X[:j]) * s
+    y, moved = 1.0, 0.0
+    for x, dx, found in zip(X, DX, calculus.cumprod_jvp(X, DX), strict=True):
+        y, moved = y * x, x * moved + y * dx
+        yield moved, found
+
+
+@equation(
+    r"""m_i = \max(m_{i-1}, x_i) , \qquad
+    z_i = z_{i-1}\, e^{m_{i-1} - m_i} + e^{x_i - m_i} , \qquad y_i = m_i + \log z_i""",
+    r"""\pdv{L}{x_j} = e^{x_j - m_j}\, s_j , \qquad
+    s_j = \frac{u_j}{z_j} + e^{m_j - m_{j+1}}\, s_{j+1}""",
+)
+def recurrences_of_cumlogsumexp():
+    m, z = [-np.inf], [0.0]
+    for x, y in zip(X, of_calculus.cumlogsumexp(X), strict=True):
+        m.append(max(m[-1], x))
+        z.append(z[-1] * np.exp(m[-2] - m[-1]) + np.exp(x - m[-1]))
+        yield y, m[-1] + np.log(z[-1])
+    wanted, *_ = gradients(lambda x: np.sum(U * of_calculus.cumlogsumexp(x)), X)
+    m, z, s = m[1:], z[1:], 0.0
+    for j in range(4, -1, -1):
+        s = U[j] / z[j] + (np.exp(m[j] - m[j + 1]) * s if j < 4 else 0.0)
+        yield wanted[j], np.exp(X[j] - m[j]) * s
+
+
 @reads(
     r"\pdv{L}{w_j} = u\, x_j , \qquad \pdv{L}{x_j} = u\, w_j",
     r"\dot y = \dot w^\top x + w^\top \dot x",
