@@ -148,7 +148,7 @@ def _exponentials_ahead(
 
 def _over(rows_of: Callable[..., None], *rows: FloatArray, outs: int = 1) -> list[FloatArray]:
     """Return the arrays that a kernel writes, each of the shape of the rows."""
-    out = [np.empty(rows[0].shape) for _ in range(outs)]
+    out: list[FloatArray] = [np.empty(rows[0].shape) for _ in range(outs)]
     over_rows(rows_of, len(rows[0]), COST * rows[0].shape[1], *rows, *out)
     return out
 
@@ -198,11 +198,11 @@ def _forward(
     rows, back = as_rows_along(axis, *arrays)
     rows = _turned(rows, reverse)
     with np.errstate(all="ignore"):
+        y = np.full(rows[0].shape, of_nothing)
         if exclusive:
-            y = np.full(rows[0].shape, of_nothing)
             y[:, 1:] = scan(*(row[:, :-1] for row in rows))
         else:
-            y = scan(*rows)
+            y[:] = scan(*rows)
     return np.ascontiguousarray(back(np.ascontiguousarray(*_turned([y], reverse))))
 
 
@@ -221,11 +221,11 @@ def _backward(
     rows, back = as_rows_along(axis, dout, x)
     u, x = _turned(rows, reverse)
     with np.errstate(all="ignore"):
+        dx = np.zeros(x.shape)
         if exclusive:
-            dx = np.zeros(x.shape)
             dx[:, :-1] = scan(u[:, 1:], x[:, :-1])
         else:
-            dx = scan(u, x)
+            dx[:] = scan(u, x)
     out = back(np.ascontiguousarray(*_turned([dx], reverse)))
     return result(np.ascontiguousarray(out), dtype)
 

@@ -833,6 +833,177 @@ def cumlogsumexp_vjp(dout, x, *, axis=-1, reverse=False, exclusive=False):
     return np.moveaxis(np.sum(dout * weights, axis=-2), -1, axis)
 
 
+# == structure
+
+
+def scatter_add(x, indices, updates, *, axis=0):
+    """
+    Add numbers at given places, which may repeat.
+
+    >>> x, updates = np.zeros(3), np.array([1.0, 10.0, 100.0])
+    >>> print(scatter_add(x, np.array([2, 0, 2]), updates))
+    [ 10.   0. 101.]
+    """
+    y = x.astype(np.result_type(x, updates))
+    before = (slice(None),) * (axis % x.ndim)
+    np.add.at(y, (*before, indices), updates)
+    return y
+
+
+def scatter_add_vjp(dout, x, indices, updates, *, axis=0):
+    """
+    Backward pass: each update gets the gradient of its place.
+
+    >>> x, updates = np.zeros(3), np.zeros(3)
+    >>> _, dupdates = scatter_add_vjp(np.array([5.0, 6.0, 7.0]), x, np.array([2, 0, 2]), updates)
+    >>> print(dupdates)
+    [7. 5. 7.]
+    """
+    return dout, take(dout, indices, axis=axis)
+
+
+def take(x, indices, *, axis=0):
+    """Entries along an axis."""
+    return np.take(x, indices, axis=axis)
+
+
+def take_vjp(dout, x, indices, *, axis=0):
+    """
+    Backward pass: the gradients of each entry add up.
+
+    >>> dout = np.array([1.0, 10.0, 100.0])
+    >>> print(take_vjp(dout, np.zeros(3), np.array([2, 0, 2])))
+    [ 10.   0. 101.]
+    """
+    return scatter_add(np.zeros_like(x), indices, dout, axis=axis)
+
+
+def where(condition, w, x):
+    """One operand where a condition holds, the other elsewhere."""
+    return np.where(condition, w, x)
+
+
+def where_vjp(dout, condition, w, x):
+    """
+    Backward pass: to the operand that was chosen.
+
+    >>> condition = np.array([True, False, True])
+    >>> print(*where_vjp(np.array([1.0, 2.0, 3.0]), condition, np.zeros(3), np.zeros(1)))
+    [1. 0. 3.] [2.]
+    """
+    zero = np.zeros_like(dout)
+    dw, dx = np.where(condition, dout, zero), np.where(condition, zero, dout)
+    return sum_to_shape(dw, w.shape), sum_to_shape(dx, x.shape)
+
+
+def concatenate(*arrays, axis=0):
+    """Arrays one after the other."""
+    return np.concatenate(arrays, axis=axis)
+
+
+def concatenate_vjp(dout, *arrays, axis=0):
+    """
+    Backward pass: the gradient is cut where the arrays meet.
+
+    >>> dout = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> print(*concatenate_vjp(dout, np.zeros(2), np.zeros(3)))
+    [1. 2.] [3. 4. 5.]
+    """
+    lengths = [array.shape[axis] for array in arrays]
+    return tuple(np.split(dout, np.cumsum(lengths)[:-1], axis=axis))
+
+
+def pad(x, *, pad_width, mode="constant"):
+    """An array with more entries at its borders."""
+    return np.pad(x, pad_width, mode=mode)
+
+
+def pad_vjp(dout, x, *, pad_width, mode="constant"):
+    """
+    Backward pass: an entry and its copies add up.
+
+    >>> dout = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
+    >>> print(pad_vjp(dout, np.zeros(3), pad_width=2, mode="reflect"))
+    [10. 12.  6.]
+    """
+    numbers = np.arange(x.size).reshape(x.shape)
+    constants = {"constant_values": -1} if mode == "constant" else {}
+    source = np.pad(numbers, pad_width, mode=mode, **constants)
+    dx = np.zeros(x.size, x.dtype)
+    np.add.at(dx, source[source >= 0], dout[source >= 0])
+    return dx.reshape(x.shape)
+
+
+def product_of_two_vjp(dout, a, b):
+    """
+    Backward pass of "ij,jk->ik": an operand and the output exchange their subscripts.
+
+    >>> a, b = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[5.0], [6.0]])
+    >>> da, db = product_of_two_vjp(np.array([[1.0], [10.0]]), a, b)
+    >>> print(da)
+    [[ 5.  6.]
+     [50. 60.]]
+    >>> print(db)
+    [[31.]
+     [42.]]
+    """
+    return np.einsum("ik,jk->ij", dout, b), np.einsum("ij,ik->jk", a, dout)
+
+
+def einsum(*operands, subscripts):
+    """Sum of products by indices."""
+    return np.einsum(subscripts, *operands)
+
+
+def written_out(subscripts, operands):
+    """Terms and output of subscripts, with letters in place of three dots."""
+    left, arrow, out = subscripts.replace(" ", "").partition("->")
+    terms = left.split(",")
+    unused = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if c not in subscripts]
+    hidden = [
+        x.ndim - len(t) + 3 if "..." in t else 0 for x, t in zip(operands, terms, strict=True)
+    ]
+    dots = "".join(unused[: sorted(hidden)[-1]])
+    if not arrow:
+        once = [c for c in sorted({*left} - {*".,"}) if left.count(c) == 1]
+        out = "..." + "".join(once)
+    pairs = zip(terms, hidden, strict=True)
+    return [t.replace("...", dots[len(dots) - n :]) for t, n in pairs], out.replace("...", dots)
+
+
+def einsum_vjp(dout, *operands, subscripts):
+    """
+    Backward pass for any subscripts: identity matrices in place of an operand.
+
+    >>> a = np.array([[1.0, 0.0], [3.0, 4.0]])
+    >>> print(einsum_vjp(np.array([5.0, 6.0]), a, subscripts="ii->i"))
+    [[5. 0.]
+     [0. 6.]]
+    """
+    terms, out = written_out(subscripts, operands)
+    shapes = [dict(zip(t, x.shape, strict=True)) for t, x in zip(terms, operands, strict=True)]
+    unused = [c for c in "zyxwvutsrqponmlkjihgfedcba" if c not in "".join([*terms, out])]
+    gradients = []
+    for k, x in enumerate(operands):
+        # Axis i of the operand has a new letter, tied to its own one by an identity matrix, or by
+        # a column of ones where the axis has the length 1 and is repeated.
+        texts, factors = [out], [np.asarray(dout)]
+        for term, other in zip(
+            terms[:k] + terms[k + 1 :], operands[:k] + operands[k + 1 :], strict=True
+        ):
+            texts.append(term)
+            factors.append(other)
+        for letter, new, n in zip(terms[k], unused, x.shape, strict=False):
+            length = n if n != 1 else sorted(shape.get(letter, 1) for shape in shapes)[-1]
+            texts.append(letter + new)
+            factors.append(
+                np.eye(n, dtype=x.dtype) if n == length else np.ones((length, n), x.dtype)
+            )
+        text = ",".join(texts) + "->" + "".join(unused[: x.ndim])
+        gradients.append(np.einsum(text, *factors))
+    return tuple(gradients) if len(gradients) > 1 else gradients[0]
+
+
 # == norm
 
 

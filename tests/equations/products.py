@@ -221,6 +221,83 @@ def recurrences_of_cumlogsumexp():
         yield wanted[j], np.exp(X[j] - m[j]) * s
 
 
+# Structure
+
+PLACES = np.array([3, 0, 3, 4])
+
+
+def scattered(x, w):
+    return of_calculus.scatter_add(x, PLACES, w)
+
+
+@reads(
+    r"y_i = x_i + \sum_{n :\, t_n = i} w_n",
+    r"\pdv{L}{x_i} = u_i , \qquad \pdv{L}{w_n} = u_{t_n}",
+    r"\dot y_i = \dot x_i + \sum_{n :\, t_n = i} \dot w_n",
+)
+def products_of_scatter_add():
+    return mapped(scattered, {"x": X, "w": W[:4]}, t=PLACES)
+
+
+@reads(r"\pdv{L}{x_i} = \sum_{n :\, t_n = i} u_n", r"\dot y_n = \dot x_{t_n}")
+def products_of_take():
+    return mapped(lambda x: of_calculus.take(x, PLACES), {"x": X}, t=PLACES)
+
+
+@reads(
+    r"y_i = \begin{cases} w_i & c_i = 1 \\ x_i & c_i = 0 \end{cases}",
+    r"""\pdv{L}{w_i} = \begin{cases} u_i & c_i = 1 \\ 0 & c_i = 0 \end{cases} , \qquad
+    \pdv{L}{x_i} = \begin{cases} 0 & c_i = 1 \\ u_i & c_i = 0 \end{cases}""",
+    r"\dot y_i = \begin{cases} \dot w_i & c_i = 1 \\ \dot x_i & c_i = 0 \end{cases}",
+)
+def products_of_where():
+    c = np.array([1, 0, 0, 1, 1])
+    return mapped(lambda w, x: of_calculus.where(c == 1, w, x), PAIR, c=c)
+
+
+@reads(
+    r"\pdv{L}{w_i} = u_i , \qquad \pdv{L}{x_i} = u_{n+i}",
+    r"\dot y_i = \dot w_i , \qquad \dot y_{n+i} = \dot x_i",
+)
+def products_of_concatenate():
+    return mapped(of_calculus.concatenate, {"w": W, "x": X}, n=5, i=range(5))
+
+
+@reads(r"\pdv{L}{x_j} = \sum_{i :\, s_i = j} u_i", r"\dot y_i = \dot x_{s_i}")
+def products_of_pad():
+    def padded(x, mode):
+        return of_calculus.pad(x, pad_width=(3, 2), mode=mode)
+
+    return [
+        mapped(functools.partial(padded, mode=mode), {"x": X}, s=s)
+        for mode, s in {
+            "edge": [0, 0, 0, 0, 1, 2, 3, 4, 4, 4],
+            "wrap": [2, 3, 4, 0, 1, 2, 3, 4, 0, 1],
+            "reflect": [3, 2, 1, 0, 1, 2, 3, 4, 3, 2],
+            "symmetric": [2, 1, 0, 0, 1, 2, 3, 4, 4, 3],
+        }.items()
+    ]
+
+
+@reads(
+    r"""Y_{ik} = \sum_j A_{ij} B_{jk} , \qquad
+    \pdv{L}{A_{ij}} = \sum_k U_{ik} B_{jk} , \qquad
+    \pdv{L}{B_{jk}} = \sum_i A_{ij} U_{ik}""",
+    r"\dot Y_{ik} = \sum_j \dot A_{ij} B_{jk} + \sum_j A_{ij} \dot B_{jk}",
+)
+def products_of_einsum():
+    def product(a, b):
+        return of_calculus.einsum(a, b, subscripts="ij,jk->ik")
+
+    found = mapped(product, {"A": ROWS, "B": DROWS.T}, "Y")
+    return {**found, "U": found["u"]}
+
+
+@reads(r"y_i = A_{ii} , \qquad \pdv{L}{A_{ij}} = \delta_{ij}\, u_i")
+def products_of_the_diagonal():
+    return mapped(lambda a: of_calculus.einsum(a, subscripts="ii->i"), {"A": A})
+
+
 @reads(
     r"\pdv{L}{w_j} = u\, x_j , \qquad \pdv{L}{x_j} = u\, w_j",
     r"\dot y = \dot w^\top x + w^\top \dot x",
