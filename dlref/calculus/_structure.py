@@ -692,7 +692,7 @@ def einsum_vjp(dout: npt.ArrayLike, *operands: npt.ArrayLike, subscripts: str) -
     A trace, "ii->", has both: its gradient is a multiple of the identity.
 
     **Cost.** Each gradient costs about as much as the forward pass. Products of more than two
-    operands are computed in pairs, in the dtype of the input.
+    operands are computed in pairs, and all sums in float64.
 
     Examples
     --------
@@ -716,7 +716,7 @@ def einsum_vjp(dout: npt.ArrayLike, *operands: npt.ArrayLike, subscripts: str) -
     """
     names = [f"operands[{k}]" for k in range(len(operands))]
     given = {"dout": dout, **dict(zip(names, operands, strict=True))}
-    dtype, (u, *arrays) = as_floats(given, work=np.float32)
+    dtype, (u, *arrays) = as_floats(given)
     terms, out, sizes = _terms(subscripts, names, arrays)
     check_shape("dout", u, tuple(sizes[letter] for letter in out))
     # axes of length 1 that broadcast are repeated, and their gradients summed at the end
@@ -893,7 +893,7 @@ def concatenate_jvp(primals: Any, tangents: Any, *, axis: int = 0) -> FloatArray
     if count < 2 or any(isinstance(point, int | float) for point in points.values()):
         msg = f"Argument 'primals' must be a tuple of two or more arrays, not {shown(primals)}."
         raise ValueError(msg)
-    dtype, arrays, moved = as_tangents(primals, tangents, count=count)
+    dtype, arrays, moved = as_tangents(tuple(points.values()), tangents, count=count)
     axis = _joined(list(points), arrays, axis)
     return result(np.concatenate(moved, axis), dtype)
 
@@ -979,7 +979,7 @@ def einsum_jvp(primals: Any, tangents: Any, *, subscripts: str) -> FloatArray:
     array([2., 3.])
     """
     count = subscripts.count(",") + 1 if isinstance(subscripts, str) else 2
-    dtype, arrays, moves = as_tangents(primals, tangents, count=count, work=np.float32)
+    dtype, arrays, moves = as_tangents(primals, tangents, count=count)
     names = [f"primals[{k}]" for k in range(count)] if count > 1 else ["primals"]
     terms, out, _ = _terms(subscripts, names, arrays)
     text = f"{','.join(terms)}->{out}"
