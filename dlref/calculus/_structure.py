@@ -490,7 +490,7 @@ def pad_vjp(
     x : array_like
         Array that is extended at its borders.
     pad_width : int, pair of int, or sequence of pairs
-        Entries added before and after each axis, as in `numpy.pad`.
+        Entries added before and after each axis, as in ``numpy.pad``.
     mode : {"constant", "edge", "reflect", "symmetric", "wrap"}
         What is added: constants; the entry at the edge; a reflection without the edge or with it;
         or the array again, periodically.

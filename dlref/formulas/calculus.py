@@ -934,22 +934,6 @@ def pad_vjp(dout, x, *, pad_width, mode="constant"):
     return dx.reshape(x.shape)
 
 
-def product_of_two_vjp(dout, a, b):
-    """
-    Backward pass of "ij,jk->ik": an operand and the output exchange their subscripts.
-
-    >>> a, b = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[5.0], [6.0]])
-    >>> da, db = product_of_two_vjp(np.array([[1.0], [10.0]]), a, b)
-    >>> print(da)
-    [[ 5.  6.]
-     [50. 60.]]
-    >>> print(db)
-    [[31.]
-     [42.]]
-    """
-    return np.einsum("ik,jk->ij", dout, b), np.einsum("ij,ik->jk", a, dout)
-
-
 def einsum(*operands, subscripts):
     """Sum of products by indices."""
     return np.einsum(subscripts, *operands)

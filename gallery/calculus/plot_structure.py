@@ -9,7 +9,7 @@ and ones, and its transpose moves the gradient back.
 # %%
 # Who reads whom
 # --------------
-# A black square in row :math:`i` and column :math:`j` means that output
+# A filled square in row :math:`i` and column :math:`j` means that output
 # :math:`i` reads input :math:`j`. A column with two squares is an input that is
 # read twice: its gradient is the sum of two. An empty row is a constant, and an
 # empty column an input that nobody reads, whose gradient is 0. The Jacobian of
@@ -17,6 +17,7 @@ and ones, and its transpose moves the gradient back.
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import ListedColormap
 
 from dlref import calculus
 
@@ -52,7 +53,7 @@ jacobians = {
 }
 fig, axes = plt.subplots(2, 3, figsize=(9, 7), layout="constrained")
 for ax, (name, jacobian) in zip(axes.flat, jacobians.items(), strict=True):
-    ax.imshow(jacobian, cmap="gray_r", vmin=0, vmax=1)
+    ax.imshow(np.where(jacobian == 1, 1, np.nan), cmap=ListedColormap(["C0"]))
     height, width = jacobian.shape
     ax.set_xticks(range(width))
     ax.set_yticks(range(height))
