@@ -9,7 +9,7 @@ import scipy.special
 
 from .. import calculus as c
 from . import _draw as draw
-from ._spec import FORMS, NOT_ARRAYS, MapSpec, Sample, call, record, without
+from ._spec import FORMS, NOT_ARRAYS, MapSpec, Sample, call, pairwise, record, without
 
 PAIRS = [
     call((3,), (3,)),
@@ -56,7 +56,8 @@ def scan(f: Any) -> MapSpec:
         call((1,)), call((2, 0)), call((0, 3)),
     ]  # fmt: skip
     hard = [call((5, 7)), call((2, 131)), call((7, 5), axis=0)]
-    return record(f, *calls, family="scans", hard=hard, large=[call((2, 3, 257))])
+    options: list[dict[str, Any]] = [{"axis": 1}, {"reverse": True}, {"exclusive": True}]
+    return record(f, *calls, family="scans", hard=hard, large=pairwise(((2, 3, 257),), *options))
 
 
 def concatenate(*arrays: Any, axis: int = 0) -> Any:
@@ -136,7 +137,7 @@ RECORDS = [
         call((4, 2), (2, 3), (2, 3, 2)), call((4,), (), ()), call((3, 2), (0,), (0, 2)),
         draw=(draw.normal, draw.rows), constant=(1,), batched=False,
         hard=[call((7, 5), (31,), (31, 5)), call((5, 7), (31,), (5, 31), axis=-1)],
-        large=[call((257, 3), (1025,), (1025, 3))],
+        large=[call((257, 3), (1025,), (1025, 3)), call((5, 2, 3), (7,), (7, 2, 3))],
     ),
     of(
         "take", take,
@@ -146,7 +147,7 @@ RECORDS = [
         ],
         draw=(draw.normal, draw.rows), constant=(1,), batched=False,
         hard=[call((7, 5), (31,)), call((5, 7), (31,), axis=-1)],
-        large=[call((257, 3), (1025,))],
+        large=[call((257, 3), (1025,)), call((5, 2, 3), (7,))],
     ),
     of(
         "where", np.where,
