@@ -671,7 +671,9 @@ def sin_deriv(x: npt.ArrayLike) -> FloatArray:
        \dv{}{x} (\cos x + \mathrm{i} \sin x) = \dv{}{x} e^{\mathrm{i} x}
        = \mathrm{i} e^{\mathrm{i} x} = -\sin x + \mathrm{i} \cos x
 
-    The imaginary part is the slope of the sine, :math:`\cos x`.
+    The imaginary part is the slope of the sine:
+
+    .. math:: \dv{}{x} \sin x = \cos x
 
     Examples
     --------

@@ -125,6 +125,11 @@ def velocity_on_the_circle():
         yield by_parts, calculus.cos_deriv(x) + 1j * calculus.sin_deriv(x)
 
 
+@reads(r"\dv{}{x} \sin x = \cos x")
+def slope_of_the_sine():
+    return of_one_number("sin")
+
+
 @reads(r"\dv{}{x} \cos x = -\sin x")
 def slope_of_the_cosine():
     return of_one_number("cos")
