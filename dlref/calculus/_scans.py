@@ -137,7 +137,7 @@ def _exponentials_ahead(
         for i in range(x.shape[1]):
             dy[r, i] = 0.0
             if z[r, i] != 0.0:
-                if i > 0 and z[r, i - 1] != 0.0:
+                if i > 0:
                     moved *= exp(top[r, i - 1] - top[r, i])
                 moved += exp(x[r, i] - top[r, i]) * v[r, i]
                 dy[r, i] = moved / z[r, i]

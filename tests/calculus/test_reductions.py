@@ -98,8 +98,9 @@ class TestMinimum:
         np.testing.assert_array_equal(calculus.min_grad(x, axis=1), calculus.max_grad(-x, axis=1))
 
     def test_ties_nan_and_infinities(self):
-        rows = [[2.0, 2, 5], [np.nan, 0, 0], [-np.inf, np.inf, 0], [np.inf, np.inf, np.inf]]
-        want = [[0.5, 0.5, 0], 3 * [np.nan], [1, 0, 0], 3 * [1 / 3]]
+        inf, nan = np.inf, np.nan
+        rows = [[2, 2, 5], [nan, 0, 0], [0, nan, 1], [1, 0, nan], [-inf, inf, 0], 3 * [inf]]
+        want = [[0.5, 0.5, 0], *3 * [3 * [nan]], [1, 0, 0], 3 * [1 / 3]]
         np.testing.assert_array_equal(calculus.min_grad(rows, axis=1), want)
 
     def test_unsigned_integers(self):
