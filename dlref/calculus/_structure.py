@@ -650,9 +650,9 @@ def einsum_vjp(dout: npt.ArrayLike, *operands: npt.ArrayLike, subscripts: str) -
     *operands : array_like
         The factors.
     subscripts : str
-        A letter for each axis, as in `numpy.einsum`: "ij,jk->ik" is a matrix product. Letters may
-        repeat within an operand, three dots stand for axes that broadcast, and without an arrow the
-        output has the letters that occur once, in alphabetical order.
+        A letter for each axis, as in `numpy.einsum`: ``"ij,jk->ik"`` is a matrix product. Letters
+        may repeat within an operand, three dots stand for axes that broadcast, and without an arrow
+        the output has the letters that occur once, in alphabetical order.
 
     Returns
     -------
@@ -673,7 +673,8 @@ def einsum_vjp(dout: npt.ArrayLike, *operands: npt.ArrayLike, subscripts: str) -
     Notes
     -----
     Exchange the subscripts of an operand and of the output, and put the cotangent in place of the
-    operand. For the matrix product, "ij,jk->ik", the gradients are "ik,jk->ij" and "ij,ik->jk":
+    operand. For the matrix product, ``"ij,jk->ik"``, the gradients are ``"ik,jk->ij"`` and
+    ``"ij,ik->jk"``:
 
     .. math::
 
@@ -683,13 +684,13 @@ def einsum_vjp(dout: npt.ArrayLike, *operands: npt.ArrayLike, subscripts: str) -
 
     The sum runs over all letters that the operand does not have. This is the whole rule where each
     letter of an operand occurs once in it, and in the output or another operand. Two cases are
-    left. A letter that only this operand has is summed over, as j in "ij->i", and the gradient is
-    copied along it. A letter that repeats within the operand, as in "ii->i", reads the diagonal,
-    and the gradient is 0 beside it:
+    left. A letter that only this operand has is summed over, as j in ``"ij->i"``, and the gradient
+    is copied along it. A letter that repeats within the operand, as in ``"ii->i"``, reads the
+    diagonal, and the gradient is 0 beside it:
 
     .. math:: y_i = A_{ii} , \qquad \pdv{L}{A_{ij}} = \delta_{ij}\, u_i
 
-    A trace, "ii->", has both: its gradient is a multiple of the identity.
+    A trace, ``"ii->"``, has both: its gradient is a multiple of the identity.
 
     **Cost.** Each gradient costs about as much as the forward pass. Products of more than two
     operands are computed in pairs, and all sums in float64.
@@ -700,7 +701,8 @@ def einsum_vjp(dout: npt.ArrayLike, *operands: npt.ArrayLike, subscripts: str) -
 
     >>> import numpy as np
     >>> from dlref.calculus import einsum_vjp
-    >>> w, A, x = np.array([1.0, 2.0]), np.array([[1.0, 0.0], [3.0, 4.0]]), np.array([5.0, 6.0])
+    >>> w, x = np.array([1.0, 2.0]), np.array([5.0, 6.0])
+    >>> A = np.array([[1.0, 0.0], [3.0, 4.0]])
     >>> dw, dA, dx = einsum_vjp(1.0, w, A, x, subscripts="i,ij,j->")
     >>> dw, dx
     (array([ 5., 39.]), array([7., 8.]))
@@ -965,7 +967,7 @@ def einsum_jvp(primals: Any, tangents: Any, *, subscripts: str) -> FloatArray:
 
     Notes
     -----
-    The product rule, with the subscripts unchanged. For two factors and "ij,jk->ik":
+    The product rule, with the subscripts unchanged. For two factors and ``"ij,jk->ik"``:
 
     .. math:: \dot Y_{ik} = \sum_j \dot A_{ij} B_{jk} + \sum_j A_{ij} \dot B_{jk}
 
