@@ -24,6 +24,7 @@ import numpy as np
 
 from ..._core.pytree import flat, is_float, map_floats
 from .calls import Call
+from .formulas import computed, kernels_of
 from .rounded import EPS, rounded
 
 if TYPE_CHECKING:
@@ -109,8 +110,7 @@ def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -
 
     One that overflows on the way to a finite result grants nothing where its first digit is wrong.
     """
-    plain = call.explanation.plain.get(call.form)
-    formulas = *((plain,) if plain else ()), *call.explanation.variants.get(call.form, ())
+    formulas = kernels_of(call.explanation, call.form, dtype)
     gaps = [np.zeros(np.shape(w)) for w in want]
     if not formulas:
         return gaps
@@ -124,31 +124,36 @@ def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -
     for neighbor in (*near, *_neighbours(call, eps**0.5, count, whole=False)):
         narrow = map_floats(lambda a: np.asarray(a).astype(dtype), neighbor.arguments)
         wide = map_floats(lambda a: np.asarray(a, np.float64), narrow)
-        overflows.clear()
         with np.errstate(all="ignore", over=over, call=lambda kind, _: overflows.append(kind)):
-            results = [*_results(formulas, narrow, options)]
+            results = [*_results(formulas, narrow, options, overflows)]
             if neighbor is call:
                 noisy = map_floats(functools.partial(rounded, rng=rng), narrow)
                 for _ in range(times * AT_RANDOM):
-                    results += _results(formulas, noisy, options)
+                    results += _results(formulas, noisy, options, overflows)
         if not results:
             return gaps
         exact = flat(replace(neighbor, arguments=wide).run())
-        for k, (*values, w) in enumerate(zip(*results, exact, strict=True)):
-            for value in values:
+        for overflown, values in results:
+            for k, (value, w) in enumerate(zip(values, exact, strict=True)):
+                if w is None:
+                    continue
                 with np.errstate(all="ignore"):
                     gap = np.abs(np.asarray(value, np.float64) - w)
-                    granted = ~(bool(overflows) & (gap > np.abs(w) / 10))
+                    granted = ~(overflown & (gap > np.abs(w) / 10))
                 gaps[k] = _larger(gaps[k], gap, granted)
     # the largest of few is less than the largest there is
     return [gap * (1 + 1 / count) for gap in gaps]
 
 
-def _results(formulas: Iterable[Any], arguments: Any, options: Any) -> Iterator[list[Any]]:
-    """Yield the outputs of the formulas that have these options."""
+def _results(
+    formulas: Iterable[Any], arguments: Any, options: Any, overflows: list[str]
+) -> Iterator[tuple[bool, list[Any]]]:
+    """Yield the outputs of the formulas that have these options, and whether one overflows."""
     for formula in formulas:
+        overflows.clear()
         with contextlib.suppress(NotImplementedError):
-            yield flat(formula(*arguments, **options))
+            values = flat(formula(*arguments, **options))
+            yield bool(overflows), values
 
 
 def _in(dtype: Any, call: Call) -> Call:
@@ -182,7 +187,7 @@ def baselines(call: Call, want: list[Any], own: list[Any], dtypes: list[Any]) ->
     if formula is not None and coarse is not None:
         narrow = map_floats(lambda a: np.asarray(a).astype(coarse), call.arguments)
         with contextlib.suppress(NotImplementedError):
-            got = flat(formula(*narrow, **call.told))
+            got = flat(computed(formula, *narrow, **call.told))
     pairs = zip(got, want, strict=True)
     return [0.0 if w is None else size_of(np.asarray(value, np.float64) - w) for value, w in pairs]
 
