@@ -40,6 +40,8 @@ attention
     Masks, scaled dot-product and multi-head attention, caches, linear attention.
 transformer
     Blocks, experts, models, their losses, and generation.
+formulas
+    Every formula of these chapters once, in plain NumPy.
 check
     Verdicts on your own kernels, forward and backward.
 interop
@@ -49,6 +51,7 @@ interop
 pages with figures and exercises.
 """
 
+from . import formulas as formulas
 from ._core.names import attach
 
 __version__ = "0.1.0"

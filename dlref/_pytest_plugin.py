@@ -25,8 +25,8 @@ MARKER = "dlref(candidate, op, **options): a kernel, of which dlref_case makes a
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the folder of reports."""
-    words = "write a report of each test with dlref_check or dlref_case here, as JSON and HTML"
-    parser.getgroup("dlref").addoption("--dlref-report", metavar="FOLDER", help=words)
+    message = "write a report of each test with dlref_check or dlref_case here, as JSON and HTML"
+    parser.getgroup("dlref").addoption("--dlref-report", metavar="FOLDER", help=message)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -88,10 +88,10 @@ def dlref_check(request: pytest.FixtureRequest) -> Callable[..., CheckReport]:
 def dlref_case(request: pytest.FixtureRequest) -> CheckReport:
     """Compare a kernel with a function of dlref in one case of the marker ``dlref``."""
     run = request.config.stash[RUNS][request.node.nodeid.partition("[")[0]]
-    report: CheckReport = run.one(request.param)
+    report: CheckReport = run.report_on(request.param)
     if not report.rows:
-        pytest.skip(f"not taken: {', '.join(report.left_out)}")
+        pytest.skip(f"not taken: {', '.join(report.skipped_options)}")
     _kept(request, report)
     if not report and not report.failed:
-        pytest.skip(f"cannot tell here: {report}")
+        pytest.skip(f"inconclusive: {report}")
     return report

@@ -218,7 +218,7 @@ def _mixtures(rng, x):
 
 
 def _models(rng):
-    config = transformer.LanguageModelConfig(7, D, H, layers=1, length=8)
+    config = transformer.LanguageModelConfig(7, D, H, num_layers=1, length=8)
     draw = np.random.default_rng(0)
     model = transformer.init_language_model(draw, config)
     tokens, other = rng.integers(0, 7, (B, S)), rng.integers(0, 7, (B, T))

@@ -2,16 +2,13 @@
 
 import numpy as np
 
+from dlref.formulas.activations import silu, softmax
+
 V, D, H, F, L, T = 11, 8, 2, 12, 10, 7
 E = D // H
 
 
 # The models as their authors' code has them, on tensors by their names.
-
-
-def softmax(s):
-    p = np.exp(s - s.max(-1, keepdims=True))
-    return p / p.sum(-1, keepdims=True)
 
 
 def normed(x, eps, weight, bias=None):
@@ -38,10 +35,6 @@ def causal(n):
 
 def gelu_new(x):
     return 0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**3)))
-
-
-def silu(x):
-    return x / (1 + np.exp(-x))
 
 
 def run_gpt2(s, ids, layers=2):

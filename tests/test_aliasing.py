@@ -236,7 +236,7 @@ def _transformers(rng):
 
 
 def _models(rng):
-    config = transformer.LanguageModelConfig(7, D, H, layers=1, length=8)
+    config = transformer.LanguageModelConfig(7, D, H, num_layers=1, length=8)
     tokens, other = rng.integers(0, 7, (B, S)), rng.integers(0, 7, (B, T))
     factors, targets, lengths = np.ones(D), np.roll(tokens, 1), np.array([4, 5])
     options = {
@@ -317,7 +317,7 @@ def _idle(rng):
 
 
 def _without_arrays(rng):
-    config = transformer.LanguageModelConfig(7, D, H, layers=2, length=8, positions="learned")
+    config = transformer.LanguageModelConfig(7, D, H, num_layers=2, length=8, positions="learned")
     model = transformer.init_language_model(rng, config)
     *_, encoder, _ = calls._parts(rng)
     x = rng.normal(size=(T, D))
@@ -358,7 +358,7 @@ def _state_dicts(rng, model, config):
     yield "interop.to_state_dict", (neurons.LinearParams(w, b), "Linear"), {}
     attended = interop.to_state_dict(_projections(rng), "MultiheadAttention")
     yield "interop.from_state_dict", (attended, "MultiheadAttention"), {}
-    gpt2 = transformer.LanguageModelConfig(7, D, H, layers=1, length=8, activation="gelu_tanh")
+    gpt2 = transformer.LanguageModelConfig(7, D, H, num_layers=1, length=8, activation="gelu_tanh")
     params = transformer.init_language_model(rng, gpt2)
     state = interop.to_state_dict(params, "gpt2", gpt2)
     named = {"vocab_size": 7, "n_embd": D, "n_head": H, "n_layer": 1, "n_positions": 8}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from cases import STRATEGIES, formula_of
+from chapters import is_selected
 from topic_records import load
 
 import dlref
@@ -38,6 +39,7 @@ PUBLIC = [
     pytest.param(chapter, getattr(getattr(dlref, chapter), name), id=f"{chapter}.{name}")
     for chapter in PRESENT
     for name in getattr(dlref, chapter).__all__
+    if is_selected(name)
 ]
 #: Modules without a public name that serve several topics, and chapters below.
 SHARED = {
@@ -54,12 +56,14 @@ SHARED = {
     "transformer._delta",
     "transformer._model",
     "transformer._padding",
+    "transformer._structure",
 }
 TOPICS = sorted(
     path
     for path in (ROOT / "dlref").glob("*/_*.py")
     if not path.name.startswith("__") and not path.parent.name.startswith("_")
     if f"{path.parent.name}.{path.stem}" not in SHARED
+    if is_selected(path.stem)
 )
 #: Maps whose figure is that of a relative.
 DRAWN_WITH = {

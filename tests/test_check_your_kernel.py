@@ -102,7 +102,7 @@ def test_a_backward_pass_alone():
 def test_a_kernel_in_another_layout_for_some_shapes():
     report = check_all(for_dlref, attention, shapes=SHAPES, layout="BTHE")
     assert report, report
-    assert {"window", "softcap", "sink"} <= set(report.left_out)
+    assert {"window", "softcap", "sink"} <= set(report.skipped_options)
 
 
 def test_a_tile_without_its_mask_is_found():
@@ -139,7 +139,7 @@ def test_the_gradient_of_a_log_sum_exp():
 
 def test_a_module_with_weights():
     report = check_all(of_the_module, rms_norm, vjp="autograd", framework="torch")
-    assert "weight_offset" in report.left_out
+    assert "weight_offset" in report.skipped_options
     wrong = lambda x, weight, eps=1e-6: of_the_module(x, weight, eps + 1e-3)  # noqa: E731
     assert not check_all(wrong, rms_norm, framework="torch")
 

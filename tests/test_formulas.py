@@ -14,6 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from chapters import is_selected
 
 import dlref
 from dlref.check import hard_inputs
@@ -37,7 +38,7 @@ def pairs():
         public = getattr(dlref, chapter)
         for name in public.__all__:
             f = getattr(public, name)
-            if inspect.isfunction(f) and hasattr(formulas, name):
+            if inspect.isfunction(f) and hasattr(formulas, name) and is_selected(name):
                 yield pytest.param(f, getattr(formulas, name), id=f"{chapter}.{name}")
 
 

@@ -11,15 +11,19 @@ import importlib
 import inspect
 import io
 import re
+import sys
+import typing
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from chapters import is_selected
 from numpy_blocks import DERIVATIVE, FOLDER, Blocks
 from test_shown_numbers import NUMBER, agrees
 
 import dlref
-from dlref._records import UNKNOWN, spec_of
+from dlref._core.pytree import rebuilt
+from dlref._records import spec_of
 
 #: Chapters without formulas: their functions compare, and convert.
 TOOLS = {"check", "interop"}
@@ -38,7 +42,13 @@ def topics():
 
 TOPICS = list(topics())
 BLOCKS = Blocks(TOPICS)
-SHOWN = {f"{key} {f.name}": f for key, shown in BLOCKS.shown.items() for f in shown}
+SHOWN = {
+    f"{key} {f.name}": f
+    for key, shown in BLOCKS.shown.items()
+    for f in shown
+    if is_selected(key, f.name)
+}
+TOPICS = [topic for topic in TOPICS if is_selected(topic.name, *topic.names)]
 
 
 def same(want, got):
@@ -77,7 +87,10 @@ def test_every_map_shows_its_formula(topic):
 
 
 #: Maps without a formula of their name, and why.
-WITHOUT_FORMULA: dict[str, str] = {}
+WITHOUT_FORMULA = {
+    "transformer.load_params": "it reads a file",
+    "transformer.save_params": "it writes a file",
+}
 
 
 @pytest.mark.parametrize("topic", TOPICS, ids=lambda t: f"{t.chapter}.{t.name}")
@@ -95,16 +108,51 @@ def test_every_map_has_a_formula(topic):
 
 
 #: Examples that a formula cannot give, by the line of the call, and why.
-BEYOND_FORMULAS: dict[str, str] = {}
+BEYOND_FORMULAS = {
+    "gelu_deriv([-np.inf": "a limit at infinity",
+    "silu_deriv(-np.inf)": "a limit at infinity",
+    "softsign(np.inf)": "a limit at infinity",
+    "(1 - glu([1.0, 1.0], [37.4": "the last digit of a sigmoid near 1",
+    "mish_deriv2(300.0)": "a slope below the smallest difference from 1",
+    "norm_grad([3e-200": "squares that underflow",
+    "prod_grad([1e200": "products that overflow",
+    "[1e160]": "a square that overflows",
+    "p, state.square": "a square that overflows",
+    "v, mask=mask)": "a hidden value that is not a number",
+    "num_head=2": "an error that names the option",
+    "callback=": "what is called after each step is not part of the map",
+}
 
 
 def as_arrays(value, dtype=None):
     """Return numbers, and lists of them, as the arrays that a formula takes."""
-    if isinstance(value, int | float) and not isinstance(value, bool):
+    if isinstance(value, float) or (isinstance(value, int) and dtype is not None):
         return np.asarray(value, dtype)[()]
     if isinstance(value, list) and not any(isinstance(part, tuple) for part in value):
-        return np.asarray(value, dtype)
+        with contextlib.suppress(ValueError):  # of different lengths
+            return np.asarray(value, dtype)
+    if isinstance(value, tuple) and any(isinstance(part, list | tuple) for part in value):
+        return rebuilt(value, [as_arrays(part) for part in value])
     return value
+
+
+def named(value, hint):
+    """Return plain tuples as the named tuples that the public function returns."""
+    if not isinstance(value, tuple) or hint is None:
+        return value
+    if typing.get_origin(hint) is tuple:
+        hints = [h for h in typing.get_args(hint) if h is not Ellipsis]
+        hints += [None] * (len(value) - len(hints))
+        return tuple(named(*pair) for pair in zip(value, hints, strict=False))
+    is_named = hasattr(hint, "_fields") and len(hint._fields) == len(value)
+    return hint(*value) if is_named else value
+
+
+def result_of(f):
+    """Return the annotation of a function's result, None where it cannot be evaluated."""
+    with contextlib.suppress(NameError, AttributeError):  # names for type checkers alone
+        return eval(f.__annotations__.get("return", "None"), vars(sys.modules[f.__module__]))
+    return None
 
 
 def as_scalars(value):
@@ -116,18 +164,17 @@ def as_scalars(value):
 
 def of_arrays(chapter, name):
     formula = getattr(importlib.import_module(f"dlref.formulas.{chapter}"), name)
-    spec, form = spec_of(getattr(getattr(dlref, chapter), name))
-    constant = {place + (form == "_vjp") for place in spec.constant}
+    public = getattr(getattr(dlref, chapter), name)
+    (spec, form), hint = spec_of(public), result_of(public)
+    shapes = spec.calls[0].shapes if spec.calls else ()
+    floats = {k for k, shape in enumerate(shapes) if isinstance(shape, tuple)} - {*spec.constant}
+    floats = {0, *(k + 1 for k in floats)} if form == "_vjp" else floats
 
     @functools.wraps(formula)
     def call(*inputs, **options):
         options = {key: as_arrays(value) for key, value in options.items()}
-        whole = spec is UNKNOWN or not spec.calls
-        arrays = (
-            as_arrays(value, None if whole or place in constant else np.float64)
-            for place, value in enumerate(inputs)
-        )
-        return as_scalars(formula(*arrays, **options))
+        arrays = (as_arrays(a, np.float64 if k in floats else None) for k, a in enumerate(inputs))
+        return named(as_scalars(formula(*arrays, **options)), hint)
 
     return call
 
@@ -142,7 +189,7 @@ def rewritten(source):
     public = f"__import__('importlib').import_module('{node.module}')"
     values = [
         f"of_arrays('{chapter}', '{alias.name}')"
-        if hasattr(formulas, alias.name)
+        if inspect.isfunction(getattr(formulas, alias.name, None))
         else f"getattr({public}, '{alias.name}')"
         for alias in node.names
     ]
@@ -156,7 +203,9 @@ class Same(doctest.OutputChecker):
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("topic", TOPICS, ids=lambda t: f"{t.chapter}.{t.name}")
+@pytest.mark.parametrize(
+    "topic", [t for t in TOPICS if t.name != "storage"], ids=lambda t: f"{t.chapter}.{t.name}"
+)
 def test_examples_hold_with_formulas(topic):
     failures = []
     for name in topic.names:

@@ -67,3 +67,24 @@ def test_what_is_counted(tmp_path, sentence, found):
     assert [name for name, *_ in prose.habits(prose.prose(module))] == sorted(
         2 * found, key=list(prose.HABITS).index
     )
+
+
+#: Chapters and pages whose lines are full.
+FULL = [
+    *(ROOT / "dlref").glob("*/_*.py"),
+    *(ROOT / "docs/reference").glob("*.rst"),
+]
+
+
+@pytest.mark.parametrize("path", FULL, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_no_ragged_lines(path):
+    assert not list(prose.ragged_lines(path))
+
+
+def test_a_ragged_line_is_found(tmp_path):
+    text = '"""Summary.\n\nA first line that is long enough to be one,\nand\nthen a second.\n"""\n'
+    (tmp_path / "a.py").write_text(text)
+    assert list(prose.ragged_lines(tmp_path / "a.py")) == ["and"]
+    prose.reflow(tmp_path / "a.py")
+    assert not list(prose.ragged_lines(tmp_path / "a.py"))
+    assert "to be one, and then a second." in (tmp_path / "a.py").read_text()

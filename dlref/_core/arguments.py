@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
 __all__ = [
-    "FAR",
+    "MAX_OFFSET",
     "Axis",
     "FloatArray",
     "FloatDType",
@@ -68,8 +68,8 @@ __all__ = [
 
 FloatArray = npt.NDArray[np.floating[Any]]
 FloatDType = np.dtype[np.floating[Any]]
-#: Farther than any position; twice of it and a position fit into the indices of a 32-bit platform.
-FAR = 2**29
+#: Larger than any position; 2 * MAX_OFFSET plus a position still fits into a 32-bit index.
+MAX_OFFSET = 2**29
 Axis = int | tuple[int, ...] | None
 
 DOUBLE, SINGLE = np.dtype(np.float64), np.dtype(np.float32)
@@ -129,11 +129,18 @@ def float_dtype(name: str, dtype: npt.DTypeLike, *, integers: bool = True) -> Fl
     return _float_dtype(name, kind, integers=integers)
 
 
+def _is_masked(value: Any) -> bool:
+    """Return whether a value is a masked array, or a sequence that holds one."""
+    if isinstance(value, list | tuple):
+        return any(_is_masked(part) for part in value if not isinstance(part, int | float))
+    return isinstance(value, np.ma.MaskedArray)
+
+
 def as_array(name: str, value: npt.ArrayLike) -> npt.NDArray[Any]:
     """Return `value`, which may be of another library, as an array of whatever dtype it has."""
     if type(value) is np.ndarray and value.ndim <= MAX_AXES:  # most calls, and quick
         return value
-    if isinstance(value, np.ma.MaskedArray):
+    if _is_masked(value):
         msg = f"Argument {name!r} must not be a masked array: its mask would be ignored."
         raise TypeError(msg)
     try:

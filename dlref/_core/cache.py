@@ -93,9 +93,7 @@ def _is_ours(folder: Path) -> bool:
 
 def _keeps_names(found: os.stat_result) -> bool:
     """Return whether other users cannot rename what lies in a folder."""
-    if not hasattr(os, "geteuid"):
-        return True
-    trusted = found.st_uid in (0, os.geteuid())
+    trusted = not hasattr(os, "geteuid") or found.st_uid in (0, os.geteuid())
     return trusted and (not found.st_mode & stat.S_IWOTH or bool(found.st_mode & stat.S_ISVTX))
 
 

@@ -293,7 +293,7 @@ def kernel(function: F) -> F:
 
     Compiled kernels release the GIL, so that `dlref._core.threads` can run them on several
     threads, and divide as NumPy does: ``x / 0`` is infinite instead of an exception.  They allocate
-    nothing: a workspace is an argument (`dlref._core.threads.with_room`).
+    nothing: a workspace is an argument (`dlref._core.threads.with_workspace`).
     """
     if not COMPILED:
         quiet: F = np.errstate(all="ignore")(function)  # compiled code warns of nothing

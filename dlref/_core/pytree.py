@@ -8,7 +8,18 @@ from __future__ import annotations
 
 import math
 from html import escape
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from types import NoneType, UnionType
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    NamedTuple,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import numpy as np
 
@@ -32,18 +43,20 @@ __all__ = [
     "check_state",
     "check_structure",
     "check_tree",
+    "declared",
     "displayed",
-    "flat",
     "is_float",
     "leaves",
     "map_floats",
-    "mapped",
+    "map_tree",
     "named_leaves",
     "params_tangents",
     "rebuilt",
-    "refilled",
     "rounded",
     "shaped_like",
+    "tree_leaves",
+    "tree_map",
+    "tree_unflatten",
 ]
 
 T = TypeVar("T")
@@ -65,31 +78,51 @@ def is_float(value: Any) -> bool:
     return dtype.kind == "f" or dtype.name == "bfloat16"
 
 
+def _is_tuple(value: Any) -> bool:
+    return isinstance(value, tuple)
+
+
+def map_tree(
+    f: Callable[..., Any],
+    tree: Any,
+    *others: Any,
+    is_node: Callable[[Any], bool] = _is_tuple,
+) -> Any:
+    """
+    Apply f to every entry that is no node, None among them; build the same tree of the results.
+
+    Further trees have at least the structure of the first: f gets the entries of all.
+    """
+    if not is_node(tree):
+        return f(tree, *others)
+    rows: Any = zip(tree, *others, strict=True)
+    results = [map_tree(f, *row, is_node=is_node) for row in rows]
+    return results if isinstance(tree, list) else rebuilt(tree, results)
+
+
 def map_floats(f: Callable[[Any], Any], value: Any) -> Any:
     """Apply f to every array of floats of a nested tuple, and keep all else."""
-    if isinstance(value, tuple):
-        return rebuilt(value, [map_floats(f, entry) for entry in value])
-    return f(value) if is_float(value) else value
+    return map_tree(lambda entry: f(entry) if is_float(entry) else entry, value)
 
 
 def leaves(name: str, tree: Any) -> Iterator[FloatArray]:
     """Yield the arrays of a nested tuple, in float64."""
-    if isinstance(tree, tuple):
-        for entry in tree:
-            yield from leaves(name, entry)
-    elif tree is not None:
-        yield as_floats({name: tree})[1][0]
+    for entry in tree_leaves(tree):
+        if entry is not None:
+            yield as_floats({name: entry})[1][0]
 
 
-def mapped(name: str, f: Callable[[FloatArray], FloatArray], tree: Any) -> Any:
+def tree_map(name: str, f: Callable[[FloatArray], FloatArray], tree: Any) -> Any:
     """Apply f to every array of a nested tuple, in float64, and round to the array's dtype."""
-    if isinstance(tree, tuple):
-        return rebuilt(tree, (mapped(name, f, entry) for entry in tree))
-    if tree is None:
-        return None
-    dtype, (array,) = as_floats({name: tree})
-    with np.errstate(all="ignore"):
-        return result(f(array), dtype)
+
+    def of_entry(entry: Any) -> Any:
+        if entry is None:
+            return None
+        dtype, (array,) = as_floats({name: entry})
+        with np.errstate(all="ignore"):
+            return result(f(array), dtype)
+
+    return map_tree(of_entry, tree)
 
 
 def _describe(tree: Any) -> str:
@@ -132,9 +165,13 @@ def as_state(kind: type[Any], state: Any) -> Any:
     return kind(*state)
 
 
-def flat(tree: Any) -> list[Any]:
+def tree_leaves(tree: Any) -> list[Any]:
     """Return the entries of a nested tuple in order, Nones among them."""
-    return [part for entry in tree for part in flat(entry)] if isinstance(tree, tuple) else [tree]
+    return (
+        [part for entry in tree for part in tree_leaves(entry)]
+        if isinstance(tree, tuple)
+        else [tree]
+    )
 
 
 def named_leaves(name: str, tree: Any) -> Iterator[tuple[str, Any]]:
@@ -158,7 +195,7 @@ def as_float_trees(arguments: dict[str, Any]) -> tuple[FloatDType, list[Any]]:
     named = [pair for name, tree in trees.items() for pair in named_leaves(name, tree)]
     dtype, arrays = as_floats(dict(named), work=np.float32)
     rest = iter(arrays)
-    return dtype, [refilled(tree, rest) for tree in trees.values()]
+    return dtype, [tree_unflatten(tree, rest) for tree in trees.values()]
 
 
 def _as_entry(name: str, value: Any) -> Any:
@@ -167,11 +204,9 @@ def _as_entry(name: str, value: Any) -> Any:
     return as_array(name, value) if is_array and isinstance(value, tuple) else value
 
 
-def refilled(tree: Any, arrays: Iterator[Any]) -> Any:
+def tree_unflatten(tree: Any, arrays: Iterator[Any]) -> Any:
     """Put the next of `arrays` in the place of each array of a nested tuple."""
-    if isinstance(tree, tuple):
-        return rebuilt(tree, [refilled(entry, arrays) for entry in tree])
-    return None if tree is None else next(arrays)
+    return map_tree(lambda entry: None if entry is None else next(arrays), tree)
 
 
 def _entries(side: str, value: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
@@ -246,13 +281,31 @@ def _filled(tree: Any, like: Any) -> Any:
 
 def rounded(tree: Tree, dtype: FloatDType) -> Tree:
     """Round every array of a tree once."""
-    return cast("Tree", _rounded(tree, dtype))  # of the same type, entry by entry
+    copy = map_tree(lambda entry: None if entry is None else result(entry, dtype), tree)
+    return cast("Tree", copy)  # of the same type, entry by entry
 
 
-def _rounded(tree: Any, dtype: FloatDType) -> Any:
-    if isinstance(tree, tuple):
-        return rebuilt(tree, [_rounded(entry, dtype) for entry in tree])
-    return None if tree is None else result(tree, dtype)
+class Declared(NamedTuple):
+    """The kinds of values that a field of parameters may have, by its type."""
+
+    kinds: tuple[type[Any], ...]  # named tuples; a plain tuple is taken for the first
+    array: bool
+    none: bool
+
+
+_DECLARED: dict[type[Any], dict[str, Declared]] = {}
+
+
+def declared(kind: type[Any]) -> dict[str, Declared]:
+    """Return the kinds of values of each field of parameters."""
+    if kind not in _DECLARED:
+        found = {}
+        for field, hint in get_type_hints(kind).items():
+            types = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+            kinds = tuple(t for t in types if hasattr(t, "_fields"))
+            found[field] = Declared(kinds, FloatArray in types, NoneType in types)
+        _DECLARED[kind] = found
+    return _DECLARED[kind]
 
 
 def shaped_like(kind: type[Tree], name: str, value: Any) -> Tree:
@@ -265,23 +318,23 @@ def shaped_like(kind: type[Tree], name: str, value: Any) -> Tree:
         msg = f"Argument {name!r} must be {wanted}, not {_describe(value)}."
         raise TypeError(msg)
     shaped = value if isinstance(value, kind) else kind(*value)
-    for field, annotation in kind.__annotations__.items():
-        entry, what = getattr(shaped, field), str(annotation)
-        missing = entry is None and "None" not in what
-        if "FloatArray" in what and (missing or isinstance(entry, tuple)):
+    for field, told in declared(kind).items():
+        entry = getattr(shaped, field)
+        missing = entry is None and not told.none
+        if told.array and (missing or isinstance(entry, tuple)):
             msg = f"Argument '{name}.{field}' must be an array, not {_describe(entry)}."
             raise TypeError(msg)
     return shaped
 
 
-def _rows(tree: Any) -> Iterator[tuple[str, Any]]:
-    """Yield (path, entry) of all that is in a tree; of equal parts in turn only the first."""
+def _paths(tree: Any) -> Iterator[tuple[str, Any]]:
+    """Yield (path, leaf); of consecutive identical parts, only the first."""
     if not isinstance(tree, tuple):
         yield "", tree
         return
     named = hasattr(tree, "_fields")
     keys = [*getattr(tree, "_fields", range(len(tree)))]
-    parts = [list(_rows(entry)) for entry in tree if entry is not None or not named]
+    parts = [list(_paths(entry)) for entry in tree if entry is not None or not named]
     looks = [[(path, _look(entry)) for path, entry in part] for part in parts]
     alike = not named and len(parts) > 2 and all(look == looks[0] for look in looks)
     keys = [key for key, entry in zip(keys, tree, strict=True) if entry is not None or not named]
@@ -302,7 +355,7 @@ def _look(entry: Any) -> tuple[str, str]:
 
 def _sizes(tree: Any) -> list[int]:
     """Return how many numbers the arrays of a tree have."""
-    return [math.prod(entry.shape) for entry in flat(tree) if hasattr(entry, "shape")]
+    return [math.prod(entry.shape) for entry in tree_leaves(tree) if hasattr(entry, "shape")]
 
 
 def _summary(tree: Any) -> str:
@@ -315,7 +368,7 @@ def _as_text(tree: Any) -> str:
     if sum(_sizes(tree)) <= PRINTED:
         parts = zip(tree._fields, tree, strict=True)
         return f"{type(tree).__name__}({', '.join(f'{key}={entry!r}' for key, entry in parts)})"
-    cells = [(path, *_look(entry)) for path, entry in _rows(tree)]
+    cells = [(path, *_look(entry)) for path, entry in _paths(tree)]
     widths = [max(len(row[i]) for row in cells) for i in range(2)]
     lines = [f"  {p:{widths[0]}}  {s:{widths[1]}}  {d}".rstrip() for p, s, d in cells]
     return "\n".join([_summary(tree), *lines])
@@ -323,7 +376,7 @@ def _as_text(tree: Any) -> str:
 
 def _as_html(tree: Any) -> str:
     """Write the shapes of all arrays as a table, for notebooks."""
-    rows = [(path, *_look(entry)) for path, entry in _rows(tree)]
+    rows = [(path, *_look(entry)) for path, entry in _paths(tree)]
     cells = ("".join(f"<td>{escape(cell)}</td>" for cell in row) for row in rows)
     table = "".join(f"<tr>{row}</tr>" for row in cells)
     return f"<p>{escape(_summary(tree))}</p><table>{table}</table>"

@@ -41,11 +41,11 @@ __all__ = [
     "over_rows",
     "set_num_threads",
     "threads_for",
-    "with_room",
+    "with_workspace",
 ]
 
-#: Least work of a call that is shared out, and of each further thread: elementary operations, a
-#: nanosecond each.  To hand work to a thread takes some 25 microseconds.
+#: Minimum work before a call uses a second thread, and per additional thread, in operations of
+#: about 1 ns.  To hand work to a thread takes some 25 microseconds.
 MIN_WORK = 250_000
 #: Least and largest work of a piece, and pieces per thread: one that is held up takes fewer.
 MIN_PIECE, MAX_PIECE, PIECES = 50_000, 50_000_000, 4
@@ -335,8 +335,8 @@ def over_rows(
         kernel(rows * k // parts, rows * (k + 1) // parts, *arguments)
 
 
-def with_room(kernel: Callable[..., None], *shape: int) -> Callable[..., None]:
-    """Return a kernel without its last argument, a workspace: each call gets one of this shape."""
+def with_workspace(kernel: Callable[..., None], *shape: int) -> Callable[..., None]:
+    """Return a kernel that gives its last argument, a workspace of this shape, to each call."""
 
     def call(start: int, stop: int, *arguments: Any) -> None:
         kernel(start, stop, *arguments, np.empty(shape))

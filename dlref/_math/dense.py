@@ -10,13 +10,13 @@ import numpy as np
 if TYPE_CHECKING:
     from .._core.arguments import FloatArray
 
-__all__ = ["affine", "affine_jvp", "affine_vjp", "column_sums", "product"]
+__all__ = ["affine", "affine_jvp", "affine_vjp", "as_matrix", "blas_matmul", "column_sums"]
 
 #: Multiplications per BLAS call, about a tenth of a second: BLAS does not check for Ctrl-C.
 AT_ONCE = 2**31
 
 
-def product(a: FloatArray, b: FloatArray, out: FloatArray | None = None) -> FloatArray:
+def blas_matmul(a: FloatArray, b: FloatArray, out: FloatArray | None = None) -> FloatArray:
     """Return ``a @ b`` for matrices (..., R, K) and (..., K, N), split if `a` is large."""
     *lead, rows, depth = a.shape
     shape = np.broadcast_shapes(lead, b.shape[:-2]) if lead or b.ndim > 2 else ()
@@ -31,14 +31,14 @@ def product(a: FloatArray, b: FloatArray, out: FloatArray | None = None) -> Floa
     return out
 
 
-def _rows(x: FloatArray) -> FloatArray:
+def as_matrix(x: FloatArray) -> FloatArray:
     return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def affine(x: FloatArray, w: FloatArray, b: FloatArray | None = None) -> FloatArray:
     """Return ``x @ w.T + b`` for x (..., n_in), w (n_out, n_in), b (n_out,), of one dtype."""
     with np.errstate(all="ignore"):
-        out = product(_rows(x), w.T)
+        out = blas_matmul(as_matrix(x), w.T)
         if b is not None:
             out += b
     return out.reshape(*x.shape[:-1], len(w))
@@ -55,9 +55,9 @@ def affine_vjp(
     dout: FloatArray, x: FloatArray, w: FloatArray, b: FloatArray | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray | None]:
     """Return (dx, dw, db) for the cotangent `dout` of `affine`; db is None without b."""
-    u = _rows(dout)
+    u = as_matrix(dout)
     with np.errstate(all="ignore"):
-        dx, dw = product(u, w).reshape(x.shape), product(u.T, _rows(x))
+        dx, dw = blas_matmul(u, w).reshape(x.shape), blas_matmul(u.T, as_matrix(x))
     return dx, dw, None if b is None else column_sums(u)
 
 

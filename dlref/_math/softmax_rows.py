@@ -2,11 +2,12 @@
 The exponentials of one row of scores, shared by softmax, log-sum-exp and cross-entropy.
 
 The difference of a score from the maximum carries its rounding error, because an error of the
-exponent is a relative error of the exponential; `run` takes shorter forms, without that error and
-with fewer terms, if the scores are float32.  The sum of the exponentials is one of coarse parts,
-which is exact in any order, and of small rests.  Where all but one are small, their sum decides the
-logarithm, and smaller parts are coarse.  Other sums are taken over pieces of a row, each in the
-order that is fastest.
+exponent is a relative error of the exponential; `run_on_rows` takes shorter forms, without that
+error and with fewer terms, if the scores are float32.
+
+Each exponential is split into a high part, whose sum is exact in any order, and a low part.  If all
+but one are small, the split is made relative to the sum of the others, because that sum determines
+the logarithm.  Other sums are taken over pieces of a row, each in the order that is fastest.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import numpy as np
 from .._core.arguments import FloatArray, as_integer, check_ndim, reduced_axes
 from .._core.jit import inline_reassoc, inline_strict, kernel
 from .._core.specialize import specialize
-from .._core.threads import as_carray, over_rows, with_room
+from .._core.threads import as_carray, over_rows, with_workspace
 from .elementary import (
     SINGLE,
     Number,
@@ -40,11 +41,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "added",
-    "along",
+    "as_rows_along",
     "dot",
     "exponentials",
-    "run",
-    "single",
+    "half_digits",
+    "run_on_rows",
     "softmax_and_logarithm",
     "sum_pair",
 ]
@@ -52,7 +53,7 @@ __all__ = [
 COST = 3  # nanoseconds an element
 PIECE = 256
 LARGE = 1.5 * 2.0**27  # its last place is 2^-25
-FEW = 2.0**-8
+DOMINATED = 2.0**-8
 HUGE = 2.0**990
 EXPONENT = 0x7FF0000000000000  # the bits of a float64 that hold its exponent
 
@@ -72,7 +73,7 @@ def _whole(e: Number, _shift: Number) -> tuple[Number, Number]:
 
 @inline_reassoc
 def _sums(e: FloatArray, shift: Number) -> tuple[Number, Number, Number]:
-    """Return how many numbers are 1, and the sums of coarse parts and remainders of the others."""
+    """Return how many numbers are 1, and the sums of high and low parts of the others."""
     ones, coarse, fine = np.float64(0.0), np.float64(0.0), np.float64(0.0)
     for j in range(e.size):
         one = np.floor(e[j])
@@ -85,8 +86,8 @@ def _sums(e: FloatArray, shift: Number) -> tuple[Number, Number, Number]:
 
 @inline_strict
 def _split_again(e: FloatArray, rest: Number, fine: Number) -> tuple[Number, Number]:
-    """Where there is hardly anything but the 1, let coarse parts be multiples of 2^-25 of that."""
-    if rest < FEW:
+    """If the other terms sum to less than DOMINATED, split them again relative to that sum."""
+    if rest < DOMINATED:
         _, rest, fine = _sums(e, LARGE * (rest + fine))
     return rest, fine
 
@@ -196,7 +197,9 @@ def _same(matrix: FloatArray) -> FloatArray:
     return matrix
 
 
-def along(axis: Any, *arrays: FloatArray) -> tuple[list[FloatArray], Callable[..., FloatArray]]:
+def as_rows_along(
+    axis: Any, *arrays: FloatArray
+) -> tuple[list[FloatArray], Callable[..., FloatArray]]:
     """
     Return the arrays as matrices whose rows lie along `axis`, and the inverse.
 
@@ -222,18 +225,18 @@ def along(axis: Any, *arrays: FloatArray) -> tuple[list[FloatArray], Callable[..
 
 
 @cache
-def single(function: Callable[..., None]) -> Callable[..., None]:
+def half_digits(function: Callable[..., None]) -> Callable[..., None]:
     """Return the copy of a kernel for rows of float32: half the digits."""
     return specialize(function, {**SINGLE, _split: _whole, _split_again: _as_it_is}, "single")
 
 
-def run(function: Callable[..., None], *arrays: FloatArray) -> None:
+def run_on_rows(function: Callable[..., None], *arrays: FloatArray) -> None:
     """
     Call a kernel on the rows of matrices, over threads; float32 takes half the digits.
 
     The kernel's last argument is a workspace for the exponentials of a row.
     """
     rows, width = arrays[0].shape
-    function = single(function) if arrays[0].dtype == np.float32 else function
+    function = half_digits(function) if arrays[0].dtype == np.float32 else function
     if rows and width:
-        over_rows(with_room(function, width), rows, COST * width, *arrays)
+        over_rows(with_workspace(function, width), rows, COST * width, *arrays)

@@ -1,9 +1,8 @@
 """
 The records of all topics: one for each map, in the module of its chapter.
 
-A record says how the map is called, how its inputs are drawn, at which inputs kernels of it break,
-which plain formulas other libraries compute, and which mistakes are made; or why nothing is known.
-It is found by the function itself, and serves all forms of the map.
+A record says how the map is called, how its inputs are drawn, and at which inputs kernels of it
+break; or why nothing is known. It is found by the function itself, and serves all forms of the map.
 """
 
 from __future__ import annotations
@@ -44,5 +43,5 @@ def spec_of(f: Any) -> tuple[MapSpec, str]:
         return UNKNOWN, ""
     table, module = _table(chapter), sys.modules[f.__module__]
     maps = [getattr(module, name.removesuffix(form), None) for form in FORMS if name.endswith(form)]
-    found = next((table[one] for one in (f, *maps) if one in table), UNKNOWN)
-    return found, name.removeprefix(found.name)
+    spec = next((table[function] for function in (f, *maps) if function in table), UNKNOWN)
+    return spec, name.removeprefix(spec.name)

@@ -11,9 +11,9 @@ import numpy as np
 
 from ._draw import angles, normal
 
-#: The names of cases whose options may be left out one by one begin with the first, of those whose
-#: inputs need their options with the second.
-TOGETHER, APART = "the options", "all of the options"
+#: First words of the names of cases with several options: a candidate may lack some of the options
+#: of a separable case, but must take all of an inseparable one, whose inputs need them.
+SEPARABLE, INSEPARABLE = "the options", "all of the options"
 
 #: Name, inputs and options.
 Case = tuple[str, tuple[Any, ...], dict[str, Any]]
@@ -38,7 +38,8 @@ def pairwise(shapes: tuple[Any, ...], *groups: dict[str, Any]) -> list[Sample]:
     """
     Return calls with groups of options, such that every two are together, alone and both left out.
 
-    Besides none and all, a call has the groups whose number has a bit, or has not, bit by bit.
+    This is a covering array: for each bit, one call with the groups whose index has it set and one
+    with the others; plus none and all.
     """
     number = range(len(groups))
     bits = range((len(groups) - 1).bit_length()) if groups else ()
@@ -51,15 +52,15 @@ def pairwise(shapes: tuple[Any, ...], *groups: dict[str, Any]) -> list[Sample]:
     ]
 
 
-def words(key: str) -> str:
-    """Return the name of the case that tells an option."""
+def option_case(key: str) -> str:
+    """Return the name of the case that differs if an option is ignored."""
     return f"the option {key!r}"
 
 
 def each(inputs: Callable[[], Any], values: Mapping[str, Any], **base: Any) -> Cases:
-    """Yield a case for each option, told together with those that every call needs."""
+    """Yield a case for each option, given together with those that every call needs."""
     for key, value in values.items():
-        yield words(key), inputs(), {**base, key: value}
+        yield option_case(key), inputs(), {**base, key: value}
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -86,7 +87,7 @@ class MapSpec:
     more: Callable[[MapSpec, Any, Any], Cases] | None = None  # of its own, not varied
     fixed: bool = False  # whether the first array means nothing if it is scaled or shifted
     needed: tuple[str, ...] = ()  # options that a candidate may not lack
-    options: Sequence[Sample] | CasesFrom | None = None  # None: the calls that tell one
+    options: Sequence[Sample] | CasesFrom | None = None  # None: the calls with one option
     options_at: Callable[[Sequence[Any]], Iterable[dict[str, Any]]] | None = None  # for shapes
     shaped: Callable[[Any, Sequence[Any]], Cases] | None = None  # all cases, for shapes
     of_forms: Mapping[str, Sequence[Sample]] = field(default_factory=dict)  # of one form alone
@@ -126,7 +127,7 @@ class MapSpec:
                 drawn.append(np.asarray(draw(rng, tuple(shape), shapes[0])))
         return tuple(drawn)
 
-    def told(self, sample: Sample) -> list[str]:
+    def options_of(self, sample: Sample) -> list[str]:
         """Return the options of a sample that have a default."""
         known = inspect.signature(self.functions[-1]).parameters
         return [k for k in sample.options if k in known and known[k].kind == known[k].KEYWORD_ONLY]
@@ -134,29 +135,31 @@ class MapSpec:
     @property
     def full(self) -> list[Sample]:
         """Return the calls whose inputs are not empty."""
-        every = ((one, (s for s in one.shapes if isinstance(s, tuple))) for one in self.calls)
-        return [one for one, shapes in every if not any(0 in shape for shape in shapes)]
+        every = (
+            (sample, (s for s in sample.shapes if isinstance(s, tuple))) for sample in self.calls
+        )
+        return [sample for sample, shapes in every if not any(0 in shape for shape in shapes)]
 
     @property
     def hard_samples(self) -> list[Sample]:
         """Return the samples at which its kernels break."""
         if self.hard is not None and not callable(self.hard):
             return list(self.hard)
-        plain = [one for one in self.full if not self.told(one)]
-        needed = [one for one in self.full if {*self.told(one)} & {*self.needed}]
-        return [*(_grown(one, 3) for one in plain), *plain, *needed]
+        plain = [sample for sample in self.full if not self.options_of(sample)]
+        needed = [sample for sample in self.full if {*self.options_of(sample)} & {*self.needed}]
+        return [*(_grown(sample, 3) for sample in plain), *plain, *needed]
 
     @property
     def large_samples(self) -> list[Sample]:
         """Return samples of three axes, and of more numbers than a tile of a kernel has."""
         if self.large is not None:
             return list(self.large)
-        first = next((one for one in self.full if not self.told(one)), None)
+        first = next((sample for sample in self.full if not self.options_of(sample)), None)
         if first is None:
             return []
         shapes = [(2, 3, *s) if isinstance(s, tuple) else s for s in first.shapes]
-        first_shapes = ((one, one.shapes[0]) for one in self.full)
-        of_three = [one for one, s in first_shapes if isinstance(s, tuple) and len(s) > 2]
+        first_shapes = ((sample, sample.shapes[0]) for sample in self.full)
+        of_three = [sample for sample, s in first_shapes if isinstance(s, tuple) and len(s) > 2]
         batch = [Sample(tuple(shapes), first.options)] if self.batched else of_three[:1]
         return [_grown(first, 17), *batch]
 
@@ -166,10 +169,10 @@ class MapSpec:
         if self.options is not None and not callable(self.options):
             return list(self.options)
         some: dict[str, Sample] = {}
-        for one in self.full:
-            told = self.told(one)
-            if told and not {*told} & {*self.needed}:
-                some.setdefault(told[-1], one)
+        for sample in self.full:
+            names = self.options_of(sample)
+            if names and not {*names} & {*self.needed}:
+                some.setdefault(names[-1], sample)
         return list(some.values())
 
 

@@ -12,7 +12,7 @@ from ._spec import Cases, MapSpec, Sample, call, pairwise, record
 from .calculus import PAIRS
 
 
-def _elements(_: MapSpec, rng: Any, size: Any) -> Cases:
+def _cases_of_elements(_: MapSpec, rng: Any, size: Any) -> Cases:
     yield "zeros of both signs", (np.array([0.0, -0.0, 1.0, -1.0]),), {}
     yield "tiny", (np.array([1e-5, -1e-5, 2.0**-14, -(2.0**-14)]),), {}
     yield "tails", (np.linspace(-30.0, 30.0, 61),), {}
@@ -21,7 +21,7 @@ def _elements(_: MapSpec, rng: Any, size: Any) -> Cases:
     yield "no elements", (np.empty((0, 3)),), {}
 
 
-def _rows(_: MapSpec, rng: Any, _size: Any) -> Cases:
+def _cases_of_rows(_: MapSpec, rng: Any, _size: Any) -> Cases:
     x = rng.normal(size=(4, 37))
     yield "ties", (np.repeat(x[:, :1], 8, 1),), {}
     yield "large", (100.0 * x,), {}
@@ -40,29 +40,29 @@ def _rows(_: MapSpec, rng: Any, _size: Any) -> Cases:
 
 
 def elementwise(
-    f: Any, *told: dict[str, Any], needed: tuple[str, ...] = (), **known: Any
+    f: Any, *options: dict[str, Any], needed: tuple[str, ...] = (), **known: Any
 ) -> MapSpec:
-    """Return the record of a map of single elements; each of `told` tells an option."""
+    """Return the record of a map of single elements; each of `options` has values of an option."""
     calls = [call((5,)), call((2, 3)), call(()), call((0, 3))]
-    some = [Sample(((4, 7),), one) for one in told]
-    hard = [call((5, 7)), *(one for one in some if {*one.options} & {*needed})]
-    every: dict[str, Any] = {"family": "elements", "more": _elements, "hard": hard}
-    every |= {"large": pairwise(((2, 3, 1025),), *told), "exponential": True}
+    some = [Sample(((4, 7),), values) for values in options]
+    hard = [call((5, 7)), *(sample for sample in some if {*sample.options} & {*needed})]
+    every: dict[str, Any] = {"family": "elements", "more": _cases_of_elements, "hard": hard}
+    every |= {"large": pairwise(((2, 3, 1025),), *options), "exponential": True}
     return record(f, *calls, *some, needed=needed, **(every | known))
 
 
-def gated(f: Any, *told: dict[str, Any], **known: Any) -> MapSpec:
-    calls = [*PAIRS, *(Sample(((2, 3), (3,)), one) for one in told)]
+def gated(f: Any, *options: dict[str, Any], **known: Any) -> MapSpec:
+    calls = [*PAIRS, *(Sample(((2, 3), (3,)), values) for values in options)]
     hard = [call((5, 7), (5, 7))]
     every: dict[str, Any] = {"family": "pairs", "hard": hard, "exponential": True}
-    every["large"] = pairwise(((2, 3, 1025), (2, 3, 1025)), *told)
+    every["large"] = pairwise(((2, 3, 1025), (2, 3, 1025)), *options)
     return MapSpec(f=f, calls=calls, **(every | known))
 
 
 def along_rows(f: Any, *calls: Sample, **known: Any) -> MapSpec:
     every = [call((5,)), call((2, 3)), call((2, 1, 40)), call((0, 3)), *calls]
     hard = [call((5, 7)), call((5, 7), axis=0)]
-    same: dict[str, Any] = {"family": "rows", "hard": hard, "more": _rows, "options": ()}
+    same: dict[str, Any] = {"family": "rows", "hard": hard, "more": _cases_of_rows, "options": ()}
     same["large"] = [call((2, 3, 1025)), call((3, 4097)), call((2, 1025, 3), axis=1)]
     return MapSpec(f=f, calls=every, core=(1, 1), **(same | known))
 

@@ -8,7 +8,18 @@ import numpy as np
 
 from .. import attention as a
 from . import _draw as draw
-from ._spec import NOT_ARRAYS, Cases, MapSpec, Sample, call, each, pairwise, record, without, words
+from ._spec import (
+    NOT_ARRAYS,
+    Cases,
+    MapSpec,
+    Sample,
+    call,
+    each,
+    option_case,
+    pairwise,
+    record,
+    without,
+)
 from .neurons import sequence
 
 PART = np.array([[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 0, 1]], bool)  # one row sees nothing
@@ -36,15 +47,17 @@ def each_of(t: int, s: int) -> dict[str, Any]:
 def _at(shapes: Any) -> list[dict[str, Any]]:
     """Return a value for each option of attention of these shapes, and two of them together."""
     (*_, t, _), (*_, s, _) = shapes[:2]
-    told = each_of(t, s) | {"sink": np.cos(np.arange(shapes[0][-3] if len(shapes[0]) > 2 else 1))}
+    heads = shapes[0][-3] if len(shapes[0]) > 2 else 1
+    options = each_of(t, s) | {"sink": np.cos(np.arange(heads))}
     causal: list[dict[str, Any]] = [{"is_causal": True}, {"is_causal": True, "q_offset": 2}]
-    return [*causal, *({key: value} for key, value in told.items()), causal[0] | {"softcap": 2.0}]
+    singles = ({key: value} for key, value in options.items())
+    return [*causal, *singles, causal[0] | {"softcap": 2.0}]
 
 
-def _told(shapes: Any, *, without: tuple[str, ...] = ()) -> list[Sample]:
+def _each_option(shapes: Any, *, without: tuple[str, ...] = ()) -> list[Sample]:
     """Return calls of attention with one option each."""
-    told = each_of(shapes[0][-2], shapes[1][-2])
-    some = [Sample(shapes, {key: value}) for key, value in told.items() if key not in without]
+    options = each_of(shapes[0][-2], shapes[1][-2])
+    some = [Sample(shapes, {key: value}) for key, value in options.items() if key not in without]
     return [*some, call(*shapes, is_causal=True, q_offset=2)]
 
 
@@ -92,7 +105,7 @@ def _beyond_tiles(options: list[Sample], *, values: bool) -> list[Sample]:
     q, k, v = (2, 129, 64), (2, 300, 64), (2, 300, 65)
     grid = np.add.outer(np.arange(129), 2 * np.arange(300))
     every = each_of(129, 300) | {"window": (170, 20), "softcap": 2.0, "mask": grid % 5 != 1}
-    names = [key for one in options for key in one.options if key in every]
+    names = [key for sample in options for key in sample.options if key in every]
     groups = [{key: every[key]} for key in names] + [{"is_causal": True, "q_offset": 171}]
     grouped = call((1, 4, 67, 32), (1, 2, 67, 32), *([(1, 2, 67, 32)] * values), is_causal=True)
     return [*pairwise((q, k, v)[: 2 + values], *groups), grouped]
@@ -122,8 +135,8 @@ def dot_product(f: Any, *calls: Sample, values: bool = False, **known: Any) -> M
 
 def of_weights(f: Any, *calls: Sample, hard: list[Sample]) -> MapSpec:
     every = [call((3, 4)), call((2, 3, 3)), call((0, 2, 3)), *calls]
-    told: dict[str, Any] = {"hard": hard, "options": (), "fixed": True}
-    return MapSpec(f=f, family="weights", calls=every, draw=(draw.distribution,), **told)
+    fields: dict[str, Any] = {"hard": hard, "options": (), "fixed": True}
+    return MapSpec(f=f, family="weights", calls=every, draw=(draw.distribution,), **fields)
 
 
 # Heads, whose parameters are nested.
@@ -144,9 +157,9 @@ def rotations() -> dict[str, Any]:
 
 
 def rotated(inputs: Any) -> Cases:
-    told = {**HEADS, **rotations()}
-    yield words("rope"), inputs, told
-    yield words("rope_interleaved"), inputs, {**told, "rope_interleaved": False}
+    options = {**HEADS, **rotations()}
+    yield option_case("rope"), inputs, options
+    yield option_case("rope_interleaved"), inputs, {**options, "rope_interleaved": False}
 
 
 def _projections(rng: Any, keys: int = 8) -> Any:
@@ -172,12 +185,12 @@ def _multi_head_options(rng: Any) -> Cases:
     p, x = _projections(rng), sequence(rng)
     values = {k: v for k, v in each_of(5, 7).items() if k != "indices"}
     yield from each(lambda: (x, sequence(rng, 7), p), values, **HEADS)
-    yield words("q_offset"), (x, x, p), {**HEADS, "is_causal": True, "q_offset": 2}
+    yield option_case("q_offset"), (x, x, p), {**HEADS, "is_causal": True, "q_offset": 2}
     yield from rotated((x, x, p))
     weight = np.linspace(0.5, 2.0, len(p.w_q) // HEADS["num_heads"])
     normed = x, x, p._replace(q_norm=weight, k_norm=weight[::-1].copy())
     for key, value in {"norm_eps": 0.5, "norm_offset": 1.0, "norm_after_rope": True}.items():
-        yield words(key), normed, {**HEADS, **rotations(), key: value}
+        yield option_case(key), normed, {**HEADS, **rotations(), key: value}
 
 
 def _latents(rng: Any) -> a.LatentAttentionParams:
@@ -197,8 +210,8 @@ def _latent(rng: Any) -> Cases:
 
 def _latent_options(rng: Any) -> Cases:
     p = _latents(rng)
-    told = {"is_causal": False, "scale": 0.25, "eps": 0.5, "mask": blind(5, 5)}
-    yield from each(lambda: (sequence(rng), p), told, **HEADS)
+    values = {"is_causal": False, "scale": 0.25, "eps": 0.5, "mask": blind(5, 5)}
+    yield from each(lambda: (sequence(rng), p), values, **HEADS)
     yield from rotated((sequence(rng), p))
 
 
@@ -206,10 +219,10 @@ STATE = ((3, 2), (3, 2), (3, 4))  # q, k, v
 
 RECORDS = [
     dot_product(
-        a.attention_scores, options=_told(QKV[:2], without=("sink", "dropout", "indices")),
+        a.attention_scores, options=_each_option(QKV[:2], without=("sink", "dropout", "indices")),
     ),
     dot_product(
-        a.attention_weights, options=_told(QKV[:2], without=("dropout", "indices")),
+        a.attention_weights, options=_each_option(QKV[:2], without=("dropout", "indices")),
     ),
     dot_product(
         a.scaled_dot_product_attention,
@@ -217,7 +230,7 @@ RECORDS = [
         call((3, 2), (4, 2), (4, 2), scale=np.array([[0.5], [1.0], [2.0]]), softcap=1.5),
         call((2, 3, 2), (2, 4, 2), (2, 4, 1), indices=np.array([[0, 2], [3, -1], [1, 1]])),
         call((2, 4, 3, 2), (2, 2, 4, 2), (2, 2, 4, 1), dropout=DROPPED[:1], mask=PART), values=True,
-        options=_told(QKV),
+        options=_each_option(QKV),
         of_forms={
             "forward": [call(*QKV, return_lse=True), call(*QKV, return_weights=True)],
             "vjp": [call(*QKV, dlse=np.cos(np.arange(10.0)).reshape(2, 5))],
@@ -233,7 +246,7 @@ RECORDS = [
             call(*PROJECTED), call((2, 33, 7), (2, 67, 3), (2, 67, 4), (7, 3), scale=0.5),
             call((2, 6, 7), (2, 6, 3), (2, 6, 4), (7, 3), is_causal=True),
         ],
-        options=_told(PROJECTED, without=("indices",)),
+        options=_each_option(PROJECTED, without=("indices",)),
     ),
     record(
         a.additive_attention,
@@ -298,7 +311,7 @@ RECORDS = [
         call(*2 * [(2, 4, 3, 2), (2, 2, 4, 2)], (2, 2, 4, 1), (4, 1, 1), is_causal=True),
         call(*2 * [(0, 2, 3, 2), (0, 1, 4, 2)], (0, 1, 4, 1), ()),
         batched=False, hard=[call(*TWO_MAPS)],
-        options=_told(TWO_MAPS, without=("sink", "dropout", "indices")),
+        options=_each_option(TWO_MAPS, without=("sink", "dropout", "indices")),
     ),
     record(
         a.repeat_kv, call((2, 3, 4), 2), call((2, 1, 3, 1), 3), call((0, 1, 2, 1), 1),

@@ -42,13 +42,13 @@ def few(rng: Any, shape: Any, _first: Any) -> Any:
     return rng.integers(0, 3, shape)
 
 
-def elementwise(f: Any, *told: dict[str, Any], **known: Any) -> MapSpec:
+def elementwise(f: Any, *options: dict[str, Any], **known: Any) -> MapSpec:
     calls = [
         call((5,), (5,)),
         call((2, 3), (2, 3), reduction="sum"),
         call((3, 2), (3, 2), reduction="none"),
         call((), ()),
-        *(Sample(((2, 3), (2, 3)), one) for one in told),
+        *(Sample(((2, 3), (2, 3)), values) for values in options),
     ]
     every: dict[str, Any] = {"family": "losses", "hard": HARD, "needed": REDUCED}
     every["large"] = pairwise(2 * ((2, 3, 1025),), {"reduction": "sum"})

@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import neurons as n
 from . import _draw as draw
-from ._spec import Cases, MapSpec, call, record, words
+from ._spec import Cases, MapSpec, call, option_case, record
 
 #: Rows over which 16 bits are too few for the sum of a gradient of weights.
 MANY_ROWS = (2, 2053, 16)
@@ -37,7 +37,7 @@ def mlp_calls(rng: Any, *after: Any, before: tuple[Any, ...] = ()) -> Cases:
 
 def mlp_options(rng: Any, *after: Any, before: tuple[Any, ...] = ()) -> Cases:
     inputs = (*before, sequence(rng), *after, dense_layers(rng))
-    yield words("dropout"), inputs, {"dropout": (np.linspace(0.0, 2.0, 12),)}
+    yield option_case("dropout"), inputs, {"dropout": (np.linspace(0.0, 2.0, 12),)}
 
 
 def _upstream(rng: Any) -> tuple[Any, ...]:

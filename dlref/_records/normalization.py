@@ -12,7 +12,7 @@ from ._spec import Cases, MapSpec, Sample, call, pairwise, record
 from .neurons import MANY_ROWS, with_gaps
 
 
-def _rows(known: MapSpec, rng: Any, size: Any) -> Cases:
+def _cases_of_norms(known: MapSpec, rng: Any, size: Any) -> Cases:
     x, *rest = known.inputs(rng, known.hard_samples[0].shapes)
     yield "a small variance", (x * 1e-2, *rest), {}
     yield "a variance near eps", (x * 3e-3, *rest), {}
@@ -29,7 +29,7 @@ def norm(f: Any, *calls: Sample, **known: Any) -> MapSpec:
     """Return the record of a normalization, whose first sample is the plain one."""
     hard = known.pop("hard")
     eps = [Sample(hard[0].shapes, {"eps": 0.5})]
-    every: dict[str, Any] = {"more": _rows}
+    every: dict[str, Any] = {"more": _cases_of_norms}
     every |= {"f": f, "calls": calls, "batched": False, "of": (0,), "hard": hard, "options": eps}
     return MapSpec(**(every | known))
 

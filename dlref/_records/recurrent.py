@@ -8,7 +8,7 @@ import numpy as np
 
 from .. import recurrent as r
 from . import _draw as draw
-from ._spec import Cases, MapSpec, Sample, pairwise, record, words
+from ._spec import Cases, MapSpec, Sample, option_case, pairwise, record
 from .neurons import sequence
 
 SHORTER = np.array([5, 2])
@@ -42,27 +42,27 @@ def layer(
     f: Any,
     gates: int,
     states: int,
-    *told: dict[str, Any],
+    *more: dict[str, Any],
     cell: bool = False,
     options: tuple[dict[str, Any], ...] = (),
     hard: tuple[dict[str, Any], ...] = (),
     **known: Any,
 ) -> MapSpec:
-    """Return the record of a cell or a sequence; `told` are options of further calls."""
+    """Return the record of a cell or a sequence; `more` are options of further calls."""
     sequences = [] if cell else [{"reverse": True}, {"reverse": True, "lengths": [2, 0]}]
     rows: list[Any] = [
         ((2,), SIZES, EVERY, {}),
         ((), {"T": 1, "D": 1, "H": 2}, (True, True, False), {}),
         ((2, 1), {"T": 2, "D": 2, "H": 1}, (False, False, False), {}),
         ((0,), SIZES, (True, False, True), {}),
-        *(((2,), SIZES, EVERY, one) for one in (*sequences, *told)),
+        *(((2,), SIZES, EVERY, values) for values in (*sequences, *more)),
     ]
     if not cell:
         rows.append(((2,), {**SIZES, "T": 0}, EVERY, {}))
         rows.append(((3,), SIZES, (True, False, False), {"lengths": [1, 3, 2]}))
     calls = [
-        Sample(shapes(gates, states, batch, **sizes, given=given, cell=cell), one)
-        for batch, sizes, given, one in rows
+        Sample(shapes(gates, states, batch, **sizes, given=given, cell=cell), values)
+        for batch, sizes, given, values in rows
     ]
     large = shapes(gates, states, (2,), 5, 3, 4, cell=cell)
     longer = shapes(gates, states, (2, 3) if cell else (2,), 65, 17, 4, cell=cell)
@@ -71,9 +71,11 @@ def layer(
         "family": f"cells {gates} {states}" if cell else f"sequences {gates} {states}",
         "calls": calls,
         "draw": (1 + states) * (draw.normal,) + 2 * (draw.moderate,),
-        "hard": [Sample(large, one) for one in ({}, *hard)],
-        "options": [Sample(large, one) for one in options],
-        "large": pairwise(longer, *({key: one[key]} for one in (*hard, *options) for key in one)),
+        "hard": [Sample(large, values) for values in ({}, *hard)],
+        "options": [Sample(large, values) for values in options],
+        "large": pairwise(
+            longer, *({key: values[key]} for values in (*hard, *options) for key in values)
+        ),
         "batched": False,
     }
     return MapSpec(**(every | known))
@@ -110,10 +112,10 @@ def _readout(rng: Any) -> tuple[Any, Any]:
     return rng.normal(size=(6, 4)), rng.normal(size=6)
 
 
-def _sequences(rng: Any, first: Any = None, **told: Any) -> Cases:
+def _sequences(rng: Any, first: Any = None, **options: Any) -> Cases:
     first, out = sequence(rng) if first is None else first, _readout(rng)
-    yield "rnn", ("rnn", first, cell_of(rng, 1), *out), told
-    yield "gru, without another layer", ("gru", first, cell_of(rng, 3)), told
+    yield "rnn", ("rnn", first, cell_of(rng, 1), *out), options
+    yield "gru, without another layer", ("gru", first, cell_of(rng, 3)), options
 
 
 def _vector_to_sequence(rng: Any) -> Cases:
@@ -122,7 +124,7 @@ def _vector_to_sequence(rng: Any) -> Cases:
 
 def _fed(rng: Any) -> Cases:
     inputs = "rnn", rng.normal(size=(2, 8)), cell_of(rng, 1)
-    yield words("feed"), inputs, {"steps": 5, "feed": "first"}
+    yield option_case("feed"), inputs, {"steps": 5, "feed": "first"}
 
 
 def _pair(rng: Any) -> Cases:

@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import training as t
 from .._core.pytree import map_floats
-from ._spec import APART, RANDOM, TOGETHER, Cases, MapSpec, call, each, without, words
+from ._spec import INSEPARABLE, RANDOM, SEPARABLE, Cases, MapSpec, call, each, option_case, without
 from .neurons import dense_layers, mlp_calls, mlp_options, sequence
 
 #: Options of optimizers.
@@ -52,19 +52,19 @@ def optimizer(f: Any, drawn: Any = tree) -> MapSpec:
         params, grads = drawn(rng), drawn(rng)
         smaller = map_floats(lambda a: a / 8, drawn(rng))
         for key in (key for key in STEPS if key in inspect.signature(f).parameters):
-            told = {"learning_rate": 0.1, key: STEPS[key]}
+            options = {"learning_rate": 0.1, key: STEPS[key]}
             if key == "dampening":
-                told["momentum"] = 0.5
-            _, state = f(params, grads, None, **told)
+                options["momentum"] = 0.5
+            _, state = f(params, grads, None, **options)
             # the state holds the accumulator from then on
             state = None if key == "initial_accumulator_value" else state
-            yield words(key), (params, smaller, state), told
-        told = {key: STEPS[key] for key in STEPS if key in inspect.signature(f).parameters}
-        if len(told) > 1:  # the first step, whose state has all that they need, and the second
-            told["learning_rate"] = 0.1
-            yield f"{TOGETHER} of a first step together", (params, grads, None), told
-            _, state = f(params, grads, None, **told)
-            yield f"{APART} of a second step together", (params, smaller, state), told
+            yield option_case(key), (params, smaller, state), options
+        options = {key: STEPS[key] for key in STEPS if key in inspect.signature(f).parameters}
+        if len(options) > 1:  # the first step, whose state has all that they need, and the second
+            options["learning_rate"] = 0.1
+            yield f"{SEPARABLE} of a first step together", (params, grads, None), options
+            _, state = f(params, grads, None, **options)
+            yield f"{INSEPARABLE} of a second step together", (params, smaller, state), options
 
     def shaped(rng: Any, shapes: Any) -> Cases:
         """Yield steps of one array, or of a tuple of several."""
@@ -80,15 +80,15 @@ def optimizer(f: Any, drawn: Any = tree) -> MapSpec:
     return MapSpec(f=f, **every)
 
 
-def schedule(f: Any, options: Any = (), **told: Any) -> MapSpec:
+def schedule(f: Any, options: Any = (), **kwargs: Any) -> MapSpec:
     def steps(_: Any) -> Cases:
-        yield "steps", (np.arange(12),), {"peak": 1.0, **told}
+        yield "steps", (np.arange(12),), {"peak": 1.0, **kwargs}
 
     return MapSpec(f=f, hard=steps, options=options)
 
 
 def _floor(_: Any) -> Cases:
-    yield words("floor"), (np.arange(12),), {"peak": 1.0, "steps": 9, "floor": 0.1}
+    yield option_case("floor"), (np.arange(12),), {"peak": 1.0, "steps": 9, "floor": 0.1}
 
 
 def _polynomials(rng: Any) -> Cases:
@@ -103,7 +103,7 @@ def _targets(rng: Any) -> Any:
 def _mlp_loss_options(rng: Any) -> Cases:
     yield from mlp_options(rng, _targets(rng))
     inputs = sequence(rng), rng.normal(size=(2, 5, 3)), dense_layers(rng)
-    yield words("loss"), inputs, {"loss": "squared_error"}
+    yield option_case("loss"), inputs, {"loss": "squared_error"}
 
 
 RECORDS = [

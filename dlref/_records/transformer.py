@@ -9,7 +9,7 @@ import numpy as np
 
 from .. import transformer as t
 from .._core.pytree import map_floats
-from ._spec import NOT_ARRAYS, RANDOM, Cases, MapSpec, call, each, without, words
+from ._spec import NOT_ARRAYS, RANDOM, Cases, MapSpec, call, each, option_case, without
 from .attention import HEADS, blind, each_of, rotated, rotations
 from .neurons import sequence
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 def model(rng: Any, init: Callable[..., Any], *more: Any, **changes: Any) -> tuple[Any, Any]:
     """Return parameters, none of them zero or one, and their configuration."""
-    told = {"layers": 1, "hidden": 12, "length": 40} | changes
-    config = t.LanguageModelConfig(11, 8, 2, **told)
+    fields = {"num_layers": 1, "d_ff": 12, "length": 40} | changes
+    config = t.LanguageModelConfig(11, 8, 2, **fields)
     params = init(rng, config, *more)
     return map_floats(lambda a: a + rng.normal(size=a.shape) / 4, params), config
 
@@ -37,7 +37,7 @@ def _encoder_block(rng: Any, length: int = 5, **changes: Any) -> tuple[Any, ...]
 
 
 def _encoder(rng: Any, length: int = 5, **changes: Any) -> tuple[Any, ...]:
-    p, _ = model(rng, t.init_language_model, layers=2, **changes)
+    p, _ = model(rng, t.init_language_model, num_layers=2, **changes)
     return sequence(rng, length), p.blocks, p.norm
 
 
@@ -47,7 +47,7 @@ def _decoder_block(rng: Any, length: int = 5, **changes: Any) -> tuple[Any, ...]
 
 
 def _decoder(rng: Any, length: int = 5, **changes: Any) -> tuple[Any, ...]:
-    p, _ = model(rng, t.init_encoder_decoder_model, layers=2, **changes)
+    p, _ = model(rng, t.init_encoder_decoder_model, num_layers=2, **changes)
     return sequence(rng, length), sequence(rng, 7), p.decoder
 
 
@@ -66,8 +66,8 @@ OF_BLOCKS = {
 }
 
 
-def of_blocks(f: Any, inputs: Callable[..., Any], told: dict[str, Any], *, rms: bool) -> MapSpec:
-    """Return the record of a block or a stack; `told` are options that others lack."""
+def of_blocks(f: Any, inputs: Callable[..., Any], extra: dict[str, Any], *, rms: bool) -> MapSpec:
+    """Return the record of a block or a stack; `extra` are options that others lack."""
 
     def hard(rng: Any) -> Cases:
         yield "norms after the sums", inputs(rng), HEADS
@@ -83,26 +83,26 @@ def of_blocks(f: Any, inputs: Callable[..., Any], told: dict[str, Any], *, rms: 
             yield "root mean squares and gates", gated, options
 
     def options(rng: Any) -> Cases:
-        scores, causal = each_of(5, 5), "memory_mask" in told  # the default of a decoder
+        scores, causal = each_of(5, 5), "memory_mask" in extra  # the default of a decoder
         some = {key: scores[key] for key in ("mask", "bias", "window", "scale", "softcap")}
-        every = {**some, **told, "eps": 0.5, "is_causal": not causal}
+        every = {**some, **extra, "eps": 0.5, "is_causal": not causal}
         yield from each(lambda: inputs(rng), every, **HEADS)
-        yield words("q_offset"), inputs(rng), {**HEADS, "is_causal": True, "q_offset": 2}
+        yield option_case("q_offset"), inputs(rng), {**HEADS, "is_causal": True, "q_offset": 2}
         yield from rotated(inputs(rng))
-        yield words("num_kv_heads"), inputs(rng, kv_heads=1), {**HEADS, "num_kv_heads": 1}
-        yield words("norm"), inputs(rng, norm="rms"), {**HEADS, "norm": "layer"}
-        yield words("residual_scale"), inputs(rng), {**HEADS, "residual_scale": 0.5}
-        yield words("norm_offset"), inputs(rng, norm="rms"), {**HEADS, "norm_offset": 1.0}
+        yield option_case("num_kv_heads"), inputs(rng, num_kv_heads=1), {**HEADS, "num_kv_heads": 1}
+        yield option_case("norm"), inputs(rng, norm="rms"), {**HEADS, "norm": "layer"}
+        yield option_case("residual_scale"), inputs(rng), {**HEADS, "residual_scale": 0.5}
+        yield option_case("norm_offset"), inputs(rng, norm="rms"), {**HEADS, "norm_offset": 1.0}
         yield from _of_other_kinds(rng, inputs(rng))
         if causal:
-            yield words("cross_scale"), inputs(rng), {**HEADS, "cross_scale": 1.0}
+            yield option_case("cross_scale"), inputs(rng), {**HEADS, "cross_scale": 1.0}
         else:
             first = {**HEADS, "norm_first": True}
-            yield words("parallel"), inputs(rng), {**first, "parallel": True}
+            yield option_case("parallel"), inputs(rng), {**first, "parallel": True}
 
-    fields = {**OF_BLOCKS, "is_causal": "memory_mask" in told}
+    fields = {**OF_BLOCKS, "is_causal": "memory_mask" in extra}
     # of blocks without cross-attention only, and of those with it
-    del fields["parallel" if "memory_mask" in told else "cross_scale"]
+    del fields["parallel" if "memory_mask" in extra else "cross_scale"]
     return MapSpec(f=f, hard=hard, options=options, fields=fields)
 
 
@@ -132,12 +132,12 @@ def experts(rng: Any) -> Any:
 def _of_other_kinds(rng: Any, given: Any) -> Cases:
     """Yield the options of blocks that need other parameters."""
     rotation = {**HEADS, **rotations(), "norm_after_rope": True}
-    yield words("norm_after_rope"), _with(given, _normed), rotation
+    yield option_case("norm_after_rope"), _with(given, _normed), rotation
     network = t.MixtureParams(rng.normal(size=(6, 8)), experts(rng))
-    told = {**HEADS, "activation": "silu", "router": {"k": 2}}
-    yield words("router"), _with(given, lambda p: p._replace(feed_forward=network)), told
-    told = {**HEADS, "is_causal": True, "delta_heads": 2}
-    yield words("delta_heads"), _with(given, lambda p: _with_memory(rng, p)), told
+    options = {**HEADS, "activation": "silu", "router": {"k": 2}}
+    yield option_case("router"), _with(given, lambda p: p._replace(feed_forward=network)), options
+    options = {**HEADS, "is_causal": True, "delta_heads": 2}
+    yield option_case("delta_heads"), _with(given, lambda p: _with_memory(rng, p)), options
 
 
 def _with_memory(rng: Any, p: Any) -> Any:
@@ -157,15 +157,16 @@ def _mixtures(rng: Any) -> Cases:
 def _mixture_options(rng: Any) -> Cases:
     given = sequence(rng), rng.normal(size=(6, 8)), experts(rng)
     gated = t.GatedFeedForwardParams(*(rng.normal(size=s) / 3 for s in ((5, 8), (5, 8), (8, 5))))
-    told = {
+    values = {
         "score": "sigmoid", "normalize": False, "scale": 2.5, "activation": "geglu", "limit": 0.5,
         "shift": 1.0, "beta": 1.7, "shared": gated, "correction": np.linspace(0.9, -0.9, 6),
         "router_bias": np.linspace(-0.9, 0.9, 6),
     }  # fmt: skip
-    yield from each(lambda: given, told, k=2)
-    yield words("shared_gate"), given, {"k": 2, "shared": gated, "shared_gate": np.ones((1, 8))}
-    yield words("groups"), given, {"k": 2, "groups": 3}
-    yield words("top_groups"), given, {"k": 2, "groups": 3, "top_groups": 2}
+    yield from each(lambda: given, values, k=2)
+    options = {"k": 2, "shared": gated, "shared_gate": np.ones((1, 8))}
+    yield option_case("shared_gate"), given, options
+    yield option_case("groups"), given, {"k": 2, "groups": 3}
+    yield option_case("top_groups"), given, {"k": 2, "groups": 3, "top_groups": 2}
 
 
 def network(f: Any, **changes: Any) -> MapSpec:
@@ -190,7 +191,7 @@ def _language_model(rng: Any) -> Cases:
         ("T5's biases", {"positions": "t5"}),
         ("norms after the sums", {"norm_first": False}),
         ("grouped heads, rotations, gates", {
-            "positions": "rope", "norm": "rms", "activation": "swiglu", "kv_heads": 1,
+            "positions": "rope", "norm": "rms", "activation": "swiglu", "num_kv_heads": 1,
             "tied": False, "biases": False,
         }),
     ):  # fmt: skip
@@ -199,13 +200,13 @@ def _language_model(rng: Any) -> Cases:
     yield "one token", (tokens[:, :1], params), {"config": config}
     longer = rng.integers(0, 11, (1, 33))
     yield "a length that is no multiple of a tile", (longer, params), {"config": config}
-    told = {"config": config, "lengths": np.array([4, 2])}
-    yield "shorter texts", (tokens, params), told
-    yield "texts padded on the left", (tokens, params), {**told, "padding": "left"}
+    options = {"config": config, "lengths": np.array([4, 2])}
+    yield "shorter texts", (tokens, params), options
+    yield "texts padded on the left", (tokens, params), {**options, "padding": "left"}
 
 
-def of_model(f: Any, inputs: Callable[[Any], tuple[Any, Any]], told: Any, **known: Any) -> MapSpec:
-    """Return the record of a model; `inputs` has its configuration, too, `told` are options."""
+def of_model(f: Any, inputs: Callable[[Any], tuple[Any, Any]], extra: Any, **known: Any) -> MapSpec:
+    """Return the record of a model; `inputs` has its configuration, too, `extra` are options."""
 
     def hard(rng: Any) -> Cases:
         given, config = inputs(rng)
@@ -214,7 +215,7 @@ def of_model(f: Any, inputs: Callable[[Any], tuple[Any, Any]], told: Any, **know
 
     def options(rng: Any) -> Cases:
         given, config = inputs(rng)
-        yield from each(lambda: given, told, config=config)
+        yield from each(lambda: given, extra, config=config)
 
     return MapSpec(f=f, **({"hard": hard, "options": options} | known))
 

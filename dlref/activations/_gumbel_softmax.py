@@ -18,8 +18,8 @@ from .._core.arguments import (
     result,
 )
 from .._core.jit import inline_fma, kernel
-from .._core.threads import over_rows, with_room
-from .._math.softmax_rows import along
+from .._core.threads import over_rows, with_workspace
+from .._math.softmax_rows import as_rows_along
 from ._hardmax import hardmax
 from ._softmax import _product, _softmax, softmax_jvp
 
@@ -88,7 +88,7 @@ def _pull(
 
 def _run(function: Callable[..., None], rows: FloatArray, *arguments: Any) -> None:
     count, width = rows.shape
-    over_rows(with_room(function, 2, width), count, COST * width, rows, *arguments)
+    over_rows(with_workspace(function, 2, width), count, COST * width, rows, *arguments)
 
 
 def gumbel_softmax(
@@ -179,7 +179,7 @@ def gumbel_softmax(
     if straight:
         with np.errstate(all="ignore"):
             return result(hardmax(np.add(x, g, dtype=np.float64)), dtype)
-    [rows, noises], back = along(-1, x, g)
+    [rows, noises], back = as_rows_along(-1, x, g)
     out = np.empty_like(rows)
     _run(_draw, rows, noises, T, out)
     return result(back(out), dtype)
@@ -220,8 +220,11 @@ def gumbel_softmax_vjp(
 
     A one-hot vector is piecewise constant: its true gradient is 0. The straight-through gradient
     takes the loss at the one-hot vector and the Jacobian of the soft one. In general it is not the
-    gradient of any function, and it is a biased estimate of the derivative of the mean loss: the
-    bias vanishes as T does, while the variance grows.
+    gradient of any function, and it is a biased estimate of the derivative of the mean loss. As T
+    goes to 0 the variance grows, and the bias stays: for two classes a and b the mean tends to
+    the trapezoid rule :math:`\tfrac12 (\nabla f(\vec e_a) + \nabla f(\vec e_b)) \cdot (\vec e_a -
+    \vec e_b)` in place of :math:`f(\vec e_a) - f(\vec e_b)`. The two are equal if the loss f is
+    quadratic between the classes.
 
     Examples
     --------
@@ -237,7 +240,7 @@ def gumbel_softmax_vjp(
     dtype, (u, x, g) = as_floats(given, work=np.float32)
     _check(x, g)
     check_shape("dout", u, x.shape)
-    [cotangents, rows, noises], back = along(-1, u, x, g)
+    [cotangents, rows, noises], back = as_rows_along(-1, u, x, g)
     dx, dg = np.empty_like(rows), np.empty_like(rows)
     _run(_pull, cotangents, rows, noises, T, dx, dg)
     return result(back(dx), dtype), result(back(dg), dtype)

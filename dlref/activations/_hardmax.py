@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_floats, result
-from .._math.softmax_rows import along
+from .._math.softmax_rows import as_rows_along
 
 __all__ = ["hardmax"]
 
@@ -60,7 +60,7 @@ def hardmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     (array([1., 0.]), array([0.5, 0.5]))
     """
     dtype, [array] = as_floats({"x": x}, work=np.float32)
-    [rows], back = along(axis, array)
+    [rows], back = as_rows_along(axis, array)
     out = np.zeros_like(rows)
     if rows.size:
         out[np.arange(len(rows)), rows.argmax(-1)] = 1.0

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
 from .._core.jit import kernel
 from .._math.elementary import log1p_pair, two_diff_error
-from .._math.softmax_rows import added, along, dot, exponentials, run
+from .._math.softmax_rows import added, as_rows_along, dot, exponentials, run_on_rows
 from ._softmax import softmax
 
 if TYPE_CHECKING:
@@ -119,9 +119,9 @@ def log_softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     array([    0., -1000.])
     """
     dtype, [array] = as_floats({"x": x}, work=np.float32)
-    [rows], back = along(axis, array)
+    [rows], back = as_rows_along(axis, array)
     out = np.empty_like(rows)
-    run(_log_softmax, rows, out)
+    run_on_rows(_log_softmax, rows, out)
     return result(back(out), dtype)
 
 
@@ -265,7 +265,7 @@ def _times(
     axis: int,
     dtype: FloatDType,
 ) -> FloatArray:
-    [changes, rows], back = along(axis, v, x)
+    [changes, rows], back = as_rows_along(axis, v, x)
     out = np.empty_like(rows)
-    run(function, changes, rows, out)
+    run_on_rows(function, changes, rows, out)
     return result(back(out), dtype)

@@ -19,7 +19,7 @@ from .._core.arguments import (
 )
 from .._core.jit import kernel
 from .._math.elementary import log1p_pair, quotient, two_diff_error
-from .._math.softmax_rows import dot, exponentials, run
+from .._math.softmax_rows import dot, exponentials, run_on_rows
 from ._softmax import softmax_jacobian
 
 __all__ = ["logsumexp", "logsumexp_grad", "logsumexp_hessian", "logsumexp_jvp", "logsumexp_vjp"]
@@ -126,7 +126,7 @@ def logsumexp(x: npt.ArrayLike, *, axis: int | tuple[int, ...] = -1) -> FloatArr
     dtype, [array] = as_floats({"x": x}, work=np.float32)
     rows, kept = _flattened(axis, array)
     out = np.full(len(rows), -np.inf, array.dtype)
-    run(_logsumexp, rows, out)
+    run_on_rows(_logsumexp, rows, out)
     return result(out.reshape(kept), dtype)
 
 
@@ -249,7 +249,7 @@ def logsumexp_jvp(
     dtype, [array], [v] = as_tangents(primals, tangents, count=1)
     (rows, kept), (rates, _) = _flattened(axis, array), _flattened(axis, v)
     out = np.zeros(len(rows), array.dtype)
-    run(_mean_rate, rows, rates, out)
+    run_on_rows(_mean_rate, rows, rates, out)
     return result(out.reshape(kept), dtype)
 
 
@@ -314,7 +314,7 @@ def _flattened(axis: Axis, x: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
 def _shared_out(u: FloatArray, rows: FloatArray, axis: Axis, shape: tuple[int, ...]) -> FloatArray:
     """Return u times the softmax of the rows, in the shape that was flattened to them."""
     out = np.empty_like(rows)
-    run(_shares, rows, np.ascontiguousarray(u).ravel(), out)
+    run_on_rows(_shares, rows, np.ascontiguousarray(u).ravel(), out)
     axes = reduced_axes(axis, len(shape))
     kept = tuple(n for i, n in enumerate(shape) if i not in axes)
     shares = out.reshape((*kept, *(shape[i] for i in axes)))

@@ -135,7 +135,8 @@ def sigmoid_deriv(x: npt.ArrayLike) -> FloatArray:
     -----
     From :math:`\sigma = (1 + e^{-x})^{-1}` the chain rule gives
 
-    .. math:: \sigma' = \frac{e^{-x}}{(1 + e^{-x})^2} = \sigma(x) \sigma(-x) = \sigma (1 - \sigma).
+    .. math:: \sigma' = \frac{e^{-x}}{(1 + e^{-x})^2} = \sigma(x) \sigma(-x)
+       = \sigma\, (1 - \sigma).
 
     For the second form, split off one factor :math:`1 / (1 + e^{-x})`; the other factor,
     :math:`e^{-x} / (1 + e^{-x})`, is the second fraction of the sigmoid, taken at -x.
@@ -176,13 +177,13 @@ def sigmoid_deriv2(x: npt.ArrayLike) -> FloatArray:
     The product rule on :math:`\sigma(x)\, \sigma(-x)`, with the even :math:`\sigma'`, gives
 
     .. math:: \sigma'' = \sigma'(x)\, \sigma(-x) - \sigma(x)\, \sigma'(-x)
-       = \sigma' \bigl( \sigma(-x) - \sigma(x) \bigr) = -\sigma' \tanh \frac x2 ,
+       = \sigma'\, \bigl( \sigma(-x) - \sigma(x) \bigr) = -\sigma' \tanh \frac x2 ,
 
     an odd function. Where it is extreme, its derivative is 0. With
     :math:`(1 - 2 \sigma)^2 = 1 - 4 \sigma'`,
 
-    .. math:: \sigma''' = \sigma'' (1 - 2 \sigma) - 2 \sigma'^2
-       = \sigma' \bigl( (1 - 2 \sigma)^2 - 2 \sigma' \bigr) = \sigma' (1 - 6 \sigma') ,
+    .. math:: \sigma''' = \sigma''\, (1 - 2 \sigma) - 2 \sigma'^2
+       = \sigma'\, \bigl( (1 - 2 \sigma)^2 - 2 \sigma' \bigr) = \sigma'\, (1 - 6 \sigma') ,
 
     so :math:`\sigma' = 1/6` there. With :math:`t = e^x` this is :math:`t / (1 + t)^2 = 1/6`, or
     :math:`t^2 - 4t + 1 = 0`, hence :math:`x = \log(2 \pm \sqrt 3) = \pm 1.317`.

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
 from .._core.jit import kernel
 from .._math.elementary import quotient, two_diff_error
-from .._math.softmax_rows import along, dot, exponentials, run
+from .._math.softmax_rows import as_rows_along, dot, exponentials, run_on_rows
 
 __all__ = ["softmax", "softmax_jacobian", "softmax_jvp", "softmax_vjp"]
 
@@ -138,9 +138,9 @@ def softmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
            [0.5 , 0.75]])
     """
     dtype, [array] = as_floats({"x": x}, work=np.float32)
-    [rows], back = along(axis, array)
+    [rows], back = as_rows_along(axis, array)
     out = np.empty_like(rows)
-    run(_softmax, rows, out)
+    run_on_rows(_softmax, rows, out)
     return result(back(out), dtype)
 
 
@@ -191,9 +191,9 @@ def softmax_jacobian(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     array([0., 0., 0.])
     """
     dtype, [array] = as_floats({"x": x})
-    [rows], back = along(axis, array)
+    [rows], back = as_rows_along(axis, array)
     s = np.empty_like(rows)
-    run(_softmax, rows, s)
+    run_on_rows(_softmax, rows, s)
     s = np.moveaxis(back(s), axis, -1)
     jac = -s[..., :, None] * s[..., None, :]
     diagonal = np.arange(s.shape[-1])
@@ -296,7 +296,7 @@ def softmax_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, axis: int = -1) -> Flo
 
 
 def _times(v: FloatArray, x: FloatArray, axis: int, dtype: FloatDType) -> FloatArray:
-    [changes, rows], back = along(axis, v, x)
+    [changes, rows], back = as_rows_along(axis, v, x)
     out = np.empty_like(rows)
-    run(_product, changes, rows, out)
+    run_on_rows(_product, changes, rows, out)
     return result(back(out), dtype)

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
-from .._math.softmax_rows import along
+from .._math.softmax_rows import as_rows_along
 
 __all__ = ["sparsemax", "sparsemax_jacobian", "sparsemax_jvp", "sparsemax_vjp"]
 
@@ -29,7 +29,7 @@ def _probabilities(x: FloatArray) -> FloatArray:
 @np.errstate(all="ignore")
 def _times(v: FloatArray, x: FloatArray, axis: int, dtype: FloatDType) -> FloatArray:
     """Return the product of v with the Jacobian, which is symmetric."""
-    [v, x], back = along(axis, v, x)
+    [v, x], back = as_rows_along(axis, v, x)
     p = _probabilities(x)
     support = ~(p <= 0.0)  # NaN counts, so that it stays
     inside = np.where(support, v, 0.0)
@@ -124,7 +124,7 @@ def sparsemax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     array([1., 0., 0., 0.])
     """
     dtype, [array] = as_floats({"x": x})
-    [rows], back = along(axis, array)
+    [rows], back = as_rows_along(axis, array)
     return result(back(_probabilities(rows)), dtype)
 
 
@@ -172,7 +172,7 @@ def sparsemax_jacobian(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     np.True_
     """
     dtype, [array] = as_floats({"x": x})
-    [rows], back = along(axis, array)
+    [rows], back = as_rows_along(axis, array)
     p = np.moveaxis(back(_probabilities(rows)), axis, -1)
     s = np.where(p > 0.0, 1.0, 0.0 * p)
     count = np.maximum(s.sum(-1)[..., None, None], 1.0)

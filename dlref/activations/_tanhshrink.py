@@ -205,7 +205,7 @@ def tanhshrink_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> Fl
     -----
     Element by element:
 
-    .. math:: \dot y = f'(x)\, \dot x = \tanh^2 x\, \dot x
+    .. math:: \dot y = f'(x)\, \dot x = \tanh^2(x)\, \dot x
 
     The map and its slope vanish at 0 together.
 

@@ -345,7 +345,7 @@ def additive_attention_jvp(
             + \mat W \dot{\vec q}_i + \dot{\mat U} \vec k_j + \mat U \dot{\vec k}_j), \\
         \dot s_{ij} &= \dot{\vec a} \cdot \vec h_{ij} + \vec a \cdot \dot{\vec h}_{ij}, \qquad
         \dot p_{ij} = p_{ij} \Bigl( \dot s_{ij} - \sum_m p_{im} \dot s_{im} \Bigr), \\
-        \dot{\vec o}_i &= \sum_j \dot p_{ij} \vec v_j + p_{ij} \dot{\vec v}_j .
+        \dot{\vec o}_i &= \sum_j \bigl( \dot p_{ij} \vec v_j + p_{ij} \dot{\vec v}_j \bigr) .
 
     Examples
     --------

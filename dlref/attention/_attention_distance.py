@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import (
-    FAR,
+    MAX_OFFSET,
     FloatArray,
     as_floats,
     as_integer,
@@ -21,7 +21,7 @@ __all__ = ["attention_distance", "attention_distance_jvp", "attention_distance_v
 
 def _distances(p: FloatArray, q_offset: int) -> FloatArray:
     T, S = p.shape[-2:]
-    offset = as_integer("q_offset", q_offset, least=-FAR, most=FAR)
+    offset = as_integer("q_offset", q_offset, least=-MAX_OFFSET, most=MAX_OFFSET)
     distance: FloatArray = np.abs(np.arange(S) - (np.arange(T)[:, None] + offset))
     return distance.astype(np.float64)
 

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import (
-    FAR,
+    MAX_OFFSET,
     FloatArray,
     as_floats,
     as_integer,
@@ -22,7 +22,9 @@ __all__ = ["attention_shares", "attention_shares_jvp", "attention_shares_vjp"]
 def _places(p: FloatArray, q_offset: int) -> FloatArray:
     """Return one-hot rows (T, S, 3) for the first, the previous and the own token."""
     T, S = p.shape[-2:]
-    own = np.arange(T)[:, None] + as_integer("q_offset", q_offset, least=-FAR, most=FAR)
+    own = np.arange(T)[:, None] + as_integer(
+        "q_offset", q_offset, least=-MAX_OFFSET, most=MAX_OFFSET
+    )
     columns = np.arange(S)
     hits = [np.broadcast_to(columns == 0, (T, S)), columns == own - 1, columns == own]
     return np.stack(hits, axis=-1).astype(np.float64)

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .._core.arguments import (
-    FAR,
+    MAX_OFFSET,
     FloatArray,
     as_array,
     as_integer,
@@ -198,7 +198,7 @@ def merge(x: FloatArray) -> FloatArray:
 def keys_before(window: Any) -> int | None:
     """Return how many keys before its own a query sees, None if there is no bound."""
     left, _ = as_window(window)
-    return None if left == FAR else left
+    return None if left == MAX_OFFSET else left
 
 
 class AttentionBlock:

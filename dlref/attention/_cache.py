@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from .._core.arguments import (
     FloatArray,
-    as_array,
     as_floats,
     as_integer,
     as_integers,
@@ -208,7 +207,7 @@ class KVCache:
         keys, values : ndarray
             All keys and values kept before, then the new ones: read-only views that stay valid.
         """
-        k, v = as_array("k", k), as_array("v", v)
+        _, (k, v) = as_floats({"k": k, "v": v}, work=np.float32)
         check_pattern("k", k, (*self._keys.shape[:-2], "T", self._keys.shape[-1]))
         check_shape("v", v, (*k.shape[:-1], self._values.shape[-1]))
         seen = self._written(k, v)
@@ -224,7 +223,8 @@ class KVCache:
             )
             self._move(max(len(self) + T, most))
         new = slice(self._stop, self._stop + T)
-        self._keys[..., new, :], self._values[..., new, :] = k, v
+        with np.errstate(all="ignore"):  # a number may be too large for the dtype of the cache
+            self._keys[..., new, :], self._values[..., new, :] = k, v
         return self._seen(self._keys, T), self._seen(self._values, T)
 
     def _count(self, tokens: int) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import (
-    FAR,
+    MAX_OFFSET,
     FloatArray,
     as_bool,
     as_floats,
@@ -265,7 +265,7 @@ def select_keys(
     check_ndim("scores", s, 2)
     T, S = s.shape[-2:]
     count = as_integer("count", count, least=1)
-    offset = as_integer("q_offset", q_offset, least=-FAR, most=FAR)
+    offset = as_integer("q_offset", q_offset, least=-MAX_OFFSET, most=MAX_OFFSET)
     visible = ~(s == -np.inf)
     if as_bool("is_causal", is_causal):
         visible = visible & (np.arange(S) <= np.arange(T)[:, None] + offset)

@@ -333,9 +333,9 @@ def linear_attention_jvp(
 
     .. math::
 
-        (\dot{\vec n}_i, \dot z_i) = \sum_j
+        (\dot{\vec n}_i, \dot z_i) = \sum_j \bigl(
             (\dot{\vec a}_i \cdot \vec b_j + \vec a_i \cdot \dot{\vec b}_j)\, \vec c_j
-            + (\vec a_i \cdot \vec b_j)\, (\dot{\vec v}_j, 0), \qquad
+            + (\vec a_i \cdot \vec b_j)\, (\dot{\vec v}_j, 0) \bigr), \qquad
         \dot{\vec o}_i = \frac{\dot{\vec n}_i - \dot z_i \vec o_i}{z_i} .
 
     If ``normalize`` is False, :math:`\dot{\vec o}_i = \dot{\vec n}_i`. The tangents of the features

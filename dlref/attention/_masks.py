@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import (
-    FAR,
+    MAX_OFFSET,
     as_integer,
     as_integers,
     as_mask,
@@ -34,7 +34,7 @@ def _distance(T: int, S: int | None, q_offset: npt.ArrayLike) -> npt.NDArray[np.
     """Return j - (i + q_offset) for each query i and key j."""
     T = as_integer("T", T, least=0)
     S = T if S is None else as_integer("S", S, least=0)
-    offset = np.clip(as_integers("q_offset", q_offset), -FAR, FAR)[..., None, None]
+    offset = np.clip(as_integers("q_offset", q_offset), -MAX_OFFSET, MAX_OFFSET)[..., None, None]
     check_size(q_offset=offset.size, T=T, S=S)
     distance: npt.NDArray[np.int64] = np.arange(S) - (np.arange(T)[:, None] + offset)
     return distance

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_floats, as_tangents, check_ndim, check_shape, result
 from .._core.broadcasting import unbroadcast
-from .._math.dense import product
+from .._math.dense import blas_matmul
 
 __all__ = ["matmul_jacobian", "matmul_jvp", "matmul_vjp"]
 
@@ -184,8 +184,8 @@ def matmul_vjp(
     batch = np.broadcast_shapes(matrix_a.shape[:-2], matrix_b.shape[:-2])
     u = dout.reshape(*batch, matrix_a.shape[-2], matrix_b.shape[-1])
     with np.errstate(all="ignore"):
-        da = unbroadcast(product(u, matrix_b.mT), matrix_a.shape).reshape(a.shape)
-        db = unbroadcast(product(matrix_a.mT, u), matrix_b.shape).reshape(b.shape)
+        da = unbroadcast(blas_matmul(u, matrix_b.mT), matrix_a.shape).reshape(a.shape)
+        db = unbroadcast(blas_matmul(matrix_a.mT, u), matrix_b.shape).reshape(b.shape)
     return result(da, dtype), result(db, dtype)
 
 

@@ -10,7 +10,7 @@ from ._derivatives import numerical_jacobian as numerical_jacobian
 from ._errors import ErrorReport as ErrorReport
 from ._errors import error_report as error_report
 from ._errors import ulp_error as ulp_error
-from ._inputs import HardCase as HardCase
+from ._inputs import TestCase as TestCase
 from ._inputs import hard_inputs as hard_inputs
 from ._inputs import random_inputs as random_inputs
 from ._reports import CheckReport as CheckReport

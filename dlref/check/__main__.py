@@ -27,7 +27,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--jvp", help="its forward mode, module:function")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--framework", choices=("numpy", "torch", "jax"))
-    parser.add_argument("--accumulate", default="float32")
+    parser.add_argument("--accum-dtype", default="float32")
     parser.add_argument("--strict", action="store_true")
     parser.add_argument("--layout", help="order of the axes, as BTHE")
     parser.add_argument("--repeats", type=int, default=1)
@@ -36,7 +36,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _found(name: str) -> Any:
+def _imported(name: str) -> Any:
     """Return the function that ``module:function`` names; dots alone name one, too."""
     module, _, path = name.partition(":")
     if not path:
@@ -50,16 +50,16 @@ def _found(name: str) -> Any:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the check that a command line describes, and return its exit status."""
     parser = _parser()
-    told = vars(parser.parse_args(arguments))
+    options = vars(parser.parse_args(arguments))
     sys.path.insert(0, str(Path.cwd()))
-    paths = told.pop("json"), told.pop("html")
+    paths = options.pop("json"), options.pop("html")
     try:
         for name in ("candidate", "op", "vjp", "jvp"):
-            if told[name] not in (None, "-", "autograd"):
-                told[name] = _found(told[name])
-        candidate = None if told["candidate"] == "-" else told.pop("candidate")
-        told.pop("candidate", None)
-        report = check_all(candidate, told.pop("op"), **told)
+            if options[name] not in (None, "-", "autograd"):
+                options[name] = _imported(options[name])
+        candidate = None if options["candidate"] == "-" else options.pop("candidate")
+        options.pop("candidate", None)
+        report = check_all(candidate, options.pop("op"), **options)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         parser.error(str(error))
     finally:

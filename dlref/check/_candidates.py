@@ -3,36 +3,40 @@ r"""Verdicts: does a kernel of one's own compute what dlref computes?"""
 from __future__ import annotations
 
 import contextlib
-from dataclasses import replace
+import functools
+from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .._core.arguments import as_bool, as_number, check_callable, choice, shown
-from .._core.pytree import flat, is_float, named_leaves
+from .._core.pytree import is_float, named_leaves, tree_leaves
 from .._records import UNKNOWN, spec_of
 from ._errors import ulp_error
 from ._oracle.arrays import as_numpy, calling, framework_of, handed
 from ._oracle.bounds import NORMAL, Limits, baselines, bounds
-from ._oracle.calls import Call, as_form, learned_options, separate, widened
+from ._oracle.calls import ReferenceCall, as_form, learned_options, separate, widened
 from ._oracle.causes import cause_of, common_cause
-from ._oracle.pictures import as_html, as_text, picture_of
-from ._oracle.rounded import EPS
+from ._oracle.error_maps import as_html, as_text, error_map_of
+from ._oracle.stochastic_rounding import EPS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from ._oracle.pictures import Picture
+    from ._oracle.error_maps import ErrorMap
 
 __all__ = ["OutputCheck", "Verdict", "check_forward", "check_jvp", "check_vjp"]
 
-#: An error this near its bound is compared with another, of a plain formula computed at so many
-#: times more places: its largest error at a few may be less than half of the largest there is.
-CLOSE, MORE = 4, 10
+#: If an error exceeds its bound by less than the factor, the bound is measured again at so many
+#: times as many points: the maximum over few points can be less than half of the true one.
+CLOSE_CALL_FACTOR, CLOSE_CALL_DRAWS = 4, 10
+#: The message for an output whose bounds are all at least as large as its values.
+INCONCLUSIVE = "each element may be off by as much as it is large, so that zeros would pass"
 
 
-class OutputCheck(NamedTuple):
+@dataclass(frozen=True)
+class OutputCheck:
     r"""
     One output of a candidate, compared with the exact one.
 
@@ -43,7 +47,7 @@ class OutputCheck(NamedTuple):
     ok : bool
         Whether shape and dtype are right, every element is within its bound, and the bounds are not
         too wide to tell: some element that is not 0 has a bound below its size.
-    wrong : int
+    num_wrong : int
         Number of elements beyond their bounds.
     size : int
         Number of elements.
@@ -59,15 +63,15 @@ class OutputCheck(NamedTuple):
         Tolerance of that element.
     ulp : float
         The error in units in the last place of the exact value.
-    condition : float
-        How far the exact value moves, relative to itself, if the inputs move by one rounding,
-        in units of one rounding.
+    condition_number : float
+        Condition number of this element: relative change of the exact value per relative change
+        of the inputs.
     baseline : float
         Largest error of the same formula, computed plainly in that dtype at these inputs. Where
         dlref has no plain formula, the largest error of its own result in that dtype.
-    largest : float
+    max_error : float
         Largest error of the candidate, wherever it is.
-    picture : tuple of tuple of float
+    error_map : tuple of tuple of float
         Error over tolerance, the largest in each of some tiles: rows and columns of the
         array, leading axes joined. Empty if the output is right.
     places : str
@@ -81,74 +85,75 @@ class OutputCheck(NamedTuple):
 
     Notes
     -----
-    A condition of c says that c roundings are in the result before the kernel has done anything:
-    the last :math:`\log_2 c` digits come from the inputs' own rounding.
+    With a condition number c, the rounding of the inputs alone, before the kernel has done
+    anything, changes the result by c roundings: its last :math:`\log_2 c` binary digits are lost.
 
     Examples
     --------
     >>> import numpy as np
     >>> from dlref.activations import relu
     >>> from dlref.check import OutputCheck, check_forward
-    >>> one = check_forward(np.abs, relu, np.array([1.0, -2.0, 3.0])).outputs[0]
-    >>> one.wrong, one.size, one.at, one.got, one.exact
+    >>> output = check_forward(np.abs, relu, np.array([1.0, -2.0, 3.0])).outputs[0]
+    >>> output.num_wrong, output.size, output.at, output.got, output.exact
     (1, 3, (1,), 2.0, 0.0)
-    >>> OutputCheck._fields[-2:]
-    ('places', 'cause')
+    >>> OutputCheck("output 0", ok=True).num_wrong
+    0
     """
 
     name: str
     ok: bool
-    wrong: int
-    size: int
-    at: tuple[int, ...]
-    got: float
-    exact: float
-    error: float
-    allowed: float
-    ulp: float
-    condition: float
-    baseline: float
-    largest: float
-    picture: Picture
-    places: str
-    cause: str
+    num_wrong: int = 0
+    size: int = 0
+    at: tuple[int, ...] = ()
+    got: float = 0.0
+    exact: float = 0.0
+    error: float = 0.0
+    allowed: float = 0.0
+    ulp: float = 0.0
+    condition_number: float = 0.0
+    baseline: float = 0.0
+    max_error: float = 0.0
+    error_map: ErrorMap = ()
+    places: str = ""
+    cause: str = ""
 
     def __repr__(self) -> str:
         """Return a sentence."""
-        if self.cannot_tell:
-            return f"{self.name}: cannot tell here, {self.places}; {_beside(self)}"
+        if self.inconclusive:
+            return f"{self.name} is inconclusive: {self.places}; {_beside(self)}"
         if self.ok:
             return f"{self.name} is right: {_beside(self)}"
         if self.at == () and self.error == np.inf and not self.size:
             return f"{self.name} {self.places}"
         why = f"; {self.cause}" if self.cause else ""
-        share = f"{self.wrong} of {self.size} elements ({self.wrong / self.size:.0%})"
+        share = f"{self.num_wrong} of {self.size} elements ({self.num_wrong / self.size:.0%})"
         return f"{self.name} is off in {share}, {self.places}; {_beside(self)}{why}"
 
     @property
-    def cannot_tell(self) -> bool:
+    def inconclusive(self) -> bool:
         """Whether every element may be as far off as it is large, and none is farther."""
-        return not self.ok and bool(self.size) and not self.wrong
+        return not self.ok and bool(self.size) and not self.num_wrong
 
 
-def _beside(one: OutputCheck) -> str:
-    if not one.size:
+def _beside(output: OutputCheck) -> str:
+    if not output.size:
         return "it is empty"
     note = ""
-    if one.condition > 1e3:
-        note = f"; one rounding of the inputs moves it by {one.condition:.2g} roundings"
+    if output.condition_number > 1e3:
+        note = f"; one rounding of the inputs moves it by {output.condition_number:.2g} roundings"
     return (
-        f"worst at {one.at}: {one.got!s} where {one.exact!s} is exact, an error of "
-        f"{one.error:.2g} ({one.ulp:.3g} ULP) where {one.allowed:.2g} is allowed{note}"
+        f"worst at {output.at}: {output.got!s} where {output.exact!s} is exact, an error of "
+        f"{output.error:.2g} ({output.ulp:.3g} ULP) where {output.allowed:.2g} is allowed{note}"
     )
 
 
 def outcome(judged: OutputCheck | Verdict) -> str:
     """Return a verdict in a word."""
-    return "right" if judged.ok else ("cannot tell" if judged.cannot_tell else "off")
+    return "right" if judged.ok else ("inconclusive" if judged.inconclusive else "off")
 
 
-class Verdict(NamedTuple):
+@dataclass(frozen=True)
+class Verdict:
     """
     Whether a candidate passes, and where it does not; it prints itself as sentences and a table.
 
@@ -169,11 +174,11 @@ class Verdict(NamedTuple):
     Notes
     -----
     A verdict is true if the candidate passes, so that ``assert check_forward(...)`` is a test. It
-    is also false where it cannot tell (``cannot_tell``): where the bound of every element is at
-    least as large as the element, so that zeros would pass. Where some outputs are right and others
+    is also false where it is inconclusive: where the bound of every element is at least as large as
+    the element, so that zeros would pass. Where some outputs are right and others
     cannot be judged, it is true, and its message names the ones that it cannot judge. ``worst`` is
     the output that is farthest off; ``at``, ``error``, ``allowed``, ``ulp`` and ``cause`` belong to
-    it, and ``picture`` shows where its error sits.
+    it, and ``error_map`` shows where its error sits.
 
     Examples
     --------
@@ -183,22 +188,23 @@ class Verdict(NamedTuple):
     """
 
     ok: bool
-    outputs: tuple[OutputCheck, ...]
-    message: str
+    outputs: tuple[OutputCheck, ...] = ()
+    message: str = ""
 
     def __bool__(self) -> bool:
         """Return whether the candidate passes."""
         return self.ok
 
     @property
-    def cannot_tell(self) -> bool:
+    def inconclusive(self) -> bool:
         """Whether no output is off, but these inputs do not tell whether one is right."""
-        return not self.ok and bool(self.outputs) and all(one.cannot_tell for one in self.outputs)
+        every = all(output.inconclusive for output in self.outputs)
+        return not self.ok and bool(self.outputs) and every
 
     @property
     def worst(self) -> OutputCheck | None:
         """The output that is farthest off."""
-        bad = [one for one in self.outputs if not (one.ok or one.cannot_tell)]
+        bad = [output for output in self.outputs if not (output.ok or output.inconclusive)]
         return max(bad or self.outputs, key=ratio, default=None)
 
     @property
@@ -228,39 +234,39 @@ class Verdict(NamedTuple):
 
     @property
     def cause(self) -> str:
-        """Explanation of the first output that is off; empty if none is known."""
-        return next((one.cause for one in self.outputs if one.cause), "")
+        """Explanation of the output that is farthest off; empty if none is known."""
+        return self.worst.cause if self.worst else ""
 
     @property
-    def picture(self) -> str:
+    def error_map(self) -> str:
         """Where the error of the worst output sits, a sign for each tile; empty if it is right."""
-        return as_text(self.worst.picture) if self.worst and self.worst.picture else ""
+        return as_text(self.worst.error_map) if self.worst and self.worst.error_map else ""
 
     def __repr__(self) -> str:
         """Return the message, and a line for each output if there are several."""
         if len(self.outputs) < 2:
             return self.message
-        return "\n".join([self.message, *(f"  {one}" for one in self.outputs)])
+        return "\n".join([self.message, *(f"  {output}" for output in self.outputs)])
 
     def _repr_html_(self) -> str:
         """Return the sentence and a table of the outputs."""
         heads = ("output", "", "wrong", "worst at", "is", "exact", "error", "allowed", "cause")
-        pictures = "".join(as_html(one.picture) for one in self.outputs)
+        error_maps = "".join(as_html(output.error_map) for output in self.outputs)
         rows = [
             (
-                one.name,
-                outcome(one),
-                f"{one.wrong} of {one.size}",
-                one.at,
-                f"{one.got:.6g}",
-                f"{one.exact:.6g}",
-                f"{one.error:.2g}",
-                f"{one.allowed:.2g}",
-                one.cause or ("" if one.ok else one.places),
+                output.name,
+                outcome(output),
+                f"{output.num_wrong} of {output.size}",
+                output.at,
+                f"{output.got:.6g}",
+                f"{output.exact:.6g}",
+                f"{output.error:.2g}",
+                f"{output.allowed:.2g}",
+                output.cause or ("" if output.ok else output.places),
             )
-            for one in self.outputs
+            for output in self.outputs
         ]
-        return f"<p>{escape(self.message)}</p>" + html_table(heads, rows) + pictures
+        return f"<p>{escape(self.message)}</p>" + html_table(heads, rows) + error_maps
 
 
 def html_table(heads: Any, rows: Any) -> str:
@@ -288,19 +294,19 @@ def _entered(value: Any, least: int = 0) -> Any:
     return value
 
 
-def _integers_as_floats(call: Call, found: Any) -> tuple[Any, ...]:
+def _integers_as_floats(call: ReferenceCall, result: Any) -> tuple[Any, ...]:
     """
     Return the arguments, integers as float64 where the function takes them for real numbers.
 
-    Indices are none of these: as floats they are refused, or mean something else. `found` is what
-    the call returns.
+    Indices are none of these: as floats they are refused, or lead to another `result` than the call
+    has.
     """
     own = call.arguments
     for i, value in enumerate(own):
         if not isinstance(value, tuple | list) and np.asarray(value).dtype.kind in "iu":
             real = (*own[:i], np.asarray(value, np.float64), *own[i + 1 :])
             with contextlib.suppress(TypeError, ValueError):
-                if same_bits(replace(call, arguments=real).run(), found):
+                if same_bits(replace(call, arguments=real).run(), result):
                     own = real
     return own
 
@@ -322,21 +328,282 @@ def _array(value: Any) -> Any:
     return None
 
 
-def _not_alike(call: Call, got: list[Any], want: list[Any]) -> str:
-    """Return words if a result has something that is no array, or another number of outputs."""
+def _arrays(value: Any) -> tuple[Any, ...]:
+    return tuple(a for a in tree_leaves(value) if isinstance(a, np.ndarray | np.generic | float))
+
+
+def same_bits(left: Any, right: Any) -> bool:
+    pairs = zip(tree_leaves(left), tree_leaves(right), strict=True)
+    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
+
+
+def written(before: Any, after: Any) -> list[int]:
+    """Return the numbers of the arguments that were changed."""
+    pairs = enumerate(zip(before, after, strict=True))
+    return [i for i, (a, b) in pairs if not same_bits(_arrays(a), _arrays(as_numpy(b)))]
+
+
+class _NotComparableError(Exception):
+    """A candidate wrote to its arguments, or returned no arrays that could be compared."""
+
+
+@dataclass(frozen=True)
+class _Reference:
+    """The arguments of a candidate, and the outputs that it should return for them."""
+
+    arguments: tuple[Any, ...]
+    options: dict[str, Any]
+    call: ReferenceCall  # in float64
+    outputs: Any  # of this call
+    own: list[Any]  # dlref's outputs in the dtype of the arguments, which is the candidate's
+
+    @functools.cached_property
+    def want(self) -> list[Any]:
+        """The exact outputs."""
+        return tree_leaves(self.outputs)
+
+    @functools.cached_property
+    def dtypes(self) -> list[Any]:
+        """The dtype of each output; None where there is none."""
+        return [None if part is None else np.asarray(part).dtype for part in self.own]
+
+    @functools.cached_property
+    def optional(self) -> set[int]:
+        """The gradients that a candidate may leave out: by the targets of a loss."""
+        spec = self.call.spec
+        if self.call.form != "vjp" or not spec.is_loss or spec.of is None:
+            return set()
+        places = [i for i, a in enumerate(self.call.inputs) if is_float(a)]
+        count = len(self.want)
+        return {k for k in range(count) if k >= len(places) or places[k] not in spec.of}
+
+    @functools.cached_property
+    def names(self) -> list[str]:
+        """The names of the outputs."""
+        return _names_of_outputs(self.call, self.want)
+
+
+def _names_of_outputs(call: ReferenceCall, want: list[Any]) -> list[str]:
+    """Return names of outputs: a gradient has the name of its input, or of an option."""
+    numbers = [f"output {i}" for i in range(len(want))]
+    if call.form != "vjp":
+        return numbers
+    inputs = [*zip(call.names, call.inputs, strict=True)]
+    varied = [pair for i, pair in enumerate(inputs) if i not in call.spec.constant]
+    learned = [(name, call.settings.get(name)) for name in learned_options(call.core)]
+    there = [i for i, w in enumerate(want) if w is not None]
+    for some in (inputs, varied):
+        leaves = [leaf for pair in (*some, *learned) for leaf in named_leaves(*pair)]
+        paths = [path for path, value in leaves if is_float(value)]
+        if len(paths) == len(there):
+            for i, path in zip(there, paths, strict=True):
+                numbers[i] += f" (gradient of {path})"
+            return numbers
+    return numbers
+
+
+def _reference_of(call: ReferenceCall) -> _Reference:
+    """Compute the outputs that a candidate should return for the arguments of a call."""
+    own = tuple(_entered(a) for a in as_numpy(call.arguments))
+    options = {key: _entered(as_numpy(value), least=2) for key, value in call.options.items()}
+    narrow = replace(call, arguments=own, options=options)
+    result = narrow.run()
+    real = _integers_as_floats(narrow, result)
+    wide = {k: v if isinstance(v, float) else widened(v) for k, v in options.items()}
+    exact = replace(narrow, arguments=widened(real), options=wide, memory=real)
+    reference = _Reference(own, options, exact, exact.run(), tree_leaves(result))
+    _check_reference(reference)
+    return reference
+
+
+def _check_reference(reference: _Reference) -> None:
+    """Raise if the reference is NaN though no input is; a mean over no target is."""
+    call = reference.call
+    if call.spec.is_loss and any(
+        np.asarray(a).dtype.kind in "iu" for a in tree_leaves(call.inputs)
+    ):
+        return
+    parts = [np.asarray(w) for w in reference.want if w is not None]
+    if not any(np.isnan(w).any() for w in parts if w.dtype.kind == "f"):
+        return
+    given = [np.asarray(a) for a in _arrays((call.arguments, tuple(call.options.values())))]
+    if not any(np.isnan(a).any() for a in given if a.dtype.kind == "f"):
+        msg = "Argument 'inputs' must be valid for 'op': its exact result has NaN for these."
+        raise ValueError(msg)
+
+
+def _run_candidate(
+    candidate: Callable[..., Any], reference: _Reference, framework: str
+) -> list[Any]:
+    """Call a candidate with copies of the arguments, and return its outputs as NumPy's arrays."""
+    arguments, options = reference.arguments, reference.options
+    with calling(framework):
+        given = handed(separate(arguments), framework)
+        kwargs = {key: handed(separate(value), framework) for key, value in options.items()}
+        returned = candidate(*given, **kwargs)
+        try:
+            got = as_numpy(returned)
+        except (TypeError, ValueError, RuntimeError) as error:  # sparse, or on no device
+            msg = f"what the candidate returned is no array: {error}"
+            raise _NotComparableError(msg) from error
+        changed = written((*arguments, *options.values()), (*given, *kwargs.values()))
+    if changed:
+        names = [*(f"argument {i}" for i in range(len(arguments))), *map(repr, options)]
+        msg = f"the candidate wrote to {', '.join(names[i] for i in changed)}"
+        raise _NotComparableError(msg)
+    outputs = _with_optional(_outputs(got, reference.outputs), reference)
+    _check_outputs(outputs, reference)
+    return outputs
+
+
+def _with_optional(got: list[Any], reference: _Reference) -> list[Any]:
+    """Return outputs with None in the place of those that were left out and may be."""
+    count = len(reference.want)
+    needed = [k for k in range(count) if k not in reference.optional]
+    if len(got) == count or len(got) != len(needed):
+        return got
+    return [got[needed.index(k)] if k in needed else None for k in range(count)]
+
+
+def _check_outputs(got: list[Any], reference: _Reference) -> None:
+    """Raise if something is no array, or there is another number of outputs."""
     for part, array in zip(got, map(_array, got), strict=True):
         if not isinstance(part, np.ndarray) and array is not None and array.dtype.kind in "OSU":
-            return f"the candidate returned {shown(part)}, which is no array"
-    if len(got) != len(want):
-        words = f"the candidate has {len(got)} outputs, where dlref has {len(want)}"
-        named = [name.partition(" (")[2][:-1] for name in _named(call, want)]
-        return f"{words}: {', '.join(named)}" if all(named) else words
-    return ""
+            msg = f"the candidate returned {shown(part)}, which is no array"
+            raise _NotComparableError(msg)
+    if len(got) != len(reference.want):
+        msg = f"the candidate has {len(got)} outputs, where dlref has {len(reference.want)}"
+        names = [name.partition(" (")[2][:-1] for name in reference.names]
+        raise _NotComparableError(f"{msg}: {', '.join(names)}" if all(names) else msg)
 
 
-def _refused(name: str, words: str) -> OutputCheck:
+class _Tolerance(NamedTuple):
+    """For each element of an output: its bound, the bound without rtol and atol, and its move."""
+
+    bound: Any
+    rounding: Any
+    move: Any  # how far the exact value moves if the inputs move by one rounding
+
+
+class _Comparison(NamedTuple):
+    """An output of a candidate beside the exact one."""
+
+    check: OutputCheck
+    bound: Any
+
+    @property
+    def is_off(self) -> bool:
+        return not (self.check.ok or self.check.inconclusive)
+
+
+def _compare(reference: _Reference, got: list[Any], limits: Limits) -> dict[int, _Comparison]:
+    """Compare each output; if one is hardly off, measure the bounds at more points."""
+    comparisons = _compare_once(reference, got, limits)
+    checks = [comparison.check for comparison in comparisons.values()]
+    if any(c.allowed < c.error < CLOSE_CALL_FACTOR * c.allowed for c in checks):
+        return _compare_once(reference, got, limits, CLOSE_CALL_DRAWS)
+    return comparisons
+
+
+def _compare_once(
+    reference: _Reference, got: list[Any], limits: Limits, draws: int = 1
+) -> dict[int, _Comparison]:
+    """Compare each output, with bounds that are measured at so many times the usual points."""
+    want, dtypes = reference.want, reference.dtypes
+    limit, moves = bounds(reference.call, want, dtypes, limits, draws)
+    comparisons = {}
+    for i, w in enumerate(want):
+        if w is None or (i in reference.optional and got[i] is None):
+            continue
+        with np.errstate(all="ignore"):
+            bound = limit[i] + limits.atol + limits.rtol * np.nan_to_num(np.abs(w), posinf=0.0)
+        name, array = reference.names[i], _array(got[i])
+        if array is None:
+            what = "None" if got[i] is None else "a ragged list"
+            check = _refused(name, f"is {what}, where dlref has an array")
+        else:
+            tolerance = _Tolerance(bound, np.asarray(limit[i]), moves[i])
+            check = _compare_output(name, array, np.asarray(w), dtypes[i], tolerance)
+        comparisons[i] = _Comparison(check, bound)
+    return comparisons
+
+
+def _refused(name: str, message: str) -> OutputCheck:
+    """Return the check of an output whose elements cannot be compared."""
     nan, inf = float("nan"), float("inf")
-    return OutputCheck(name, False, 0, 0, (), nan, nan, inf, 0.0, inf, nan, nan, inf, (), words, "")
+    return OutputCheck(
+        name,
+        ok=False,
+        got=nan,
+        exact=nan,
+        error=inf,
+        ulp=inf,
+        condition_number=nan,
+        baseline=nan,
+        max_error=inf,
+        places=message,
+    )
+
+
+def _compare_output(
+    name: str, got: Any, want: Any, dtype: Any, tolerance: _Tolerance
+) -> OutputCheck:
+    """Compare an array with the exact one."""
+    if got.shape != want.shape:
+        return _refused(name, f"has shape {got.shape}, where dlref's has {want.shape}")
+    if got.dtype != np.dtype(dtype):
+        message = f"has dtype {got.dtype}, where dlref's has {np.dtype(dtype)}"
+        if is_float(got) and is_float(want):
+            # numbers of the other dtype are judged, too: there may be more to say
+            near = _compare_output(name, got.astype(dtype), want, dtype, tolerance)
+            message += "; the values are right" if near.ok else ""
+        return _refused(name, message)
+    if not want.size:
+        return OutputCheck(name, ok=True)
+    wide, errors = _errors(got, want)
+    bound = np.asarray(tolerance.bound)
+    with np.errstate(all="ignore"):
+        ratios = np.where(errors == 0, 0.0, errors / bound)
+    bad = ~(errors <= bound)
+    worst = int(ratios.argmax())
+    at = tuple(int(i) for i in np.unravel_index(worst, want.shape))
+    exact, error, count = float(want[at]), float(errors[at]), int(bad.sum())
+    floats = is_float(got)
+    eps = EPS[np.dtype(dtype).name] if floats else 1.0
+    with np.errstate(all="ignore"):  # a result below the smallest normal number
+        size = abs(want[at]) * eps
+        number = float(tolerance.move[at] / size) if np.isfinite(exact) and exact else 0.0
+    there = (want != 0) & np.isfinite(want)
+    zeros_pass = there.any() and (tolerance.rounding >= np.abs(want))[there].all()
+    inconclusive = floats and not count and bool(zeros_pass)
+    return OutputCheck(
+        name,
+        ok=not count and not inconclusive,
+        num_wrong=count,
+        size=want.size,
+        at=at,
+        got=float(wide[at]),
+        exact=exact,
+        error=error,
+        allowed=float(bound[at]),
+        ulp=float(np.ravel(ulp_error(got, want))[worst]) if floats else error,
+        condition_number=number,
+        max_error=float(errors.max()),
+        error_map=error_map_of(ratios) if count else (),
+        places=INCONCLUSIVE if inconclusive else (_places(bad) if count else ""),
+    )
+
+
+def _errors(got: Any, want: Any) -> tuple[Any, Any]:
+    """Return an array in float64, and how far each element is off, infinite where one alone is."""
+    wide = got.astype(np.float64)
+    with np.errstate(all="ignore"):
+        rounded = want.astype(got.dtype).astype(np.float64)  # infinite where it is too large
+        same = (wide == want) | (np.isnan(wide) & np.isnan(want))
+        same |= np.isinf(wide) & (wide == rounded)
+        same |= (wide == 0) & (np.abs(want) < NORMAL.get(got.dtype.name, 0.0))
+        finite = np.isfinite(want) & np.isfinite(wide)
+        return wide, np.where(same, 0.0, np.where(finite, np.abs(wide - want), np.inf))
 
 
 def _places(bad: Any) -> str:
@@ -362,184 +629,50 @@ def _places(bad: Any) -> str:
     return f"at {first}{', ...' if bad.sum() > 4 else ''}"
 
 
-#: The numbers of an output that is empty, from `got` to `largest`.
-EIGHT_ZEROS = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
-#: The words for bounds that all reach the values.
-UNTOLD = "each element may be off by as much as it is large, so that zeros would pass"
-
-
-def _judged(
-    name: str, found: Any, want: Any, dtype: Any, bound: Any, move: Any, reach: Any
-) -> OutputCheck:
-    """Compare one output with the exact one; `reach` is the bound without rtol and atol."""
-    want = np.asarray(want)
-    if found.shape != want.shape:
-        return _refused(name, f"has shape {found.shape}, where dlref's has {want.shape}")
-    if found.dtype != np.dtype(dtype):
-        words = f"has dtype {found.dtype}, where dlref's has {np.dtype(dtype)}"
-        if is_float(found) and is_float(want):
-            # numbers of the other dtype are judged, too: there may be more to say
-            near = _judged(name, found.astype(dtype), want, dtype, bound, move, reach)
-            words += "; the values are right" if near.ok else ""
-        return _refused(name, words)
-    if not want.size:
-        return OutputCheck(name, True, 0, 0, (), *EIGHT_ZEROS, (), "", "")
-    wide = found.astype(np.float64)
-    with np.errstate(all="ignore"):
-        errors = np.abs(wide - want)
-        rounded = want.astype(dtype).astype(np.float64)  # infinite where it is too large
-        same = (wide == want) | (np.isnan(wide) & np.isnan(want))
-        same |= np.isinf(wide) & (wide == rounded)
-        same |= (wide == 0) & (np.abs(want) < NORMAL.get(found.dtype.name, 0.0))
-        errors = np.where(
-            same, 0.0, np.where(np.isfinite(want) & np.isfinite(wide), errors, np.inf)
-        )
-        ratios = np.where(errors == 0, 0.0, errors / bound)
-    bad = ~(errors <= bound)
-    worst = int(ratios.argmax())
-    at = tuple(int(i) for i in np.unravel_index(worst, want.shape))
-    exact = float(want[at])
-    error = float(errors[at])
-    floats = is_float(found)
-    ulp = float(np.ravel(ulp_error(found, want))[worst]) if floats else error
-    eps = EPS[np.dtype(dtype).name] if floats else 1.0
-    with np.errstate(all="ignore"):  # a result below the smallest normal number
-        condition = float(move[at] / (abs(want[at]) * eps)) if np.isfinite(exact) and exact else 0.0
-    count = int(bad.sum())
-    there = (want != 0) & np.isfinite(want)
-    untold = floats and there.any() and not count and (reach >= np.abs(want))[there].all()
-    return OutputCheck(
-        name,
-        not count and not untold,
-        count,
-        want.size,
-        at,
-        float(wide[at]),
-        exact,
-        error,
-        float(np.asarray(bound)[at]),
-        ulp,
-        condition,
-        0.0,
-        float(errors.max()),
-        picture_of(ratios) if count else (),
-        UNTOLD if untold else (_places(bad) if count else ""),
-        "",
-    )
-
-
-def _checked_reference(call: Call, want: list[Any]) -> None:
-    """Raise if the reference is NaN though no input is; a mean over no target is."""
-    if call.spec.is_loss and any(np.asarray(a).dtype.kind in "iu" for a in flat(call.inputs)):
-        return
-    parts = [np.asarray(w) for w in want if w is not None]
-    if not any(np.isnan(w).any() for w in parts if w.dtype.kind == "f"):
-        return
-    given = [np.asarray(a) for a in _arrays((call.arguments, tuple(call.options.values())))]
-    if not any(np.isnan(a).any() for a in given if a.dtype.kind == "f"):
-        msg = "Argument 'inputs' must be valid for 'op': its exact result has NaN for these."
-        raise ValueError(msg)
-
-
-def _arrays(value: Any) -> tuple[Any, ...]:
-    return tuple(a for a in flat(value) if isinstance(a, np.ndarray | np.generic | float))
-
-
-def same_bits(one: Any, other: Any) -> bool:
-    pairs = zip(flat(one), flat(other), strict=True)
-    return all(np.asarray(a).tobytes() == np.asarray(b).tobytes() for a, b in pairs)
-
-
-def written(before: Any, after: Any) -> list[int]:
-    """Return the numbers of the arguments that were changed."""
-    pairs = enumerate(zip(before, after, strict=True))
-    return [i for i, (a, b) in pairs if not same_bits(_arrays(a), _arrays(as_numpy(b)))]
-
-
-def _named(call: Call, want: list[Any]) -> list[str]:
-    """Return names of outputs: a gradient has the name of its input, or of an option."""
-    numbers = [f"output {i}" for i in range(len(want))]
-    if call.form != "vjp":
-        return numbers
-    inputs = [*zip(call.names, call.inputs, strict=True)]
-    varied = [one for i, one in enumerate(inputs) if i not in call.spec.constant]
-    learned = [(name, call.settings.get(name)) for name in learned_options(call.core)]
-    there = [i for i, w in enumerate(want) if w is not None]
-    for some in (inputs, varied):
-        leaves = [leaf for one in (*some, *learned) for leaf in named_leaves(*one)]
-        paths = [path for path, value in leaves if is_float(value)]
-        if len(paths) == len(there):
-            told = dict(zip(there, paths, strict=True))
-            return [
-                f"{n} (gradient of {told[i]})" if i in told else n for i, n in enumerate(numbers)
-            ]
-    return numbers
-
-
-def _without_gradient(exact: Call, count: int) -> set[int]:
-    """Return the gradients that a candidate may leave out: by the targets of a loss."""
-    known = exact.spec
-    if exact.form != "vjp" or not known.is_loss or known.of is None:
-        return set()
-    places = [i for i, a in enumerate(exact.inputs) if is_float(a)]
-    return {k for k in range(count) if k >= len(places) or places[k] not in known.of}
-
-
-def _filled(got: list[Any], count: int, optional: set[int]) -> list[Any]:
-    """Return outputs with None in the place of those that were left out and may be."""
-    needed = [k for k in range(count) if k not in optional]
-    if len(got) == count or len(got) != len(needed):
-        return got
-    return [got[needed.index(k)] if k in needed else None for k in range(count)]
-
-
-def _compared(
-    exact: Call,
-    got: list[Any],
-    want: list[Any],
-    dtypes: list[Any],
-    limits: Limits,
-    times: int = 1,
-) -> dict[int, tuple[Any, OutputCheck]]:
-    """Return the bounds of each output, measured at so many times the usual places, and a check."""
-    limit, moves = bounds(exact, want, dtypes, limits, times)
-    names, checks = _named(exact, want), {}
-    optional = _without_gradient(exact, len(want))
-    for i, w in enumerate(want):
-        if w is None or (i in optional and got[i] is None):
-            continue
-        with np.errstate(all="ignore"):
-            bound = limit[i] + limits.atol + limits.rtol * np.nan_to_num(np.abs(w), posinf=0.0)
-        if (found := _array(got[i])) is None:
-            what = "None" if got[i] is None else "a ragged list"
-            one = _refused(names[i], f"is {what}, where dlref has an array")
-        else:
-            one = _judged(names[i], found, w, dtypes[i], bound, moves[i], np.asarray(limit[i]))
-        checks[i] = bound, one
+def _explain(
+    reference: _Reference, got: list[Any], comparisons: dict[int, _Comparison], limits: Limits
+) -> list[OutputCheck]:
+    """Return the comparisons with causes, and with the error of the plain formula."""
+    call, want, dtypes = reference.call, reference.want, reference.dtypes
+    arrays = [*map(_array, got)]
+    plain = baselines(call, want, reference.own, dtypes)
+    right = tuple(i for i, comparison in comparisons.items() if comparison.check.ok)
+    off = {i: c.bound for i, c in comparisons.items() if c.is_off}
+    common = common_cause(call, arrays, want, off) if len(off) > 1 else ""
+    narrow_sums = _right_with_narrow_sums(reference, got, comparisons, limits)
+    checks = []
+    for i, (check, bound) in comparisons.items():
+        is_ragged = arrays[i] is None and got[i] is not None
+        cause = ""
+        if i in off and not is_ragged:
+            cause = common or cause_of(call, i, arrays[i], want, bound, dtypes[i], right)
+        if i in narrow_sums and (not cause or "noise" in cause):
+            name = np.dtype(dtypes[i]).name
+            cause = f"these are sums in {name}: pass accum_dtype={name!r} if that is meant"
+        places = f"{check.places}; {cause}" if cause and not check.size else check.places
+        baseline = check.baseline if arrays[i] is None else plain[i]
+        checks.append(replace(check, baseline=baseline, places=places, cause=cause))
     return checks
 
 
-def as_limits(*, strict: Any = False, accumulate: Any = "float32", **numbers: Any) -> Limits:
-    """Return the limits; refuse numbers and words that are none."""
-    told = {key: float(as_number(key, value, least=0.0)) for key, value in numbers.items()}
-    name = str(accumulate).removeprefix("torch.")
-    choice("accumulate", name, ("float32", "float16", "bfloat16"))
-    return Limits(strict=as_bool("strict", strict), accumulate=name, **told)
-
-
-def _right_if_accumulated(
-    exact: Call, got: list[Any], want: list[Any], dtypes: list[Any], limits: Limits, compared: Any
+def _right_with_narrow_sums(
+    reference: _Reference, got: list[Any], comparisons: dict[int, _Comparison], limits: Limits
 ) -> set[int]:
     """Return the outputs that are off, but right for a kernel whose sums are of 16 bits."""
-    narrow = {np.dtype(dtypes[i]).name for i, (_, one) in compared.items() if one.wrong}
+    wrong = {i for i, comparison in comparisons.items() if comparison.check.num_wrong}
+    narrow = {np.dtype(reference.dtypes[i]).name for i in wrong}
     if len(narrow) != 1 or not narrow <= {"float16", "bfloat16"} or limits.strict:
         return set()
-    again = _compared(exact, got, want, dtypes, replace(limits, accumulate=narrow.pop()))
-    return {i for i, (_, one) in again.items() if compared[i][1].wrong and one.ok}
+    again = _compare_once(reference, got, replace(limits, accum_dtype=narrow.pop()))
+    return {i for i in wrong if again[i].check.ok}
 
 
-def _right(compared: Any) -> tuple[int, ...]:
-    return tuple(i for i, (_, one) in compared.items() if one.ok)
+def as_limits(*, strict: Any = False, accum_dtype: Any = "float32", **numbers: Any) -> Limits:
+    """Return the limits; refuse values that are none."""
+    tolerances = {key: float(as_number(key, value, least=0.0)) for key, value in numbers.items()}
+    name = str(accum_dtype).removeprefix("torch.")
+    choice("accum_dtype", name, ("float32", "float16", "bfloat16"))
+    return Limits(strict=as_bool("strict", strict), accum_dtype=name, **tolerances)
 
 
 def _check_order(candidate: Any, op: Any) -> None:
@@ -554,95 +687,47 @@ def _check_order(candidate: Any, op: Any) -> None:
         raise TypeError(msg)
 
 
-def judged(
-    candidate: Callable[..., Any],
-    op: Callable[..., Any],
-    form: str,
-    arguments: tuple[Any, ...],
-    options: dict[str, Any],
-    limits: Limits,
-    framework: str | None,
+def judge(
+    candidate: Callable[..., Any], call: ReferenceCall, limits: Limits, framework: str | None
 ) -> Verdict:
-    """Call both, and compare all outputs."""
+    """Return the verdict on a candidate that is called with the arguments of a call of dlref."""
     check_callable("candidate", candidate)
-    _check_order(candidate, op)
-    op, form = as_form(op) if form == "forward" else (op, form)
-    framework = framework_of((*arguments, *options.values()), framework)
-    own = tuple(_entered(a) for a in as_numpy(arguments))
-    told = {key: _entered(as_numpy(value), least=2) for key, value in options.items()}
-    narrow = Call(op, form, own, told)
-    like = narrow.run()
-    real = _integers_as_floats(narrow, like)
-    wide = {k: v if isinstance(v, float) else widened(v) for k, v in told.items()}
-    exact = Call(op, form, widened(real), wide, memory=real)
-    whole = exact.run()
-    want = flat(whole)
-    _checked_reference(exact, want)
-    with calling(framework):
-        given = handed(separate(own), framework)
-        extra = {key: handed(separate(value), framework) for key, value in told.items()}
-        returned = candidate(*given, **extra)
-        try:
-            got = as_numpy(returned)
-        except (TypeError, ValueError, RuntimeError) as error:  # sparse, or on no device
-            return Verdict(False, (), f"what the candidate returned is no array: {error}")
-        changed = written((*own, *told.values()), (*given, *extra.values()))
-    got = _filled(_outputs(got, whole), len(want), _without_gradient(exact, len(want)))
-    if changed:
-        names = [*(f"argument {i}" for i in range(len(own))), *map(repr, told)]
-        words = f"the candidate wrote to {', '.join(names[i] for i in changed)}"
-        return Verdict(False, (), words)
-    if words := _not_alike(exact, got, want):
-        return Verdict(False, (), words)
-    dtypes = [None if part is None else np.asarray(part).dtype for part in flat(like)]
-    compared = _compared(exact, got, want, dtypes, limits)
-    if any(one.allowed < one.error < CLOSE * one.allowed for _, one in compared.values()):
-        compared = _compared(exact, got, want, dtypes, limits, MORE)
-    plain = baselines(exact, want, flat(like), dtypes)
-    by_sums = _right_if_accumulated(exact, got, want, dtypes, limits, compared)
-    off = {i: bound for i, (bound, one) in compared.items() if not (one.ok or one.cannot_tell)}
-    common = common_cause(exact, [*map(_array, got)], want, off) if len(off) > 1 else ""
-    checks = []
-    for i, (bound, one) in compared.items():
-        found = _array(got[i])
-        baseline = one.baseline if found is None else plain[i]
-        ragged = found is None and got[i] is not None
-        cause = ""
-        if not (one.ok or ragged or one.cannot_tell):
-            cause = common or cause_of(exact, i, found, want, bound, dtypes[i], _right(compared))
-        if i in by_sums and (not cause or "noise" in cause):
-            name = np.dtype(dtypes[i]).name
-            cause = f"these are sums in {name}: pass accumulate={name!r} if that is meant"
-        places = f"{one.places}; {cause}" if cause and not one.size else one.places
-        checks.append(one._replace(baseline=baseline, places=places, cause=cause))
-    # where some output is right, others may be 0 but for the rounding of float64
-    known = any(one.ok for one in checks) or not checks
-    ok = known and all(one.ok or one.cannot_tell for one in checks)
+    _check_order(candidate, call.op)
+    framework = framework_of((*call.arguments, *call.options.values()), framework)
+    reference = _reference_of(call)
+    try:
+        got = _run_candidate(candidate, reference, framework)
+    except _NotComparableError as error:
+        return Verdict(ok=False, message=str(error))
+    comparisons = _compare(reference, got, limits)
+    checks = _explain(reference, got, comparisons, limits)
+    # Where some output is right, the others may be 0 but for the rounding of float64.
+    is_known = any(check.ok for check in checks) or not checks
+    ok = is_known and not any(comparison.is_off for comparison in comparisons.values())
     return Verdict(ok, tuple(checks), _summary(checks))
 
 
 def _summary(checks: list[OutputCheck]) -> str:
-    off = [one for one in checks if not one.ok and not one.cannot_tell]
     if len(checks) == 1:
         return str(checks[0])
-    untold = [one.name for one in checks if one.cannot_tell]
-    if untold and not off:
-        right = f"{len(checks) - len(untold)} of {len(checks)} outputs are right; "
-        words = f"cannot tell here of {', '.join(untold)}: {UNTOLD}"
-        return words if len(untold) == len(checks) else right + words
+    off = [check for check in checks if outcome(check) == "off"]
+    inconclusive = [check.name for check in checks if check.inconclusive]
+    if inconclusive and not off:
+        right = f"{len(checks) - len(inconclusive)} of {len(checks)} outputs are right; "
+        message = f"inconclusive for {', '.join(inconclusive)}: {INCONCLUSIVE}"
+        return message if len(inconclusive) == len(checks) else right + message
     if not off:
         return f"all {len(checks)} outputs are right"
-    names = ", ".join(one.name for one in off)
-    causes = list(dict.fromkeys(one.cause for one in off if one.cause))
-    return f"{len(off)} of {len(checks)} outputs are off: {names}" + "".join(
-        f"; {cause}" for cause in causes
-    )
+    names = ", ".join(check.name for check in off)
+    causes = dict.fromkeys(check.cause for check in off if check.cause)
+    summary = f"{len(off)} of {len(checks)} outputs are off: {names}"
+    return "; ".join([summary, *causes])
 
 
 def without_cause(verdict: Verdict, words: str) -> Verdict:
     """Return a verdict without the causes that contain some words."""
-    outputs = [one._replace(cause="") if words in one.cause else one for one in verdict.outputs]
-    return verdict._replace(outputs=tuple(outputs), message=_summary(outputs))
+    checks = [replace(c, cause="") if words in c.cause else c for c in verdict.outputs]
+    return replace(verdict, outputs=tuple(checks), message=_summary(checks))
 
 
 def check_forward(
@@ -653,7 +738,7 @@ def check_forward(
     rtol: float = 0.0,
     atol: float = 0.0,
     strict: bool = False,
-    accumulate: str = "float32",
+    accum_dtype: str = "float32",
     framework: str | None = None,
     **options: Any,
 ) -> Verdict:
@@ -675,7 +760,7 @@ def check_forward(
     strict : bool, default False
         Whether each element is held to its own size, whatever the plain formula loses: the tails of
         GELU, for example, where ``1 + erf`` cancels.
-    accumulate : {"float32", "float16", "bfloat16"}
+    accum_dtype : {"float32", "float16", "bfloat16"}
         Format in which the candidate accumulates sums of 16-bit numbers. Sums of wider numbers
         are accumulated in their own format.
     framework : {"numpy", "torch", "jax"} or None
@@ -714,7 +799,7 @@ def check_forward(
     that formula counts, too, and for softmax and attention the exponential of :math:`x_i -
     \operatorname{logsumexp} x`. Where the exact value is infinite, the candidate must return the
     same infinity. Where the bound of every element is at least as large as the element, zeros would
-    pass: the verdict is then neither right nor wrong (``cannot_tell``). A plain formula that
+    pass: the verdict is then neither right nor wrong (``inconclusive``). A plain formula that
     overflows on the way to its result does not widen the bound. NaN in the exact result is an error
     of the inputs, unless they hold NaN themselves.
 
@@ -744,8 +829,8 @@ def check_forward(
     (False, (0, 0), inf)
     """
     check_callable("op", op)
-    limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accumulate=accumulate)
-    return judged(candidate, op, "forward", inputs, options, limits, framework)
+    limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accum_dtype=accum_dtype)
+    return judge(candidate, ReferenceCall(*as_form(op), inputs, options), limits, framework)
 
 
 def check_vjp(
@@ -757,7 +842,7 @@ def check_vjp(
     rtol: float = 0.0,
     atol: float = 0.0,
     strict: bool = False,
-    accumulate: str = "float32",
+    accum_dtype: str = "float32",
     framework: str | None = None,
     **options: Any,
 ) -> Verdict:
@@ -774,7 +859,7 @@ def check_vjp(
         Gradient of a loss with respect to the output.
     *inputs : array_like
         Inputs in the dtype to test.
-    factor, rtol, atol, strict, accumulate, framework, **options : as in `check_forward`
+    factor, rtol, atol, strict, accum_dtype, framework, **options : as in `check_forward`
         Raises the same errors.
 
     Returns
@@ -811,8 +896,8 @@ def check_vjp(
     1.0 is exact, an error of 1 (4.5e+15 ULP) where 7.1e-15 is allowed;
     it is doubled: a factor 2, or accumulated twice
     """
-    limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accumulate=accumulate)
-    return judged(candidate, op, "vjp", (dout, *inputs), options, limits, framework)
+    limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accum_dtype=accum_dtype)
+    return judge(candidate, ReferenceCall(op, "vjp", (dout, *inputs), options), limits, framework)
 
 
 def check_jvp(
@@ -825,7 +910,7 @@ def check_jvp(
     rtol: float = 0.0,
     atol: float = 0.0,
     strict: bool = False,
-    accumulate: str = "float32",
+    accum_dtype: str = "float32",
     framework: str | None = None,
     **options: Any,
 ) -> Verdict:
@@ -842,7 +927,7 @@ def check_jvp(
         The point, in the dtype to test.
     tangents : array_like or tuple of array_like
         The direction.
-    factor, rtol, atol, strict, accumulate, framework, **options : as in `check_forward`
+    factor, rtol, atol, strict, accum_dtype, framework, **options : as in `check_forward`
         Raises the same errors.
 
     Returns
@@ -873,5 +958,7 @@ def check_jvp(
     >>> bool(check_jvp(lambda x, dx: np.where(x > 0, dx, 0.0), relu, np.ones(3), np.ones(3)))
     True
     """
-    limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accumulate=accumulate)
-    return judged(candidate, op, "jvp", (primals, tangents), options, limits, framework)
+    limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accum_dtype=accum_dtype)
+    return judge(
+        candidate, ReferenceCall(op, "jvp", (primals, tangents), options), limits, framework
+    )

@@ -22,7 +22,7 @@ from .._core.arguments import (
     result,
     shown,
 )
-from .._core.pytree import flat, is_float, rebuilt
+from .._core.pytree import is_float, map_tree, tree_leaves
 from ._candidates import html_table, written
 from ._oracle.arrays import as_numpy, calling, framework_of, handed
 from ._oracle.autograd import own_vjp
@@ -36,7 +36,7 @@ __all__ = ["GradientCheck", "adjoint_gap", "check_gradients", "numerical_jacobia
 STEP = 1e-200  #: of the complex step: its square is zero
 
 
-def _moved(x: FloatArray, i: int, h: Any) -> Any:
+def _with_step(x: FloatArray, i: int, h: Any) -> Any:
     """Return x with its element i moved by a step."""
     there = x.astype(np.result_type(x, h))
     with np.errstate(all="ignore"):
@@ -45,13 +45,13 @@ def _moved(x: FloatArray, i: int, h: Any) -> Any:
 
 
 def _central(f: Callable[[FloatArray], Any], x: FloatArray, i: int, h: float) -> FloatArray:
-    there, before = _moved(x, i, h), _moved(x, i, -h)
+    there, before = _with_step(x, i, h), _with_step(x, i, -h)
     width: float = there.flat[i] - before.flat[i]  # the step after rounding
     return (np.asarray(f(there), np.float64) - np.asarray(f(before), np.float64)) / width
 
 
 def _at(f: Callable[[Any], Any], x: FloatArray, i: int, h: Any) -> Any:
-    return f(_moved(x, i, h))
+    return f(_with_step(x, i, h))
 
 
 def _check_analytic(f: Callable[[Any], Any], x: FloatArray, jacobian: FloatArray) -> None:
@@ -169,15 +169,17 @@ def numerical_jacobian(
 
 def _drawn(value: Any, rng: np.random.Generator) -> Any:
     """Return a direction for an array or a nested tuple of them; None for a constant."""
-    if isinstance(value, tuple):
-        return rebuilt(value, [_drawn(entry, rng) for entry in value])
-    array = np.empty(0, int) if value is None else as_array("primals", value)
-    return None if array.dtype.kind in "biu" else rng.normal(size=array.shape)
+
+    def drawn(entry: Any) -> Any:
+        array = np.empty(0, int) if entry is None else as_array("primals", entry)
+        return None if array.dtype.kind in "biu" else rng.normal(size=array.shape)
+
+    return map_tree(drawn, value)
 
 
 def _terms(left: Any, right: Any) -> FloatArray:
     """Return the terms of the inner product of two structures of arrays; constants have none."""
-    a, b = flat(left), flat(right)
+    a, b = tree_leaves(left), tree_leaves(right)
     if len(a) != len(b):  # a vjp may leave constants out
         a, b = ([part for part in side if part is not None] for side in (a, b))
     if len(a) != len(b):
@@ -355,14 +357,14 @@ def _gap(left: Any, right: Any) -> float:
 def _slope(phi: Callable[..., Any], method: str, i: int, v: FloatArray) -> FloatArray:
     """Return the derivative of phi along a direction of input i."""
 
-    def along(h: Any) -> Any:
+    def at_step(h: Any) -> Any:
         return phi(i, h, v)
 
-    differ = ridders(along, 0.05)
+    differ = ridders(at_step, 0.05)
     if method != "complex":
         return differ
     with np.errstate(all="ignore"):
-        exact = np.imag(along(1j * STEP)) / STEP
+        exact = np.imag(at_step(1j * STEP)) / STEP
     if _gap(exact, differ) > 1e-4:
         msg = "Argument 'f' must be analytic for the method 'complex': a difference says otherwise."
         raise ValueError(msg)
@@ -497,11 +499,11 @@ def check_gradients(
 
         def phi(i: int, h: Any, v: FloatArray) -> Any:
             moved = [a + h * v if j == i else a for j, a in enumerate(point)]
-            parts = zip(flat(dout), flat(run(f, *moved)), strict=True)
+            parts = zip(tree_leaves(dout), tree_leaves(run(f, *moved)), strict=True)
             return sum(np.sum(u * np.asarray(y)) for u, y in parts)
 
         def grads(values: list[Any]) -> list[Any]:
-            out = [*flat(run(vjp, dout, *values))]
+            out = [*tree_leaves(run(vjp, dout, *values))]
             if len(out) != len(floating):
                 msg = (
                     f"Argument 'vjp' must return {len(floating)} gradients, one for each array of "
@@ -521,7 +523,7 @@ def check_gradients(
             fit = all(np.isfinite(gaps[i]) for i in floating)
             second = _asymmetry(grads, point, floating, rng) if fit else float("inf")
         stacked = _stacked_gap(vjp, dout, point, rng, kind) if batched else None
-        missing = _missing_gap(lambda u: flat(run(vjp, u, *point)), dout) if undefined else None
+        missing = _missing_gap(lambda u: run(vjp, u, *point), dout) if undefined else None
     every = [*(gaps[i] for i in floating), *(second, stacked, missing)]
     ok = all(gap <= rtol for gap in every if gap is not None)
     return GradientCheck(ok, tuple(gaps), second, rtol, stacked, missing)
@@ -547,7 +549,7 @@ def _full_gap(slope: Any, got: Any, x: Any, _rng: Any) -> float:
 def _stacked_gap(vjp: Any, dout: Any, point: list[Any], rng: Any, kind: str) -> float:
     """Return how far one call for three upstream gradients is from three calls."""
     three = [_drawn(dout, rng) for _ in range(3)]
-    one_by_one = [flat(_called("vjp", vjp, (u, *point), kind)) for u in three]
+    one_by_one = [tree_leaves(_called("vjp", vjp, (u, *point), kind)) for u in three]
     together: Any = tuple(map(np.stack, zip(*three, strict=True)))
     if not isinstance(dout, tuple):
         together = np.stack(three)
@@ -555,22 +557,23 @@ def _stacked_gap(vjp: Any, dout: Any, point: list[Any], rng: Any, kind: str) -> 
     vmap = framework.func.vmap if kind == "torch" else framework.vmap
 
     def at_once(u: Any, *values: Any) -> Any:
-        return vmap(lambda one: vjp(one, *values))(u)
+        return vmap(lambda dout: vjp(dout, *values))(u)
 
-    found = flat(_called("vjp", at_once, (together, *point), kind))
-    pairs = zip(found, zip(*one_by_one, strict=True), strict=True)
+    stacked = tree_leaves(_called("vjp", at_once, (together, *point), kind))
+    pairs = zip(stacked, zip(*one_by_one, strict=True), strict=True)
     return max((_gap(got, np.stack(want)) for got, want in pairs if got is not None), default=0.0)
 
 
-def _missing_gap(grads: Callable[[Any], list[Any]], dout: Any) -> float:
+def _missing_gap(vjp: Callable[[Any], Any], dout: Any) -> float:
     """Return how far gradients with None are from those with zeros, over all outputs."""
+
+    def gap(*douts: Any) -> float:
+        return _undefined_gap(*(tree_leaves(vjp(u)) for u in douts))
+
     if not isinstance(dout, tuple):
-        return _undefined_gap(grads(None), grads(np.zeros_like(dout)))
-    gaps = []
-    for i, part in enumerate(dout):
-        one, other = ((*dout[:i], u, *dout[i + 1 :]) for u in (None, np.zeros_like(part)))
-        gaps.append(_undefined_gap(grads(one), grads(other)))
-    return max(gaps)
+        return gap(None, np.zeros_like(dout))
+    ends = [(dout[:i], np.zeros_like(part), dout[i + 1 :]) for i, part in enumerate(dout)]
+    return max(gap((*a, None, *b), (*a, zeros, *b)) for a, zeros, b in ends)
 
 
 def _undefined_gap(got: list[Any], want: list[Any]) -> float:
@@ -602,12 +605,12 @@ def _asymmetry(
     def curved(direction: list[Any]) -> list[FloatArray]:
         sizes = np.cumsum([d.size for d in direction])[:-1]
 
-        def along(h: float) -> FloatArray:
+        def at_step(h: float) -> FloatArray:
             moved = list(point)
             for i, d in zip(floating, direction, strict=True):
                 moved[i] = point[i] + h * d
             return np.concatenate([np.ravel(g) for g in grads(moved)])
 
-        return np.split(ridders(along, 0.05), sizes)
+        return np.split(ridders(at_step, 0.05), sizes)
 
     return _apart(*(_terms(tuple(a), tuple(curved(b))) for a, b in ((w, v), (v, w))))

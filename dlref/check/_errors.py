@@ -67,12 +67,12 @@ class ErrorReport(NamedTuple):
 
     def __repr__(self) -> str:
         """Return the report as a sentence."""
-        words = (
+        message = (
             f"largest error {self.largest:.3g} ULP at {self.at}: {self.actual!r} instead of "
             f"{self.exact!r}; mean {self.mean:.3g} ULP"
         )
         other = "" if self.baseline is None else f"; baseline: largest {self.baseline:.3g} ULP"
-        return words + other
+        return message + other
 
 
 def _in_units(actual: float, exact: Any, unit: float) -> float:

@@ -9,20 +9,20 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import as_bool, as_generator, check_callable, float_dtype, shown
-from .._core.pytree import rebuilt
+from .._core.pytree import map_tree
 from .._records import UNKNOWN, spec_of
-from .._records._spec import Case, Cases, words
+from .._records._spec import Case, Cases, option_case
 from ._oracle import examples
 from ._oracle.arrays import copied
-from ._oracle.calls import Call
-from ._oracle.together import together
+from ._oracle.calls import ReferenceCall
+from ._oracle.pairwise_options import pairwise_cases
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from .._records import MapSpec
 
-__all__ = ["HardCase", "hard_inputs", "random_inputs"]
+__all__ = ["TestCase", "hard_inputs", "random_inputs"]
 
 
 def as_kind(dtype: Any) -> np.dtype[Any]:
@@ -107,7 +107,7 @@ def random_inputs(
     return inputs
 
 
-class HardCase(NamedTuple):
+class TestCase(NamedTuple):
     """
     Inputs at which kernels break, with the options they belong to.
 
@@ -132,8 +132,8 @@ class HardCase(NamedTuple):
     --------
     >>> import numpy as np
     >>> from dlref.activations import softmax
-    >>> from dlref.check import HardCase
-    >>> case = HardCase("ties along columns", (np.zeros((2, 4)),), {"axis": 0})
+    >>> from dlref.check import TestCase
+    >>> case = TestCase("ties along columns", (np.zeros((2, 4)),), {"axis": 0})
     >>> float(softmax(*case.inputs, **case.options)[0, 0])
     0.5
     """
@@ -143,8 +143,11 @@ class HardCase(NamedTuple):
     options: dict[str, Any]
 
 
-#: The names of cases whose options may be left out one by one begin with this.
-BEYOND = "beyond tiles"
+TestCase.__test__ = False  # type: ignore[attr-defined]  # else pytest collects it as a test
+
+
+#: First words of the names of large cases, which are kept if a candidate lacks their options.
+BEYOND_TILES = "beyond tiles"
 
 
 def _huge(kind: np.dtype[Any]) -> float:
@@ -176,9 +179,10 @@ def _large(known: MapSpec, form: str, *, optional: bool) -> Cases:
     """Yield inputs with three axes and beyond the tiles of kernels, but of Jacobians."""
     rng = np.random.default_rng(2)
     samples = known.large_samples if form in ("", "_vjp", "_jvp") else []
-    for shapes, options in (one for one in samples if bool(known.told(one)) == optional):
-        told = ", ".join(key for key in options if key not in ("T", "S"))
-        name = f"{BEYOND}, shapes {_listed(shapes)}" + (f", {told}" if told else "")
+    for sample in (s for s in samples if bool(known.options_of(s)) == optional):
+        shapes, options = sample
+        names = ", ".join(key for key in options if key not in ("T", "S"))
+        name = f"{BEYOND_TILES}, shapes {_listed(shapes)}" + (f", {names}" if names else "")
         case = name, known.inputs(rng, shapes), options
         if known.f is None or examples.is_valid(known.f, case):
             yield examples.in_form(known, form, case)
@@ -191,7 +195,7 @@ def _calls_with_options(known: MapSpec) -> Cases:
         yield from known.options(rng)
         return
     for shapes, options in known.option_samples:
-        yield words([*options][-1]), known.inputs(rng, shapes), options
+        yield option_case([*options][-1]), known.inputs(rng, shapes), options
 
 
 def _in_form(op: Any, known: MapSpec, form: str, kind: Any) -> Cases:
@@ -205,7 +209,7 @@ def _in_form(op: Any, known: MapSpec, form: str, kind: Any) -> Cases:
 
 def hard_inputs(
     op: Callable[..., Any], dtype: npt.DTypeLike, *, every_option: bool = False
-) -> Iterator[HardCase]:
+) -> Iterator[TestCase]:
     r"""
     Named inputs at which kernels of a function are known to break.
 
@@ -222,7 +226,7 @@ def hard_inputs(
 
     Returns
     -------
-    iterator of HardCase
+    iterator of TestCase
         Name, inputs and options of each.
 
     Raises
@@ -245,9 +249,9 @@ def hard_inputs(
     A function without cases of its own is called at a few shapes and options, then with a first
     array that is tiny, huge, far from zero, zero of both signs, or constant along its rows. A case
     is left out where `op` refuses it or its exact result has NaN. Configurations of models are
-    among the options. With `every_option` each further option has a call whose result changes if
-    it is ignored, but for those that return more or are called or written to (``return_lse``,
-    ``callback``, ``cache``).
+    among the options. `every_option` adds one case per option, chosen so that ignoring the option
+    changes the result. Options that add outputs, take functions or are modified (``return_lse``,
+    ``callback``, ``cache``) are excluded.
 
     Examples
     --------
@@ -260,7 +264,7 @@ def hard_inputs(
     >>> [*hard_inputs(silu, "float32", every_option=True)][-1].options
     {'beta': 0.75}
     """
-    kind, known, form = _found(op, dtype)
+    kind, known, form = _known_spec(op, dtype)
     of_map = not form and known.more is not None
     cases = _cases(known, kind) if of_map else _in_form(op, known, form, kind)
     more = option_inputs(op, dtype) if as_bool("every_option", every_option) else ()
@@ -268,9 +272,9 @@ def hard_inputs(
     return itertools.chain((_rounded(case, kind) for case in cases), more)
 
 
-def option_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCase]:
+def option_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[TestCase]:
     """Yield the cases that `hard_inputs` appends for `every_option`."""
-    kind, known, form = _found(op, dtype)
+    kind, known, form = _known_spec(op, dtype)
     for case in _calls_with_options(known):
         yield _rounded(examples.in_form(known, form, case), kind)
 
@@ -305,50 +309,52 @@ LAYOUTS: dict[str, Callable[[Any], Any]] = {
 
 def laid_out(value: Any, layout: Callable[[Any], Any]) -> Any:
     """Return arrays, within tuples, in another layout; vectors in reverse, or as they are."""
-    if isinstance(value, tuple):
-        return rebuilt(value, [laid_out(part, layout) for part in value])
-    if not isinstance(value, np.ndarray) or value.ndim < (2 if layout in FLAT else 1):
-        return value
-    return layout(value)
+    least = 2 if layout in FLAT else 1
+
+    def moved(a: Any) -> Any:
+        return layout(a) if isinstance(a, np.ndarray) and a.ndim >= least else a
+
+    return map_tree(moved, value)
 
 
 FLAT = (LAYOUTS["memory in Fortran order"], LAYOUTS["memory that is transposed"])
 
 
-def layout_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[tuple[HardCase, Any]]:
+def layout_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[tuple[TestCase, Any]]:
     """Yield the first case with two axes in each layout, and the layout, of functions of arrays."""
-    _, known, _ = _found(op, dtype)
+    _, known, _ = _known_spec(op, dtype)
     cases = hard_inputs(op, dtype) if known.calls else iter(())
     two = (case for case in cases if any(np.ndim(a) > 1 and np.size(a) for a in case.inputs))
     for _, inputs, options in itertools.islice(two, 1):
         for name, layout in LAYOUTS.items():
-            yield HardCase(name, laid_out(inputs, layout), options), layout
+            yield TestCase(name, laid_out(inputs, layout), options), layout
 
 
-def inputs_of_forms(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[tuple[str, HardCase]]:
+def inputs_of_forms(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[tuple[str, TestCase]]:
     """Yield calls with options that one form alone has, and the form."""
-    kind, known, _ = _found(op, dtype)
+    kind, known, _ = _known_spec(op, dtype)
     for form, samples in known.of_forms.items():
         for shapes, options in samples:
             inputs = known.inputs(np.random.default_rng(3), shapes)
-            yield form, _rounded((words([*options][-1]), inputs, options), kind)
+            yield form, _rounded((option_case([*options][-1]), inputs, options), kind)
 
 
-def large_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCase]:
-    """Yield inputs beyond tiles with options, every two of them together in one."""
-    kind, known, form = _found(op, dtype)
+def large_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[TestCase]:
+    """Yield inputs beyond tiles with options, every two of which are together in some case."""
+    kind, known, form = _known_spec(op, dtype)
     return (_rounded(case, kind) for case in _large(known, form, optional=True))
 
 
-def joint_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[HardCase]:
-    """Yield calls with options that the other cases tell one by one."""
-    kind, known, form = _found(op, dtype)
+def joint_inputs(op: Callable[..., Any], dtype: npt.DTypeLike) -> Iterator[TestCase]:
+    """Yield calls with several options that the other cases have one by one."""
+    kind, known, form = _known_spec(op, dtype)
     f = known.f
     if form or f is None:
         return
-    optional = {*Call(f, "forward", (), {}).defaults}
-    large = [one.options for one in known.large_samples]
-    for case in together(f, [*_cases(known, kind), *_calls_with_options(known)], optional, large):
+    optional = {*ReferenceCall(f, "forward", (), {}).defaults}
+    large = [sample.options for sample in known.large_samples]
+    cases = [*_cases(known, kind), *_calls_with_options(known)]
+    for case in pairwise_cases(f, cases, optional, large):
         yield _rounded(case, kind)
 
 
@@ -365,31 +371,35 @@ def check_shapes(shapes: Any) -> None:
 
 def shaped_inputs(
     op: Callable[..., Any], dtype: npt.DTypeLike, shapes: Sequence[Sequence[Any]]
-) -> Iterator[HardCase]:
+) -> Iterator[TestCase]:
     """Yield inputs of given shapes: random, large, and with each option that fits them."""
-    kind, known, _ = _found(op, dtype)
+    kind, known, _ = _known_spec(op, dtype)
     rng = np.random.default_rng(4)
     check_shapes(shapes)
     for some in shapes:
         name = f"shapes {_listed(some)}"
         if known.shaped is not None:
             own = known.shaped(rng, some)
-            yield from (_rounded((f"{name}, {one[0]}", one[1], one[2]), kind) for one in own)
+            yield from (_rounded((f"{name}, {case[0]}", case[1], case[2]), kind) for case in own)
             continue
-        told = [one.options for one in known.option_samples] if not callable(known.options) else []
+        samples = () if callable(known.options) else known.option_samples
+        option_sets = [sample.options for sample in samples]
         if known.options_at is not None:
-            told = [*known.options_at(some)]
+            option_sets = [*known.options_at(some)]
         large = examples.varied(("", known.inputs(rng, some), {}), _huge(kind))
         first = () if known.fixed else [case for case in large if case[0] == "20 times as large"]
         cases: list[Case] = [(name, known.inputs(rng, some), {})]
         cases += [(f"{name}, {what}", inputs, {}) for what, inputs, _ in first]
-        cases += [(f"{name}, {', '.join(one)}", known.inputs(rng, some), one) for one in told]
+        cases += [
+            (f"{name}, {', '.join(options)}", known.inputs(rng, some), options)
+            for options in option_sets
+        ]
         if not examples.is_valid(op, cases[0]):
             op(*cases[0][1])  # says why
         yield from (_rounded(case, kind) for case in cases if examples.is_valid(op, case))
 
 
-def _found(op: Any, dtype: Any) -> tuple[np.dtype[Any], MapSpec, str]:
+def _known_spec(op: Any, dtype: Any) -> tuple[np.dtype[Any], MapSpec, str]:
     """Return a dtype, the record of a function, and which form of the map it is."""
     kind = as_kind(dtype)
     check_callable("op", op)
@@ -403,16 +413,17 @@ def _found(op: Any, dtype: Any) -> tuple[np.dtype[Any], MapSpec, str]:
     return kind, known, form
 
 
-def _rounded(case: Case, kind: np.dtype[Any]) -> HardCase:
+def _rounded(case: Case, kind: np.dtype[Any]) -> TestCase:
     what, inputs, options = case
-    told = {key: _as(value, kind) for key, value in options.items()}
-    return HardCase(what, _as(inputs, kind), told)
+    rounded = {key: _as(value, kind) for key, value in options.items()}
+    return TestCase(what, _as(inputs, kind), rounded)
 
 
 def _as(value: Any, kind: np.dtype[Any]) -> Any:
     """Round arrays of floats, within tuples, and keep all else: gaps in memory too."""
-    if isinstance(value, tuple):
-        return rebuilt(value, [_as(part, kind) for part in value])
-    if not isinstance(value, np.ndarray) or value.dtype == kind or value.dtype.kind in "biu":
-        return value
-    return copied(value, kind)
+
+    def rounded(part: Any) -> Any:
+        is_other = isinstance(part, np.ndarray) and part.dtype != kind
+        return copied(part, kind) if is_other and part.dtype.kind not in "biu" else part
+
+    return map_tree(rounded, value)

@@ -9,7 +9,7 @@ import inspect
 import json
 import re
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -18,23 +18,23 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import as_integer, check_callable, check_keys, choice, shown
-from .._core.pytree import flat, is_float, map_floats
+from .._core.pytree import is_float, map_floats, tree_leaves
 from .._records import spec_of
-from .._records._spec import TOGETHER
+from .._records._spec import SEPARABLE
 from ._candidates import (
     Verdict,
     as_limits,
     html_table,
-    judged,
+    judge,
     outcome,
     ratio,
     same_bits,
     without_cause,
 )
 from ._inputs import (
-    BEYOND,
+    BEYOND_TILES,
     LAYOUTS,
-    HardCase,
+    TestCase,
     as_kind,
     hard_inputs,
     inputs_of_forms,
@@ -46,12 +46,12 @@ from ._inputs import (
 )
 from ._oracle.arrays import as_numpy
 from ._oracle.autograd import in_layout, own_vjp
-from ._oracle.calls import Call, as_form, learned_options
+from ._oracle.calls import ReferenceCall, as_form, learned_options
 from ._oracle.causes import shared_values
-from ._oracle.causes.signs import NOISE
-from ._oracle.examples import along, drawn_like, is_valid
-from ._oracle.pictures import as_html
-from ._oracle.together import shapes_of
+from ._oracle.causes.heuristics import NOISE
+from ._oracle.error_maps import as_html
+from ._oracle.examples import drawn_like, is_valid, jvp_arguments
+from ._oracle.pairwise_options import shapes_of
 
 if TYPE_CHECKING:
     import os
@@ -84,8 +84,8 @@ class CheckRow(NamedTuple):
 
     Notes
     -----
-    ``outcome`` is the verdict in a word: "right", "off" or "cannot tell". Rows are named tuples, of
-    which ``pandas.DataFrame(report.rows)`` makes a table with a column for each field.
+    ``outcome`` is the verdict in a word: "right", "off" or "inconclusive". Rows are named tuples,
+    of which ``pandas.DataFrame(report.rows)`` makes a table with a column for each field.
 
     Examples
     --------
@@ -121,7 +121,7 @@ class CheckReport(NamedTuple):
         Type of the inputs.
     rows : tuple of CheckRow
         Form, case and verdict.
-    left_out : tuple of str
+    skipped_options : tuple of str
         Options that the candidate does not take, whose cases were left out.
 
     See Also
@@ -131,11 +131,11 @@ class CheckReport(NamedTuple):
 
     Notes
     -----
-    A report is true if no verdict is off and at least one is right; rows that cannot tell do not
-    count. A row shows the largest ratio of an error to its tolerance, and the largest error over
-    the error of the same formula computed plainly in the dtype (a dash where there is none, as for
-    dlref's own in float64). Below the rows, a picture shows where the first case that is off has
-    its errors; the HTML has a picture for each. ``causes`` counts the explanations. ``to_html`` and
+    A report is true if no verdict is off and at least one is right; inconclusive rows do not count.
+    A row shows the largest ratio of an error to its tolerance, and the largest error over the error
+    of the same formula computed plainly in the dtype (a dash where there is none, as for dlref's
+    own in float64). Below the rows, an error map shows where the first case that is off has its
+    errors; the HTML has an error map for each. ``causes`` counts the explanations. ``to_html`` and
     ``to_json`` return it as text, and write it to a file if they are given a path.
 
     Examples
@@ -148,7 +148,7 @@ class CheckReport(NamedTuple):
     op: str
     dtype: str
     rows: tuple[CheckRow, ...]
-    left_out: tuple[str, ...] = ()
+    skipped_options: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
         """Return whether no verdict is off, and one is right, if there are any."""
@@ -163,25 +163,27 @@ class CheckReport(NamedTuple):
     @property
     def causes(self) -> dict[str, int]:
         """How often each explanation was found, most frequent first."""
-        found = (one.cause for row in self.rows for one in row.verdict.outputs if one.cause)
-        return dict(collections.Counter(found).most_common())
+        causes = (
+            output.cause for row in self.rows for output in row.verdict.outputs if output.cause
+        )
+        return dict(collections.Counter(causes).most_common())
 
     @property
-    def untold(self) -> tuple[str, ...]:
+    def inconclusive_outputs(self) -> tuple[str, ...]:
         """The outputs, by form and name, that no case can judge."""
-        told: dict[str, bool] = {}
+        judged: dict[str, bool] = {}
         for row in self.rows:
-            for one in row.verdict.outputs if len(row.verdict.outputs) > 1 else ():
-                name = f"{row.form}: {one.name}"
-                told[name] = told.get(name, False) or not one.cannot_tell
-        return tuple(name for name, known in told.items() if not known)
+            for output in row.verdict.outputs if len(row.verdict.outputs) > 1 else ():
+                name = f"{row.form}: {output.name}"
+                judged[name] = judged.get(name, False) or not output.inconclusive
+        return tuple(name for name, known in judged.items() if not known)
 
     def _summary(self) -> str:
         count = len(self.failed)
-        words = f"{count} of {len(self.rows)} cases are off" if count else "right in all cases"
-        if self.untold:
-            words += f"; no case can tell of {', '.join(self.untold)}"
-        explained = [{one.cause for one in row.verdict.outputs} for row in self.failed]
+        message = f"{count} of {len(self.rows)} cases are off" if count else "right in all cases"
+        if self.inconclusive_outputs:
+            message += f"; no case is conclusive for {', '.join(self.inconclusive_outputs)}"
+        explained = [{output.cause for output in row.verdict.outputs} for row in self.failed]
         alike = shared_values(self.causes)
         explained = [{alike.get(cause, cause) for cause in some} for some in explained]
         every = dict.fromkeys(alike.get(cause, cause) for cause in self.causes)
@@ -190,7 +192,7 @@ class CheckReport(NamedTuple):
         why = ""
         if most and 2 * shares[most] >= count:  # one that explains less is no headline
             why = f"; most often ({shares[most]}): {most}"
-        return f"{self.op}, {self.dtype}: {words}{why}"
+        return f"{self.op}, {self.dtype}: {message}{why}"
 
     def _cells(self) -> list[tuple[str, str, str, str, str, str]]:
         return [
@@ -215,26 +217,30 @@ class CheckReport(NamedTuple):
             ).rstrip()
             for row in cells
         ]
-        return "\n".join([self._summary(), *self._options(), *lines, *self._pictures()])
+        return "\n".join([self._summary(), *self._options(), *lines, *self._error_maps()])
 
     def _options(self) -> list[str]:
-        return [f"options not taken: {', '.join(self.left_out)}"] if self.left_out else []
+        return (
+            [f"options not taken: {', '.join(self.skipped_options)}"]
+            if self.skipped_options
+            else []
+        )
 
-    def _pictures(self) -> list[str]:
-        """Return where the error of the first case with a picture sits, in lines."""
+    def _error_maps(self) -> list[str]:
+        """Return where the error of the first case with an error map is, in lines."""
         for row in self.failed:
-            if row.verdict.picture:
+            if row.verdict.error_map:
                 where = f"{row.form}, {row.case}: where the error of its worst output is"
-                return [where, row.verdict.picture]
+                return [where, row.verdict.error_map]
         return []
 
     def _repr_html_(self) -> str:
         """Return the summary and a table."""
         table = html_table(HEADS, self._cells())
-        first = next((row.verdict.worst for row in self.failed if row.verdict.picture), None)
-        picture = as_html(first.picture) if first else ""
-        words = "".join(f"<p>{escape(line)}</p>" for line in (self._summary(), *self._options()))
-        return f"{words}{table}{picture}"
+        first = next((row.verdict.worst for row in self.failed if row.verdict.error_map), None)
+        error_map = as_html(first.error_map) if first else ""
+        message = "".join(f"<p>{escape(line)}</p>" for line in (self._summary(), *self._options()))
+        return f"{message}{table}{error_map}"
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return a page, and write it to a file if a path is given."""
@@ -258,18 +264,18 @@ class CheckReport(NamedTuple):
                 "outcome": row.outcome,
                 "ok": row.verdict.ok,
                 "message": row.verdict.message,
-                "outputs": [_plain(one._asdict()) for one in row.verdict.outputs],
+                "outputs": [_plain(asdict(output)) for output in row.verdict.outputs],
             }
             for row in self.rows
         ]
-        told = {"op": self.op, "dtype": self.dtype, "ok": bool(self), "rows": rows}
-        told["left_out"] = list(self.left_out)
-        return _written(json.dumps(told, indent=1) + "\n", path)
+        report = {"op": self.op, "dtype": self.dtype, "ok": bool(self), "rows": rows}
+        report["skipped_options"] = list(self.skipped_options)
+        return _written(json.dumps(report, indent=1) + "\n", path)
 
 
 def _why(verdict: Verdict) -> str:
     if verdict:
-        return verdict.message if any(one.cannot_tell for one in verdict.outputs) else ""
+        return verdict.message if any(output.inconclusive for output in verdict.outputs) else ""
     return verdict.cause or verdict.message
 
 
@@ -290,12 +296,16 @@ def _plain(value: Any) -> Any:
 
 def _beside_plain(verdict: Verdict) -> str:
     """Return the largest error over the plain formula's; a dash if there is none."""
-    ratios = [one.largest / one.baseline for one in verdict.outputs if one.baseline > 0]
+    ratios = [
+        output.max_error / output.baseline for output in verdict.outputs if output.baseline > 0
+    ]
     return f"{max(ratios):.2g}" if ratios else "-"
 
 
 def _is_finite(value: Any) -> bool:
-    return all(np.isfinite(np.asarray(a, np.float64)).all() for a in flat(value) if is_float(a))
+    return all(
+        np.isfinite(np.asarray(a, np.float64)).all() for a in tree_leaves(value) if is_float(a)
+    )
 
 
 def check_all(
@@ -310,9 +320,9 @@ def check_all(
     rtol: float = 0.0,
     atol: float = 0.0,
     strict: bool = False,
-    accumulate: str = "float32",
+    accum_dtype: str = "float32",
     shapes: Sequence[Sequence[Any]] | None = None,
-    cases: Iterable[HardCase] | None = None,
+    cases: Iterable[TestCase] | None = None,
     options: Iterable[str] | None = None,
     layout: str | None = None,
     repeats: int = 1,
@@ -340,13 +350,13 @@ def check_all(
     framework : {"numpy", "torch", "jax"} or None
         Kind of arrays that the candidates receive; None means NumPy's, or PyTorch's if `dtype`
         is one of its types.
-    factor, rtol, atol, strict, accumulate : as in `check_forward`
+    factor, rtol, atol, strict, accum_dtype : as in `check_forward`
         The tolerance.
     shapes : sequence of sequence of tuple, or None
         Shapes of the inputs that the candidate can take, in place of dlref's own cases: one width
         of the heads, lengths that are multiples of a tile. Each is tried with each option. For an
         optimizer, shapes of its parameters: one array, or a tuple of several.
-    cases : iterable of HardCase, or None
+    cases : iterable of TestCase, or None
         The cases, in place of dlref's own; each may be a tuple of a name, inputs and options. The
         inputs keep their dtypes.
     options : iterable of str, or None
@@ -393,10 +403,10 @@ def check_all(
 
     Sizes go beyond the tiles of kernels: attention of 129 queries and 300 keys with a width of 64,
     rows of 1025 and 4097 numbers, 65 steps of a recurrent layer, 1000 classes; each with three
-    axes. Every two options that the same inputs allow stand together in some case: a kernel that is
-    right with each of them alone may forget the temperature when it also selects a nucleus. The
-    first case with two axes is tried in five layouts of memory: in reverse, in Fortran order,
-    transposed, and after a storage offset with gaps and without, where it is read-only.
+    axes. Every compatible pair of options occurs together in some case: a kernel can be right with
+    each alone and still ignore the temperature when top-p is set. The first case with two axes is
+    tried in five layouts of memory: in reverse, in Fortran order, transposed, and after a storage
+    offset with gaps and without, where it is read-only.
 
     Examples
     --------
@@ -421,20 +431,20 @@ def check_all(
     >>> from scipy.special import expit
     >>> from dlref.activations import silu
     >>> report = check_all(lambda x: x * expit(x), silu)
-    >>> bool(report), report.left_out
+    >>> bool(report), report.skipped_options
     (True, ('beta',))
     """
     run = prepared(
         candidate, op, vjp=vjp, jvp=jvp, dtype=dtype, framework=framework, factor=factor, rtol=rtol,
-        atol=atol, strict=strict, accumulate=accumulate, shapes=shapes, cases=cases,
+        atol=atol, strict=strict, accum_dtype=accum_dtype, shapes=shapes, cases=cases,
         options=options, layout=layout, repeats=repeats,
     )  # fmt: skip
     if progress is not None:
         check_callable("progress", progress)
     for case, arguments in run.plan if progress is None else progress(run.plan):
         run.add(case, arguments)
-    if not run.rows and run.left_out:
-        names = ", ".join(map(repr, dict.fromkeys(run.left_out)))
+    if not run.rows and run.skipped_options:
+        names = ", ".join(map(repr, dict.fromkeys(run.skipped_options)))
         msg = "Argument 'candidate' must take an option that each case has, of {}: {} does not."
         raise ValueError(msg.format(names, shown(candidate or vjp or jvp)))
     if not run.rows:
@@ -503,13 +513,15 @@ def _names(options: Any, known: set[str]) -> set[str]:
     return names
 
 
-def _dtypes(cases: Iterable[HardCase]) -> str:
+def _dtypes(cases: Iterable[TestCase]) -> str:
     """Return the names of the dtypes of the floats in the inputs of cases."""
-    inputs = [np.asarray(a) for case in cases for a in flat(as_numpy(case.inputs)) if is_float(a)]
+    inputs = [
+        np.asarray(a) for case in cases for a in tree_leaves(as_numpy(case.inputs)) if is_float(a)
+    ]
     return ", ".join(sorted({a.dtype.name for a in inputs}))
 
 
-def _as_cases(cases: Any) -> list[HardCase]:
+def _as_cases(cases: Any) -> list[TestCase]:
     """Check cases; one may be any tuple of a name, inputs and options."""
     own = []
     for case in cases if isinstance(cases, Iterable) else (cases,):
@@ -517,7 +529,7 @@ def _as_cases(cases: Any) -> list[HardCase]:
             what = "a name, a tuple of inputs and a dictionary of options"
             msg = f"Argument 'cases' must have {what} for each case, not {shown(case)}."
             raise TypeError(msg)
-        own.append(HardCase(case[0], tuple(case[1]), case[2]))
+        own.append(TestCase(case[0], tuple(case[1]), case[2]))
     if not own:
         msg = "Argument 'cases' must hold at least one case."
         raise ValueError(msg)
@@ -544,7 +556,7 @@ def _given(
 
 def _plan(
     op: Any, dtype: Any, shapes: Any, cases: Any, given: dict[str, Any]
-) -> list[tuple[HardCase, Any]]:
+) -> list[tuple[TestCase, Any]]:
     """Return all cases, each with the generator of its forms' arguments."""
     if cases is not None:
         return [(case, _arguments) for case in _as_cases(cases)]
@@ -552,7 +564,7 @@ def _plan(
         return [(case, _arguments) for case in shaped_inputs(op, dtype, shapes)]
     own = *hard_inputs(op, dtype, every_option=True), *joint_inputs(op, dtype)
     own = *own, *large_inputs(op, dtype)
-    plan: list[tuple[HardCase, Any]] = [(case, _arguments) for case in own]
+    plan: list[tuple[TestCase, Any]] = [(case, _arguments) for case in own]
     for case, memory in layout_inputs(op, dtype):
         plan.append((case, functools.partial(_in_memory, layout=memory)))
     for form, case in inputs_of_forms(op, dtype):
@@ -575,9 +587,9 @@ class _Run:
     framework: str | None
     repeats: int
     dtype: str = ""
-    plan: list[tuple[HardCase, Any]] = field(default_factory=list)
+    plan: list[tuple[TestCase, Any]] = field(default_factory=list)
     rows: list[CheckRow] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
+    skipped_options: list[str] = field(default_factory=list)
     lacking: set[str] = field(default_factory=set)
     seen: set[tuple[Any, ...]] = field(default_factory=set)
     # no cotangent or tangent is an input: these are drawn with seeds of one number
@@ -586,37 +598,37 @@ class _Run:
     @functools.cached_property
     def optional(self) -> set[str]:
         """The options that a candidate may lack."""
-        call = Call(self.op, "forward", (), {})
-        of_forms = [one.options for some in call.spec.of_forms.values() for one in some]
+        call = ReferenceCall(self.op, "forward", (), {})
+        of_forms = [sample.options for some in call.spec.of_forms.values() for sample in some]
         return {*call.defaults}.union(*of_forms)
 
     def report(self) -> CheckReport:
         """Return the report so far."""
         name = getattr(getattr(self.op, "func", self.op), "__name__", str(self.op))
-        left_out = tuple(dict.fromkeys(self.left_out))
-        return CheckReport(name, self.dtype, tuple(_without_chance(self.rows)), left_out)
+        skipped_options = tuple(dict.fromkeys(self.skipped_options))
+        return CheckReport(name, self.dtype, tuple(_without_chance(self.rows)), skipped_options)
 
-    def one(self, number: int) -> CheckReport:
+    def report_on(self, number: int) -> CheckReport:
         """Return a report on one case of the plan."""
-        self.rows, self.left_out, self.seen = [], [], set()
+        self.rows, self.skipped_options, self.seen = [], [], set()
         self.add(*self.plan[number])
         return self.report()
 
-    def add(self, case: HardCase, arguments: Callable[..., Any]) -> None:
+    def add(self, case: TestCase, arguments: Callable[..., Any]) -> None:
         """Judge each form of a case; one beyond tiles without the options that are not taken."""
         for f in self.given.values():
             self.lacking |= {*_lacking(f, case.options)} & self.optional
         if getattr(self.op, "keywords", {}).keys() & case.options.keys():
             return  # a partial has decided already
         missing = [key for key in case.options if key in self.lacking]
-        self.left_out += missing
-        beyond = case.name.startswith((BEYOND, TOGETHER))
+        self.skipped_options += missing
+        beyond = case.name.startswith((BEYOND_TILES, SEPARABLE))
         if missing and not beyond:
             return
-        told = {key: value for key, value in case.options.items() if key not in missing}
-        case, rows = case._replace(options=told), []
+        options = {key: value for key, value in case.options.items() if key not in missing}
+        case, rows = case._replace(options=options), []
         if beyond:  # of two that differ in options that are not taken, one is enough
-            what = shapes_of(case.inputs), *told
+            what = shapes_of(case.inputs), *options
             if what in self.seen:
                 return
             self.seen.add(what)
@@ -624,19 +636,19 @@ class _Run:
                 return  # its shapes need an option
         try:
             for form, (candidate, *given) in arguments(self.op, case, self.given, self.rng):
-                verdict = self.judged(form, candidate, tuple(given), told)
+                verdict = self.judge_form(form, candidate, tuple(given), options)
                 rows.append(CheckRow(form, case.name, verdict))
         except _NotTakenError as error:
             if names := {*error.args} & self.optional:
                 self.lacking |= names
                 self.add(case, arguments)
                 return
-            words = f"the candidate does not take {', '.join(error.args)}"
-            rows.append(CheckRow(form, case.name, Verdict(False, (), words)))
+            message = f"the candidate does not take {', '.join(error.args)}"
+            rows.append(CheckRow(form, case.name, Verdict(ok=False, message=message)))
         self.rows += rows
 
-    def judged(
-        self, form: str, candidate: Any, given: tuple[Any, ...], told: dict[str, Any]
+    def judge_form(
+        self, form: str, candidate: Any, given: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Verdict:
         """Judge one form, as often as is wanted."""
         results: list[Any] = []
@@ -647,22 +659,22 @@ class _Run:
             return out
 
         if self.repeats == 1:
-            return self.once(form, candidate, given, told)
-        first = self.once(form, kept, given, told)
+            return self.judge_once(form, candidate, given, kwargs)
+        first = self.judge_once(form, kept, given, kwargs)
         for number in range(2, self.repeats + 1):
             other = map_floats(lambda a: a[...] * np.asarray(a).dtype.type(0.5), given)
-            self.once(form, candidate, other, told)
-            again = self.once(form, kept, given, told)
+            self.judge_once(form, candidate, other, kwargs)
+            again = self.judge_once(form, kept, given, kwargs)
             if first.ok != again.ok:
                 turn = "right" if first.ok else "off"
-                words = f"{turn} at the first call, not at call {number}: it keeps a state"
-                return again._replace(ok=False, message=f"{words}; {again.message}")
+                message = f"{turn} at the first call, not at call {number}: it keeps a state"
+                return replace(again, ok=False, message=f"{message}; {again.message}")
             if first.ok and not same_bits(results[0], results[-1]):
-                words = "two calls with the same inputs differ within their bounds"
-                return first._replace(ok=False, message=f"nondeterministic: {words}")
+                message = "two calls with the same inputs differ within their bounds"
+                return replace(first, ok=False, message=f"nondeterministic: {message}")
         return first
 
-    def once(self, form: str, candidate: Any, given: Any, told: dict[str, Any]) -> Verdict:
+    def judge_once(self, form: str, candidate: Any, given: Any, kwargs: dict[str, Any]) -> Verdict:
         """Return the verdict on one call; an exception of the candidate is one."""
         errors: list[Exception] = []
 
@@ -673,17 +685,21 @@ class _Run:
                 errors.append(error)
                 return ()
 
-        verdict = judged(guarded, self.op, form, given, told, self.limits, self.framework)
+        op, form = as_form(self.op) if form == "forward" else (self.op, form)
+        call = ReferenceCall(op, form, given, kwargs)
+        verdict = judge(guarded, call, self.limits, self.framework)
         if errors:
             error = errors[0]
-            lacking = _lacking(candidate, told)
-            lacking += [key for key in told if f"unexpected keyword argument {key!r}" in str(error)]
+            lacking = _lacking(candidate, kwargs)
+            lacking += [
+                key for key in kwargs if f"unexpected keyword argument {key!r}" in str(error)
+            ]
             if isinstance(error, TypeError) and lacking:
                 raise _NotTakenError(*dict.fromkeys(lacking))
-            words = f"the candidate raises {type(error).__name__}: {error}"
+            message = f"the candidate raises {type(error).__name__}: {error}"
             if self.framework is None and OF_NUMPY.search(str(error)):
-                words += " (its inputs are NumPy's arrays unless framework is 'torch' or 'jax')"
-            return Verdict(False, (), words)
+                message += " (its inputs are NumPy's arrays unless framework is 'torch' or 'jax')"
+            return Verdict(ok=False, message=message)
         return verdict
 
 
@@ -705,7 +721,7 @@ def _without_chance(rows: list[CheckRow]) -> list[CheckRow]:
     ]
 
 
-#: What libraries say of arrays that are not theirs.
+#: Error messages of libraries about arrays that are not theirs.
 OF_NUMPY = re.compile(r"numpy\.ndarray")
 
 
@@ -713,7 +729,7 @@ OF_NUMPY = re.compile(r"numpy\.ndarray")
 Forms = Iterator[tuple[str, tuple[Any, ...]]]
 
 
-def _arguments(op: Any, case: HardCase, given: dict[str, Any], rng: Any) -> Forms:
+def _arguments(op: Any, case: TestCase, given: dict[str, Any], rng: Any) -> Forms:
     """Yield the forms of a case that are given, with the candidate and its arguments."""
     if "forward" in given:
         yield "forward", (given["forward"], *case.inputs)
@@ -721,14 +737,14 @@ def _arguments(op: Any, case: HardCase, given: dict[str, Any], rng: Any) -> Form
         return
     with np.errstate(all="ignore"):
         out = op(*case.inputs, **case.options)
-    if _is_finite(out) and _is_finite(case.inputs) and all(np.size(a) for a in flat(out)):
+    if _is_finite(out) and _is_finite(case.inputs) and all(np.size(a) for a in tree_leaves(out)):
         if "vjp" in given:
             yield "vjp", (given["vjp"], drawn_like(out, rng), *case.inputs)
         if "jvp" in given:
-            yield "jvp", (given["jvp"], *along(spec_of(op)[0], case.inputs, rng))
+            yield "jvp", (given["jvp"], *jvp_arguments(spec_of(op)[0], case.inputs, rng))
 
 
-def _in_memory(op: Any, case: HardCase, given: dict[str, Any], rng: Any, layout: Any) -> Forms:
+def _in_memory(op: Any, case: TestCase, given: dict[str, Any], rng: Any, layout: Any) -> Forms:
     """Yield the forms with a cotangent in the same layout, and one whose strides are 0."""
     for form, (candidate, *arguments) in _arguments(op, case, given, rng):
         if form == "vjp":
@@ -745,7 +761,7 @@ def _expanded(a: Any) -> Any:
     return np.broadcast_to(np.asarray(0.75, np.asarray(a).dtype), np.shape(a))
 
 
-def _in_form(op: Any, case: HardCase, given: dict[str, Any], rng: Any, form: str) -> Forms:
+def _in_form(op: Any, case: TestCase, given: dict[str, Any], rng: Any, form: str) -> Forms:
     """Yield one form of a case with options that the map itself may not have."""
     dout = [] if form == "forward" else [drawn_like(op(*case.inputs), rng)]
     yield form, (given[form], *dout, *case.inputs)

@@ -11,7 +11,7 @@ import numpy as np
 from .._core.arguments import as_array, as_number, check_mapping, float_dtype, shown
 from ..positions import rope_permutation
 from ._candidates import html_table
-from ._oracle.rounded import EPS
+from ._oracle.stochastic_rounding import EPS
 from ._tracing.fits import fits_of, least
 from ._tracing.models import MODELS
 
@@ -27,15 +27,15 @@ if TYPE_CHECKING:
 __all__ = ["TraceDifference", "first_difference", "trace"]
 
 #: How many epsilons an element may be off; 1024 in wider dtypes.
-SLACK = {"bfloat16": 16, "float16": 32}
-#: Fewer different numbers may be round ones in any dtype.
-FEW = 16
-#: From here on a score is a masked one: its weight is 0.
+EPSILONS = {"bfloat16": 16, "float16": 32}
+#: An array of fewer different numbers may consist of round ones, which are exact in any dtype.
+MIN_DISTINCT = 16
+#: A score at or below this is a masked one: its weight is 0.
 FINITE_MASK = -1000.0
-#: Largest size of a residual that follows an array, relative to it, and is still called rounding.
-FOLLOWS = 0.3
+#: Largest correlation of a residual with an array at which it still counts as rounding.
+MAX_CORRELATION = 0.3
 #: Tolerance after a step in float32, and the largest error of a factor that is rounded to it.
-AFTER_FLOAT32, ROUNDED = 256 * EPS["float32"], 2.0**-24
+AFTER_FLOAT32, MAX_ROUNDING = 256 * EPS["float32"], 2.0**-24
 #: Steps of a mixture of experts: the scores of all, the weights of the ones that are chosen.
 ROUTED = ("feed_forward.router", "feed_forward.weights")
 #: Names whose channels may be kept as halves instead of neighbors.
@@ -68,8 +68,8 @@ def trace(model: Any, *inputs: Any, **options: Any) -> dict[str, FloatArray]:
     Raises
     ------
     TypeError
-        If `model` is another function, an argument is of the wrong kind for the model, or
-        parameters are plain tuples.
+        If `model` is another function, an argument is of the wrong kind for the model, or the
+        parameters of a whole model are a plain tuple.
     ValueError
         If an argument is of the wrong kind for the model, or there is dropout.
 
@@ -107,7 +107,7 @@ def trace(model: Any, *inputs: Any, **options: Any) -> dict[str, FloatArray]:
     >>> import numpy as np
     >>> from dlref.check import trace
     >>> from dlref.transformer import LanguageModelConfig, init_language_model, language_model
-    >>> config = LanguageModelConfig(9, 8, 2, layers=1)
+    >>> config = LanguageModelConfig(9, 8, 2, num_layers=1)
     >>> params = init_language_model(np.random.default_rng(0), config)
     >>> steps = trace(language_model, [1, 2, 3], params, config)
     >>> list(steps)[:4], steps["blocks.0.attention.weights"].shape
@@ -133,7 +133,7 @@ class TraceDifference(NamedTuple):
         The first intermediate that differs.
     cause : str
         The mistake that explains it, empty if no known one does.
-    wrong : int
+    num_wrong : int
         Number of elements that differ.
     size : int
         Number of elements.
@@ -170,7 +170,7 @@ class TraceDifference(NamedTuple):
 
     name: str
     cause: str
-    wrong: int
+    num_wrong: int
     size: int
     at: tuple[int, ...]
     got: float
@@ -180,9 +180,9 @@ class TraceDifference(NamedTuple):
 
     def __repr__(self) -> str:
         """Return a sentence."""
-        if self.wrong:
+        if self.num_wrong:
             beside = f"at {self.at} it is {self.got:.6g} instead of {self.exact:.6g}"
-            text = f"{self.name} differs in {self.wrong} of {self.size} elements: {beside}"
+            text = f"{self.name} differs in {self.num_wrong} of {self.size} elements: {beside}"
         else:
             text = f"{self.name} has another shape"
         text += f"; {self.cause}" if self.cause else ""
@@ -193,7 +193,7 @@ class TraceDifference(NamedTuple):
         """Return a table of the differences, with places and causes, for notebooks."""
         rows = [
             ("differs first", self.name),
-            ("elements", f"{self.wrong} of {self.size}" if self.wrong else "another shape"),
+            ("elements", f"{self.num_wrong} of {self.size}" if self.num_wrong else "another shape"),
             ("worst at", f"{self.at}: {self.got:.6g} instead of {self.exact:.6g}"),
             ("cause", self.cause or "unknown"),
             ("agree before it", ", ".join(self.agreed) or "none"),
@@ -203,18 +203,18 @@ class TraceDifference(NamedTuple):
 
 
 def _layouts(name: str, array: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the layouts in which an array may be kept, with words for it."""
+    """Yield the layouts in which an array may be kept, each with its name."""
     channels = {"": array}
     rotated = name.endswith(ROTATED) and "cross_attention" not in name
     if rotated and array.shape[-1] % 2 == 0:
         channels["pairs of channels in halves"] = array[..., rope_permutation(array.shape[-1])]
-    for words, value in channels.items():
-        yield words, value
+    for message, value in channels.items():
+        yield message, value
         if "attention." in name and array.ndim > 2:
             swapped = np.swapaxes(value, -2, -3)
-            yield f"{words}{', ' if words else ''}heads after the time axis", swapped
+            yield f"{message}{', ' if message else ''}heads after the time axis", swapped
             merged = swapped.reshape(*swapped.shape[:-2], -1)
-            yield f"{words}{', ' if words else ''}heads joined", merged
+            yield f"{message}{', ' if message else ''}heads joined", merged
 
 
 def _bound(want: Any, rtol: float) -> Any:
@@ -244,10 +244,10 @@ def _misses(got: Any, want: Any, rtol: float) -> Any:
 
 def _match(name: str, got: Any, want: Any, rtol: float, note: str = "") -> str | None:
     """Return the layout in which two arrays agree, '' if it is the same, and a note; or None."""
-    for words, value in _layouts(name, want):
+    for message, value in _layouts(name, want):
         for more, array in _forms(name, got, value):
             if not np.any(_misses(array, value, rtol) > 1):
-                return ", ".join(filter(None, (words, more, note)))
+                return ", ".join(filter(None, (message, more, note)))
     return None
 
 
@@ -259,8 +259,8 @@ def _forms(name: str, got: Any, want: Any) -> Iterator[tuple[str, Any]]:
         if name.endswith("attention.scores") and np.any(hidden):
             yield "masked scores are finite", np.where(hidden, want, got)
     elif got.shape == (1, *want.shape):
-        for words, array in _forms(name, got[0], want):
-            yield ", ".join(filter(None, ("an axis of length 1 first", words))), array
+        for message, array in _forms(name, got[0], want):
+            yield ", ".join(filter(None, ("an axis of length 1 first", message))), array
 
 
 def _difference(
@@ -328,11 +328,11 @@ def first_difference(
 
     Numbers that are all of bfloat16 or float16, 16 different ones or more, are compared as such
     even if they come in a wider dtype, since NumPy has no bfloat16. Differences of one rounding
-    cannot be told from a small mistake then: GELU and its tanh form agree in 16 bits. Roundings
-    grow from block to block. Where they exceed the tolerance, the block is run once more on the
-    other's own input, if that is among its arrays. A token whose last expert and next one have
-    scores that are equal up to rounding may go to either: this is no difference, and ``notes`` say
-    for how many tokens the comparison cannot tell.
+    cannot be distinguished from a small mistake then: GELU and its tanh form agree in 16 bits.
+    Roundings grow from block to block. Where they exceed the tolerance, the block is run once more
+    on the other's own input, if that is among its arrays. A token whose last expert and next one
+    have scores that are equal up to rounding may go to either: this is no difference, and ``notes``
+    say for how many tokens the comparison is inconclusive.
 
     Where an array differs, the part of the model that it belongs to is run once more for each known
     mistake, on the input up to which everything agrees. The mistake that leads to the other values
@@ -390,8 +390,8 @@ def first_difference(
         bound = max(bound, _allowed(name, want, got)) if factor is None else factor
         layout = _match(name, got, want, bound)
         if layout is None and factor is None and (wider := _of_float32(got, want)) > bound:
-            words = "it agrees to float32 only: a step up to it is computed in float32"
-            layout = _match(name, got, want, wider, words)
+            message = "it agrees to float32 only: a step up to it is computed in float32"
+            layout = _match(name, got, want, wider, message)
             if layout is not None:
                 bound = max(wider, AFTER_FLOAT32)  # roundings grow from here on
         if layout is None and factor is None and (_in_16_bits(want) or _in_16_bits(got)):
@@ -405,7 +405,7 @@ def first_difference(
             cause = cause or _dropped(name, got, want, bound)
             cause = cause or _fitted(name, (trace, other), bound, agreed)
             cause = cause or _multiple(name, got, want, bound)
-            said = tuple(f"{', '.join(names)}: {words}" for words, names in notes.items())
+            said = tuple(f"{', '.join(names)}: {text}" for text, names in notes.items())
             return _difference(name, got, want, bound, cause, (tuple(agreed), said))
         if layout:
             notes.setdefault(layout, []).append(name)
@@ -417,7 +417,7 @@ def _without_padding(trace: Any, other: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the other's arrays with the trace's numbers where there is no token."""
     if getattr(trace, "padding", None) is None:
         return other
-    found = dict(other)
+    filled_in = dict(other)
     for name, given in other.items():
         got = _real(f"other[{name!r}]", given)
         layouts = zip(_layouts(name, trace.hidden(name)), _layouts(name, trace[name]), strict=True)
@@ -427,8 +427,8 @@ def _without_padding(trace: Any, other: Mapping[str, Any]) -> Mapping[str, Any]:
             if value.shape == got.shape
         ]
         want = trace[name]
-        found[name] = min(filled, key=lambda a: _off(name, a, want), default=got)
-    return found
+        filled_in[name] = min(filled, key=lambda a: _off(name, a, want), default=got)
+    return filled_in
 
 
 def _off(name: str, got: Any, want: Any) -> int:
@@ -438,7 +438,7 @@ def _off(name: str, got: Any, want: Any) -> int:
 
 
 def _to_padding(name: str, got: Any, want: Any, trace: Any) -> str:
-    """Return words if tokens attend to places where there is no token."""
+    """Return a message if tokens attend to places where there is no token."""
     if not name.endswith("attention.weights") or getattr(trace, "padding", None) is None:
         return ""
     keys = np.swapaxes(trace.hidden(name), -1, -2)
@@ -446,10 +446,10 @@ def _to_padding(name: str, got: Any, want: Any, trace: Any) -> str:
     return "tokens attend to the padding" if seen else ""
 
 
-def _agree(names: Iterable[str], other: Mapping[str, Any], found: Steps, bound: float) -> bool:
+def _agree(names: Iterable[str], other: Mapping[str, Any], steps: Steps, bound: float) -> bool:
     """Whether all these arrays of the other are the ones that are found."""
     return all(
-        _match(name, _real(f"other[{name!r}]", other[name]), found[name], bound) is not None
+        _match(name, _real(f"other[{name!r}]", other[name]), steps[name], bound) is not None
         for name in names
     )
 
@@ -468,12 +468,12 @@ def _cause(
     """
     right, other = arrays
     first = ""
-    for words, steps in trials:
+    for message, steps in trials:
         alike = [s for s in agreed if s in steps and np.shape(right[s]) == steps[s].shape]
         if _agree((name, *alike), other, steps, bound):
             if _agree((step for step in steps if step in other), other, steps, bound):
-                return words
-            first = first or words
+                return message
+            first = first or message
     return first
 
 
@@ -484,7 +484,7 @@ def _of_float32(got: Any, want: Any) -> float:
     Roundings do not follow the array; a mistake as small as they are does. A factor that was
     rounded to float32, such as the one of Gemma's embeddings, is the same for all rows.
     """
-    if got.dtype != np.float64 or want.dtype != np.float64 or want.size < FEW:
+    if got.dtype != np.float64 or want.dtype != np.float64 or want.size < MIN_DISTINCT:
         return 0.0
     if got.shape != want.shape:
         return 16 * EPS["float32"]  # another layout
@@ -492,7 +492,7 @@ def _of_float32(got: Any, want: Any) -> float:
     a, b = got[there], want[there]
     off = a - b
     size = float(np.linalg.norm(off) * np.linalg.norm(b))
-    follows = abs(float(off @ b)) > FOLLOWS * size
+    follows = abs(float(off @ b)) > MAX_CORRELATION * size
     return 0.0 if follows and not _is_rounded(got, want) else 16 * EPS["float32"]
 
 
@@ -506,17 +506,19 @@ def _is_rounded(got: Any, want: Any) -> bool:
     noise = np.linalg.norm(rest) / np.linalg.norm(want)
     most = float(np.max(np.abs(factors)))
     if factors.size > 1 and np.ptp(factors) <= 64 * EPS["float64"]:
-        return most <= ROUNDED
-    return most <= 4 * ROUNDED and bool(noise > ROUNDED / 10)  # a mean, a root, a quotient
+        return most <= MAX_ROUNDING
+    return most <= 4 * MAX_ROUNDING and bool(
+        noise > MAX_ROUNDING / 10
+    )  # a mean, a root, a quotient
 
 
 def _fitted(name: str, arrays: Arrays, bound: float, agreed: list[str]) -> str:
     """Return an option of the block, with a value that leads to the array of the other."""
     right, other = arrays
     got = _real(f"other[{name!r}]", other[name])
-    if name not in (parts := getattr(right, "parts", {})) or got.size < FEW:
+    if name not in (parts := getattr(right, "parts", {})) or got.size < MIN_DISTINCT:
         return ""  # any few numbers are fitted
-    told, run = parts[name]
+    options, run = parts[name]
 
     def misfit(fit: Fit, number: float) -> float:
         gaps = []
@@ -527,11 +529,11 @@ def _fitted(name: str, arrays: Arrays, bound: float, agreed: list[str]) -> str:
                 gaps.append(float(((value[both] - got[both]) ** 2).sum() + 1e3 * hidden))
         return min(gaps, default=float("inf"))
 
-    for fit in fits_of(told):
+    for fit in fits_of(options):
         number = least(functools.partial(misfit, fit), fit)
-        found = run(fit.options(number))
-        if _agree((name, *(step for step in agreed if step in found)), other, found, bound):
-            return fit.words.format(number)
+        steps = run(fit.options(number))
+        if _agree((name, *(step for step in agreed if step in steps)), other, steps, bound):
+            return fit.message.format(number)
     return ""
 
 
@@ -543,30 +545,30 @@ def _from_own_input(name: str, arrays: Arrays, bound: float) -> str | None:
     experts whose scores are equal up to rounding.
     """
     right, other = arrays
-    before, run, told = getattr(right, "sources", {}).get(name, ("", None, ()))
+    before, run, arguments = getattr(right, "sources", {}).get(name, ("", None, ()))
     if before not in other or np.shape(other[before]) != np.shape(right[before]):
         return None
     steps = run(_real(before, other[before]).astype(right[before].dtype))
     want, got = steps[name], _real(name, other[name])
-    words = "it follows from the other's own input, up to roundings in 16 bits"
-    layout = _match(name, got, want, bound, words)
+    message = "it follows from the other's own input, up to roundings in 16 bits"
+    layout = _match(name, got, want, bound, message)
     if layout is not None:
         return layout
     if got.shape != want.shape:
         return None
     off = np.any(_misses(got, want, bound) > 1, axis=-1)
-    if np.any(off & ~_undecided(name, steps, told, bound)):
+    if np.any(off & ~_undecided(name, steps, arguments, bound)):
         return None
-    return f"cannot tell for {off.sum()} of {off.size} tokens, whose experts are a close choice"
+    return f"inconclusive for {off.sum()} of {off.size} tokens, whose experts are a close choice"
 
 
-def _undecided(name: str, steps: Steps, told: tuple[Any, ...], bound: float) -> Any:
+def _undecided(name: str, steps: Steps, arguments: tuple[Any, ...], bound: float) -> Any:
     """Return for which tokens the last expert chosen and the next one are equal up to rounding."""
     before = [*steps][: [*steps].index(name)]
-    found = [steps[step] for step in before if step.endswith(ROUTED)]
-    if len(found) < 2:
+    routed = [steps[step] for step in before if step.endswith(ROUTED)]
+    if len(routed) < 2:
         return np.zeros(1, bool)
-    (router, weights), (params, options) = found, told
+    (router, weights), (params, options) = routed, arguments
     k, groups = weights.shape[-1], options["router"].get("groups", 1)
     if k == router.shape[-1] or groups > 1 or params.feed_forward.correction is not None:
         return np.zeros(1, bool)  # there is no choice, or not by these scores alone
@@ -575,7 +577,7 @@ def _undecided(name: str, steps: Steps, told: tuple[Any, ...], bound: float) -> 
 
 
 def _multiple(name: str, got: Any, want: Any, bound: float) -> str:
-    """Return words if an array is a multiple of the right one, in any layout."""
+    """Return a message if an array is a multiple of the right one, in any layout."""
     if got.shape == want.shape:  # scores that are hidden in both
         hidden = np.isneginf(want) & (np.isneginf(got) | (got <= FINITE_MASK))
         got, want = (np.where(hidden, 0.0, a) for a in (got, want))
@@ -593,14 +595,14 @@ def _multiple(name: str, got: Any, want: Any, bound: float) -> str:
 
 
 def _dropped(name: str, got: Any, want: Any, bound: float) -> str:
-    """Return words if some elements are zero, and the others are multiplied by one factor."""
+    """Return a message if some elements are zero, and the others are multiplied by one factor."""
     if got.shape != want.shape or not np.isfinite(want).all():
         return ""
     kept = (got != 0) | (want == 0)
-    words = _multiple(name, got[kept], want[kept], bound)
-    if kept.all() or not words:
+    message = _multiple(name, got[kept], want[kept], bound)
+    if kept.all() or not message:
         return ""
-    return words.replace("it is", "some elements are zero and the others") + ", as by dropout"
+    return message.replace("it is", "some elements are zero and the others") + ", as by dropout"
 
 
 def _real(name: str, value: Any) -> Any:
@@ -629,8 +631,8 @@ def _allowed(name: str, want: Any, got: Any) -> float:
     if not _in_16_bits(want):  # else the numbers of the other can be the same ones
         kinds = kinds[0], _in_16_bits(got) or kinds[1]
     block = re.search(r"\bblocks\.(\d+)\.", name)
-    depth = 1 + int(block[1]) if block and {*kinds} & {*SLACK} else 1
-    return max(depth * SLACK.get(kind, 1024) * EPS.get(kind, EPS["float64"]) for kind in kinds)
+    depth = 1 + int(block[1]) if block and {*kinds} & {*EPSILONS} else 1
+    return max(depth * EPSILONS.get(kind, 1024) * EPS.get(kind, EPS["float64"]) for kind in kinds)
 
 
 def _in_16_bits(array: Any) -> str:
@@ -640,7 +642,7 @@ def _in_16_bits(array: Any) -> str:
         narrow = wide.astype(np.float16)
     if array.dtype.kind not in "fV" or not np.array_equal(wide, array):
         return ""
-    if len(np.unique(wide)) < FEW:
+    if len(np.unique(wide)) < MIN_DISTINCT:
         return ""
     if not np.any(wide.view(np.uint32) & 0xFFFF):
         return "bfloat16"  # float16 has most of these, too

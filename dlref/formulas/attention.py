@@ -7,13 +7,15 @@ A single head has no axis of heads. Scores are s, weights p, averages o, and the
 row of scores is lse. The gradient of a score is d. A mask is True where a query may attend.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
 from .activations import sigmoid, sigmoid_vjp, softmax
 from .calculus import sum_to_shape
 from .neurons import as_rows, linear, linear_vjp
 from .normalization import rms_norm, rms_norm_vjp
-from .positions import apply_rope, apply_rope_vjp, offsets, transposed
+from .positions import apply_rope, apply_rope_vjp, offsets
 
 # == shared
 
@@ -41,21 +43,58 @@ def merge_heads(x):
     return np.swapaxes(x, -2, -3).reshape(*lead, T, H * E)
 
 
+# == params
+
+
+class AttentionParams(NamedTuple):
+    """Weights and biases of multi-head attention; None leaves out."""
+
+    w_q: np.ndarray
+    w_k: np.ndarray
+    w_v: np.ndarray
+    w_o: np.ndarray
+    b_q: np.ndarray = None
+    b_k: np.ndarray = None
+    b_v: np.ndarray = None
+    b_o: np.ndarray = None
+    q_norm: np.ndarray = None
+    k_norm: np.ndarray = None
+    w_gate: np.ndarray = None
+    b_gate: np.ndarray = None
+    sink: np.ndarray = None
+
+
 # == masks
 
 
 def key_offsets(T, S=None, q_offset=0):
     """Position of each key minus position of each query; a matrix for each of several offsets."""
-    return offsets(T, T if S is None else S, np.asarray(q_offset)[..., None, None])
+    queries = np.arange(T)[:, None] + np.asarray(q_offset)[..., None, None]
+    return np.arange(T if S is None else S) - queries
 
 
 def causal_mask(T, S=None, *, q_offset=0):
-    """A query sees itself and what is before it."""
+    """
+    A query sees itself and all earlier keys.
+
+    >>> print(causal_mask(3).astype(int))
+    [[1 0 0]
+     [1 1 0]
+     [1 1 1]]
+    """
     return key_offsets(T, S, q_offset) <= 0
 
 
 def window_mask(T, S, *, left, right, q_offset=0):
-    """A query sees no further than `left` keys back and `right` keys ahead."""
+    """
+    A query sees so many keys back and so many ahead; None and -1 are no limit.
+
+    >>> print(window_mask(4, 4, left=1, right=0).astype(int))
+    [[1 0 0 0]
+     [1 1 0 0]
+     [0 1 1 0]
+     [0 0 1 1]]
+    """
     r = key_offsets(T, S, q_offset)
     seen = np.full(r.shape, True)
     if left not in (None, -1):
@@ -66,24 +105,57 @@ def window_mask(T, S, *, left, right, q_offset=0):
 
 
 def padding_mask(lengths, S):
-    """The keys that are no padding, with axes for heads and queries."""
+    """
+    The keys that are no padding, with axes for heads and queries.
+
+    >>> mask = padding_mask([1, 3], 4)
+    >>> print(mask[:, 0, 0].astype(int))
+    [[1 0 0 0]
+     [1 1 1 0]]
+    """
     return np.arange(S) < np.asarray(lengths)[..., None, None, None]
 
 
 def document_mask(ids, key_ids=None):
-    """A query sees the keys of its own document."""
+    """
+    A query sees the keys of its own document.
+
+    >>> print(document_mask([0, 0, 1, 1, 1]).astype(int))
+    [[1 1 0 0 0]
+     [1 1 0 0 0]
+     [0 0 1 1 1]
+     [0 0 1 1 1]
+     [0 0 1 1 1]]
+    """
     ids = np.asarray(ids)
     key_ids = ids if key_ids is None else np.asarray(key_ids)
     return ids[..., :, None] == key_ids[..., None, :]
 
 
 def prefix_mask(T, prefix):
-    """Causal, but everyone sees the prefix."""
+    """
+    Causal, but everyone sees the prefix.
+
+    >>> print(prefix_mask(4, 2).astype(int))
+    [[1 1 0 0]
+     [1 1 0 0]
+     [1 1 1 0]
+     [1 1 1 1]]
+    """
     return causal_mask(T) | (np.arange(T) < prefix)
 
 
 def chunk_mask(T, S=None, *, size, q_offset=0):
-    """Causal within chunks of equal size."""
+    """
+    Causal within chunks of equal size.
+
+    >>> print(chunk_mask(5, size=3).astype(int))
+    [[1 0 0 0 0]
+     [1 1 0 0 0]
+     [1 1 1 0 0]
+     [0 0 0 1 0]
+     [0 0 0 1 1]]
+    """
     r = key_offsets(T, S, q_offset)
     keys = np.arange(r.shape[-1])
     queries = keys - r
@@ -91,7 +163,15 @@ def chunk_mask(T, S=None, *, size, q_offset=0):
 
 
 def tree_mask(parents):
-    """A token sees itself and its ancestors."""
+    """
+    A token sees itself and its ancestors.
+
+    >>> print(tree_mask([-1, 0, 0, 1]).astype(int))
+    [[1 0 0 0]
+     [1 1 0 0]
+     [1 0 1 0]
+     [1 1 0 1]]
+    """
     T = len(parents)
     mask = np.full((T, T), False)
     for i in range(T):
@@ -103,7 +183,16 @@ def tree_mask(parents):
 
 
 def block_mask(blocks, *, size):
-    """Each element of a mask of blocks, repeated in both directions."""
+    """
+    Each element of a mask of blocks, repeated in both directions.
+
+    >>> blocks = np.array([[True, False], [True, True]])
+    >>> print(block_mask(blocks, size=2).astype(int))
+    [[1 1 0 0]
+     [1 1 0 0]
+     [1 1 1 1]
+     [1 1 1 1]]
+    """
     rows = np.repeat(blocks, size, axis=-2)
     return np.repeat(rows, size, axis=-1)
 
@@ -128,12 +217,25 @@ def allowed_pairs(T, S, *, mask=None, is_causal=False, q_offset=0, window=None, 
 
 
 def repeat_kv(x, n):
-    """Copy each head of keys n times, copies side by side."""
+    """
+    Copy each head of keys n times, copies side by side.
+
+    >>> x = np.array([[[1.0]], [[2.0]]])
+    >>> print(repeat_kv(x, 2).ravel())
+    [1. 1. 2. 2.]
+    """
     return np.repeat(x, n, axis=-3)
 
 
 def repeat_kv_vjp(dout, x, n):
-    """Backward pass: the cotangents of all copies of a head add up."""
+    """
+    Backward pass: the cotangents of all copies of a head add up.
+
+    >>> x = np.array([[[1.0]], [[2.0]]])
+    >>> dout = np.array([[[1.0]], [[2.0]], [[3.0]], [[4.0]]])
+    >>> print(repeat_kv_vjp(dout, x, 2).ravel())
+    [3. 7.]
+    """
     *lead, heads, rows, width = x.shape
     return np.sum(dout.reshape(*lead, heads, n, rows, width), axis=-3)
 
@@ -156,17 +258,51 @@ def for_all_queries_vjp(dout, k, q):
 # == attention_scores
 
 
+def dot_product_scores(q, k):
+    """
+    Dot products of all queries and keys, divided by the root of their width.
+
+    >>> q = np.array([[2.0, 0.0, 0.0, 0.0], [0.0, 2.0, 0.0, 0.0]])
+    >>> k = np.array([[1.0, 1.0, 0.0, 0.0], [3.0, 0.0, 0.0, 0.0]])
+    >>> print(dot_product_scores(q, k))
+    [[1. 3.]
+     [1. 0.]]
+    """
+    return q @ k.mT * q.shape[-1] ** -0.5
+
+
+def dot_product_scores_vjp(dout, q, k):
+    """
+    Backward pass: the product rule, for all pairs.
+
+    >>> q = np.array([[2.0, 0.0, 0.0, 0.0], [0.0, 2.0, 0.0, 0.0]])
+    >>> k = np.array([[1.0, 1.0, 0.0, 0.0], [3.0, 0.0, 0.0, 0.0]])
+    >>> dq, dk = dot_product_scores_vjp(np.array([[0.0, 1.0], [0.0, 0.0]]), q, k)
+    >>> print(dq[0], dk[1])
+    [1.5 0.  0.  0. ] [1. 0. 0. 0.]
+    """
+    scale = q.shape[-1] ** -0.5
+    return scale * dout @ k, scale * dout.mT @ q
+
+
 def scaled_products(q, k, scale=None):
-    """Dot products of all queries and keys, divided by the root of their width."""
+    """Dot products with any scale, and of heads that share their keys."""
     scale = q.shape[-1] ** -0.5 if scale is None else scale
-    return scale * (q @ transposed(for_all_queries(k, q)))
+    return scale * (q @ for_all_queries(k, q).mT)
 
 
 def attention_scores(
     q, k, *, mask=None, bias=None, is_causal=False, q_offset=0, window=None, scale=None,
     softcap=None,
 ):  # fmt: skip
-    """Scaled products, capped, then biased, then masked."""
+    """
+    Scaled products, capped, then biased, then masked.
+
+    >>> q, k = np.array([[2.0, 0.0], [0.0, 2.0]]), np.array([[1.0, 1.0], [3.0, 0.0]])
+    >>> print(attention_scores(q, k, scale=0.5, is_causal=True))
+    [[  1. -inf]
+     [  1.   0.]]
+    """
     s = scaled_products(q, k, scale)
     if softcap is not None:
         s = softcap * np.tanh(s / softcap)
@@ -186,7 +322,7 @@ def score_gradients(d, q, k, *, bias=None, scale=None, softcap=None):
         r = (1 - t * t) * d
     r = r * (q.shape[-1] ** -0.5 if scale is None else scale)
     dq = r @ for_all_queries(k, q)
-    dk = for_all_queries_vjp(transposed(r) @ q, k, q)
+    dk = for_all_queries_vjp(r.mT @ q, k, q)
     return (dq, dk) if bias is None else (dq, dk, sum_to_shape(d, bias.shape))
 
 
@@ -194,7 +330,18 @@ def attention_scores_vjp(
     dout, q, k, *, mask=None, bias=None, is_causal=False, q_offset=0, window=None, scale=None,
     softcap=None,
 ):  # fmt: skip
-    """Backward pass: hidden pairs have no gradient."""
+    """
+    Backward pass: hidden pairs have no gradient.
+
+    >>> q, k = np.array([[2.0, 0.0], [0.0, 2.0]]), np.array([[1.0, 1.0], [3.0, 0.0]])
+    >>> dq, dk = attention_scores_vjp(np.ones((2, 2)), q, k, scale=0.5, is_causal=True)
+    >>> print(dq)
+    [[0.5 0.5]
+     [2.  0.5]]
+    >>> print(dk)
+    [[1. 1.]
+     [0. 1.]]
+    """
     s = attention_scores(
         q, k, mask=mask, bias=bias, is_causal=is_causal, q_offset=q_offset, window=window,
         scale=scale, softcap=softcap,
@@ -206,13 +353,46 @@ def attention_scores_vjp(
 # == attention_weights
 
 
+def dot_product_weights(q, k):
+    """
+    Softmax of each row of scores.
+
+    >>> q, k = np.array([[1.0]]), np.log([[1.0], [2.0], [5.0]])
+    >>> print(dot_product_weights(q, k))
+    [[0.125 0.25  0.625]]
+    """
+    return softmax(dot_product_scores(q, k))
+
+
+def dot_product_weights_vjp(dout, q, k):
+    """
+    Backward pass: of the softmax, then of the scores.
+
+    >>> q, k = np.array([[1.0]]), np.log([[1.0], [2.0], [5.0]])
+    >>> dq, dk = dot_product_weights_vjp(np.array([[1.0, 0.0, 0.0]]), q, k)
+    >>> print(np.round(dq, 4), dk.ravel())
+    [[-0.1474]] [ 0.109375 -0.03125  -0.078125]
+    """
+    p = dot_product_weights(q, k)
+    d = p * (dout - np.sum(p * dout, axis=-1, keepdims=True))
+    return dot_product_scores_vjp(d, q, k)
+
+
+def weights_of_seen(s):
+    """Softmax of each row of scores; a row that sees no key has weights 0."""
+    m = np.max(s.real, axis=-1, keepdims=True, initial=-np.inf)
+    e = np.exp(s - np.where(m == -np.inf, 0, m))
+    z = np.sum(e, axis=-1, keepdims=True)
+    return e / np.where(z == 0, 1, z)
+
+
 def sinks_of_rows(sink, s):
     """The sink of each head, with axes for queries and keys."""
     return sink[:, None, None] if s.ndim > 2 else sink[:, None]
 
 
 def weights_and_lse(s, sink=None):
-    """Softmax of each row of scores, and its log-sum-exp; a row that sees no key has weights 0."""
+    """The same with its log-sum-exp, and with a sink."""
     m = np.max(s.real, axis=-1, keepdims=True, initial=-np.inf)
     if sink is not None:
         sigma = sinks_of_rows(sink, s)
@@ -240,7 +420,13 @@ def attention_weights(
     q, k, *, mask=None, bias=None, is_causal=False, q_offset=0, window=None, scale=None,
     softcap=None, sink=None,
 ):  # fmt: skip
-    """Softmax of each row of scores."""
+    """
+    Softmax of each row of scores, with all options.
+
+    >>> q, k, sink = np.array([[1.0]]), np.log([[1.0], [2.0]]), np.log([5.0])
+    >>> print(attention_weights(q, k, sink=sink))
+    [[0.125 0.25 ]]
+    """
     s = attention_scores(
         q, k, mask=mask, bias=bias, is_causal=is_causal, q_offset=q_offset, window=window,
         scale=scale, softcap=softcap,
@@ -253,7 +439,14 @@ def attention_weights_vjp(
     dout, q, k, *, mask=None, bias=None, is_causal=False, q_offset=0, window=None, scale=None,
     softcap=None, sink=None,
 ):  # fmt: skip
-    """Backward pass: of the softmax, then of the scores."""
+    """
+    Backward pass, with all options.
+
+    >>> q, k, sink = np.array([[1.0]]), np.log([[1.0], [2.0]]), np.log([5.0])
+    >>> dq, dk, dsink = attention_weights_vjp(np.ones((1, 2)), q, k, sink=sink)
+    >>> print(dk.ravel(), dsink)
+    [0.078125 0.15625 ] [-0.234375]
+    """
     s = attention_scores(
         q, k, mask=mask, bias=bias, is_causal=is_causal, q_offset=q_offset, window=window,
         scale=scale, softcap=softcap,
@@ -269,30 +462,67 @@ def attention_weights_vjp(
 
 
 def attention(q, k, v):
-    """Attention in three lines."""
-    s = q @ transposed(k) * q.shape[-1] ** -0.5
+    """
+    Attention in three lines.
+
+    >>> q, k = np.zeros((1, 4)), np.zeros((3, 4))
+    >>> q[0, 0], k[:, 0] = 2, np.log([1, 2, 5])
+    >>> v = np.array([[8.0], [16.0], [0.0]])
+    >>> print(attention(q, k, v))
+    [[5.]]
+    """
+    s = q @ k.mT * q.shape[-1] ** -0.5
     p = softmax(s)
     return p @ v
 
 
 def attention_vjp(dout, q, k, v):
-    """Backward pass of the three lines."""
+    """
+    Backward pass of the three lines.
+
+    >>> q, k = np.zeros((1, 4)), np.zeros((3, 4))
+    >>> q[0, 0], k[:, 0] = 2, np.log([1, 2, 5])
+    >>> v = np.array([[8.0], [16.0], [0.0]])
+    >>> dq, dk, dv = attention_vjp(np.ones((1, 1)), q, k, v)
+    >>> print(np.round(dq[0], 4))
+    [-1.5617  0.      0.      0.    ]
+    >>> print(dk[:, 0])
+    [ 0.375  2.75  -3.125]
+    >>> print(dv[:, 0])
+    [0.125 0.25  0.625]
+    """
     scale = q.shape[-1] ** -0.5
-    p = softmax(scale * q @ transposed(k))
-    w = dout @ transposed(v)
+    p = softmax(scale * q @ k.mT)
+    w = dout @ v.mT
     d = p * (w - np.sum(p * w, axis=-1, keepdims=True))
-    return scale * d @ k, scale * transposed(d) @ q, transposed(p) @ dout
+    return scale * d @ k, scale * d.mT @ q, p.mT @ dout
 
 
 def masked_attention(q, k, v, mask):
-    """With a mask: a hidden key has the weight 0, and a row without keys gives 0."""
-    s = np.where(mask, q @ transposed(k) * q.shape[-1] ** -0.5, -np.inf)
-    p, _ = weights_and_lse(s)
-    return p @ v
+    """
+    With a mask: a hidden key has the weight 0, and a row without keys gives 0.
+
+    >>> q, k, v = np.ones((2, 2)), np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> mask = np.array([[False, False], [True, False]])
+    >>> print(masked_attention(q, k, v, mask))
+    [[0. 0.]
+     [1. 2.]]
+    """
+    s = np.where(mask, q @ k.mT * q.shape[-1] ** -0.5, -np.inf)
+    return weights_of_seen(s) @ v
 
 
 def flash_attention(q, k, v, tile=2):
-    """One pass over tiles of keys, which also gives the log-sum-exp."""
+    """
+    One pass over tiles of keys, which also gives the log-sum-exp.
+
+    >>> q, k = np.zeros((1, 4)), np.zeros((3, 4))
+    >>> q[0, 0], k[:, 0] = 2, np.log([1, 2, 5])
+    >>> v = np.array([[8.0], [16.0], [0.0]])
+    >>> o, lse = flash_attention(q, k, v)
+    >>> print(o, np.exp(lse))
+    [[5.]] [[8.]]
+    """
     m = np.full((len(q), 1), -np.inf, q.dtype)  # the largest score so far
     z = np.zeros((len(q), 1), q.dtype)
     a = np.zeros((len(q), v.shape[-1]), v.dtype)
@@ -308,7 +538,20 @@ def flash_attention(q, k, v, tile=2):
 
 
 def flash_attention_vjp(dout, q, k, v, tile=2):
-    """Backward pass in tiles: the weights are computed again from the log-sum-exp."""
+    """
+    Backward pass in tiles: the weights are computed again from the log-sum-exp.
+
+    >>> q, k = np.zeros((1, 4)), np.zeros((3, 4))
+    >>> q[0, 0], k[:, 0] = 2, np.log([1, 2, 5])
+    >>> v = np.array([[8.0], [16.0], [0.0]])
+    >>> dq, dk, dv = flash_attention_vjp(np.ones((1, 1)), q, k, v)
+    >>> print(np.round(dq[0], 4))
+    [-1.5617  0.      0.      0.    ]
+    >>> print(dk[:, 0])
+    [ 0.375  2.75  -3.125]
+    >>> print(dv[:, 0])
+    [0.125 0.25  0.625]
+    """
     o, lse = flash_attention(q, k, v, tile)
     D = np.sum(dout * o, axis=-1, keepdims=True)
     scale = q.shape[-1] ** -0.5
@@ -337,7 +580,14 @@ def scaled_dot_product_attention(
     q, k, v, *, mask=None, bias=None, is_causal=False, q_offset=0, window=None, scale=None,
     softcap=None, sink=None, dropout=None, indices=None, return_lse=False, return_weights=False,
 ):  # fmt: skip
-    """Averages of the values, with all options."""
+    """
+    Averages of the values, with all options.
+
+    >>> q, k, v = np.zeros((2, 2)), np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> print(scaled_dot_product_attention(q, k, v, is_causal=True))
+    [[1. 2.]
+     [2. 3.]]
+    """
     s = masked_scores(q, k, mask, bias, is_causal, q_offset, window, scale, softcap, indices)
     p, lse = weights_and_lse(s, sink)
     kept = p if dropout is None else dropout * p
@@ -350,12 +600,24 @@ def scaled_dot_product_attention_vjp(
     dout, q, k, v, *, dlse=None, mask=None, bias=None, is_causal=False, q_offset=0, window=None,
     scale=None, softcap=None, sink=None, dropout=None, indices=None,
 ):  # fmt: skip
-    """Backward pass, with all options."""
+    """
+    Backward pass, with all options.
+
+    >>> q, k, v = np.zeros((2, 2)), np.eye(2), np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> options = {"is_causal": True, "scale": 1.0}
+    >>> dq, dk, dv = scaled_dot_product_attention_vjp(np.ones((2, 2)), q, k, v, **options)
+    >>> print(dq)
+    [[ 0.  0.]
+     [-1.  1.]]
+    >>> print(dv)
+    [[1.5 1.5]
+     [0.5 0.5]]
+    """
     s = masked_scores(q, k, mask, bias, is_causal, q_offset, window, scale, softcap, indices)
     p, lse = weights_and_lse(s, sink)
     kept = p if dropout is None else dropout * p
-    dv = for_all_queries_vjp(transposed(kept) @ dout, v, q)
-    w = dout @ transposed(for_all_queries(v, q))
+    dv = for_all_queries_vjp(kept.mT @ dout, v, q)
+    w = dout @ for_all_queries(v, q).mT
     w = w if dropout is None else dropout * w
     D = np.sum(p * w, axis=-1)  # equal to the dot product of dout and the output
     of_row = -D if dlse is None else dlse - D
@@ -373,22 +635,38 @@ def additive_weights(q, k, w, u, vec, mask=None):
     hidden = np.tanh(linear(q, w)[..., :, None, :] + linear(k, u)[..., None, :, :])
     s = hidden @ vec
     s = s if mask is None else np.where(mask, s, -np.inf)
-    p, _ = weights_and_lse(s)
-    return hidden, p
+    return hidden, weights_of_seen(s)
 
 
 def additive_attention(q, k, v, w, u, vec, *, mask=None, return_weights=False):
-    """A small network compares query and key."""
+    """
+    A small network compares query and key.
+
+    >>> w, u, vec = np.array([[1, -1], [-1, -1]]), np.array([[1], [-1]]), np.array([8, 8])
+    >>> q, k = np.array([[2.0, 3.0], [-2.0, 3.0]]), np.array([[2.0], [-2.0]])
+    >>> v = np.array([[1.0], [0.0]])
+    >>> print(np.round(additive_attention(q, k, v, w, u, vec), 3))
+    [[1.]
+     [0.]]
+    """
     _, p = additive_weights(q, k, w, u, vec, mask)
     out = p @ v
     return (out, p) if return_weights else out
 
 
 def additive_attention_vjp(dout, q, k, v, w, u, vec, *, mask=None):
-    """Backward pass."""
+    """
+    Backward pass: queries add up over their keys, and keys over their queries.
+
+    >>> q, k, v = np.array([[1.0]]), np.array([[-1.0], [-1.0]]), np.array([[1.0], [3.0]])
+    >>> one, vec = np.ones((1, 1)), np.ones(1)
+    >>> dq, dk, dv, *_ = additive_attention_vjp(one, q, k, v, one, one, vec)
+    >>> print(dq.ravel(), dk.ravel(), dv.ravel())
+    [0.] [-0.5  0.5] [0.5 0.5]
+    """
     hidden, p = additive_weights(q, k, w, u, vec, mask)
-    dv = transposed(p) @ dout
-    dp = dout @ transposed(v)
+    dv = p.mT @ dout
+    dp = dout @ v.mT
     d = p * (dp - np.sum(p * dp, axis=-1, keepdims=True))
     dvec = d.ravel() @ as_rows(hidden)
     delta = d[..., None] * vec * (1 - hidden * hidden)
@@ -400,11 +678,52 @@ def additive_attention_vjp(dout, q, k, v, w, u, vec, *, mask=None):
 # == multiplicative
 
 
+def bilinear_attention(q, k, v, w):
+    """
+    A bilinear form compares query and key.
+
+    >>> q = k = v = np.eye(2)
+    >>> w = np.array([[0.0, np.log(3)], [0.0, 0.0]])
+    >>> print(bilinear_attention(q, k, v, w))
+    [[0.25 0.75]
+     [0.5  0.5 ]]
+    """
+    p = softmax(q @ w @ k.mT)
+    return p @ v
+
+
+def bilinear_attention_vjp(dout, q, k, v, w):
+    """
+    Backward pass, for one sequence.
+
+    >>> q = k = v = np.eye(2)
+    >>> w = np.array([[0.0, np.log(3)], [0.0, 0.0]])
+    >>> dq, dk, dv, dw = bilinear_attention_vjp(np.array([[1.0, 0.0], [0.0, 0.0]]), q, k, v, w)
+    >>> print(dv)
+    [[0.25 0.  ]
+     [0.75 0.  ]]
+    >>> print(dw)
+    [[ 0.1875 -0.1875]
+     [ 0.      0.    ]]
+    """
+    p = softmax(q @ w @ k.T)
+    dp = dout @ v.T
+    d = p * (dp - np.sum(p * dp, axis=-1, keepdims=True))
+    return d @ k @ w.T, d.T @ q @ w, p.T @ dout, q.T @ d @ k
+
+
 def multiplicative_attention(
     q, k, v, w, *, scale=1.0, mask=None, bias=None, is_causal=False, q_offset=0, window=None,
     softcap=None, sink=None, dropout=None, return_lse=False, return_weights=False,
 ):  # fmt: skip
-    """A bilinear form compares query and key: project the queries, then attend."""
+    """
+    Project the queries, then attend, with all options.
+
+    >>> x, w = np.eye(2), np.array([[0, 9], [-9, 0]])
+    >>> print(np.round(multiplicative_attention(x, x, x, w), 3))
+    [[0. 1.]
+     [0. 1.]]
+    """
     return scaled_dot_product_attention(
         q @ w, k, v, mask=mask, bias=bias, is_causal=is_causal, q_offset=q_offset, window=window,
         scale=scale, softcap=softcap, sink=sink, dropout=dropout, return_lse=return_lse,
@@ -416,7 +735,19 @@ def multiplicative_attention_vjp(
     dout, q, k, v, w, *, scale=1.0, dlse=None, mask=None, bias=None, is_causal=False, q_offset=0,
     window=None, softcap=None, sink=None, dropout=None,
 ):  # fmt: skip
-    """Backward pass."""
+    """
+    Backward pass, with all options.
+
+    >>> x, w = np.eye(2), np.zeros((2, 2))
+    >>> dout = np.array([[1.0, 0.0], [0.0, 0.0]])
+    >>> *_, dv, dw = multiplicative_attention_vjp(dout, x, x, x, w)
+    >>> print(dv)
+    [[0.5 0. ]
+     [0.5 0. ]]
+    >>> print(dw)
+    [[ 0.25 -0.25]
+     [ 0.    0.  ]]
+    """
     dr, dk, dv, *rest = scaled_dot_product_attention_vjp(
         dout, q @ w, k, v, dlse=dlse, mask=mask, bias=bias, is_causal=is_causal, q_offset=q_offset,
         window=window, scale=scale, softcap=softcap, sink=sink, dropout=dropout,
@@ -430,14 +761,26 @@ def multiplicative_attention_vjp(
 
 
 def linear_attention_by_sums(a, b, v):
-    """Features a and b of queries and keys: first the sums over keys, then the queries."""
+    """
+    Features a and b of queries and keys: first the sums over keys, then the queries.
+
+    >>> a, b, v = np.array([[2.0]]), np.array([[1.0], [3.0]]), np.array([[8.0], [16.0]])
+    >>> print(linear_attention_by_sums(a, b, v))
+    [[14.]]
+    """
     state = b.T @ v
     total = np.sum(b, axis=0)
     return a @ state / (a @ total)[:, None]
 
 
 def causal_linear_attention(a, b, v):
-    """A recurrent network: the state grows by one outer product for each token."""
+    """
+    A recurrent network: the state grows by one outer product for each token.
+
+    >>> a, b, v = np.ones((3, 1)), np.ones((3, 1)), np.array([[0.0], [6.0], [9.0]])
+    >>> print(causal_linear_attention(a, b, v).ravel())
+    [0. 3. 5.]
+    """
     state = np.zeros((b.shape[-1], v.shape[-1]), v.dtype)
     total = np.zeros(b.shape[-1], b.dtype)
     out = []
@@ -464,12 +807,18 @@ def features_deriv(x, feature_map):
 
 def linear_weights(a, b, is_causal):
     """Products of the features of queries and keys."""
-    products = a @ transposed(b)
+    products = a @ b.mT
     return np.tril(products) if is_causal else products
 
 
 def linear_attention(q, k, v, *, feature_map="elu", is_causal=False, normalize=True):
-    """Products of features in place of exponentials of products."""
+    """
+    Products of features in place of exponentials of products.
+
+    >>> q, k, v = np.zeros((3, 1)), np.zeros((3, 1)), np.array([[0.0], [6.0], [9.0]])
+    >>> print(linear_attention(q, k, v, is_causal=True).ravel())
+    [0. 3. 5.]
+    """
     weights = linear_weights(features(q, feature_map), features(k, feature_map), is_causal)
     out = weights @ v
     if normalize:
@@ -479,7 +828,14 @@ def linear_attention(q, k, v, *, feature_map="elu", is_causal=False, normalize=T
 
 
 def linear_attention_vjp(dout, q, k, v, *, feature_map="elu", is_causal=False, normalize=True):
-    """Backward pass: of the quotient, of the three factors, of the features."""
+    """
+    Backward pass: of the quotient, of the three factors, of the features.
+
+    >>> q, k, v = np.array([[2.0]]), np.array([[3.0]]), np.array([[5.0]])
+    >>> options = {"feature_map": "identity", "normalize": False}
+    >>> print(*linear_attention_vjp(np.ones((1, 1)), q, k, v, **options))
+    [[15.]] [[10.]] [[6.]]
+    """
     a, b = features(q, feature_map), features(k, feature_map)
     weights = linear_weights(a, b, is_causal)
     g = dout
@@ -490,11 +846,11 @@ def linear_attention_vjp(dout, q, k, v, *, feature_map="elu", is_causal=False, n
         out = inverse * (weights @ v)
         g = inverse * dout
         dz = -np.sum(g * out, axis=-1, keepdims=True)
-    dweights = g @ transposed(v) + dz
+    dweights = g @ v.mT + dz
     dweights = np.tril(dweights) if is_causal else dweights
     da = dweights @ b
-    db = transposed(dweights) @ a
-    dv = transposed(weights) @ g
+    db = dweights.mT @ a
+    dv = weights.mT @ g
     return features_deriv(q, feature_map) * da, features_deriv(k, feature_map) * db, dv
 
 
@@ -502,7 +858,14 @@ def linear_attention_vjp(dout, q, k, v, *, feature_map="elu", is_causal=False, n
 
 
 def delta_rule(q, k, v, beta):
-    """One sequence without a decay: correct the answer to each key."""
+    """
+    One sequence without a decay: correct the answer to each key.
+
+    >>> keys, values = np.ones((2, 1)), np.array([[5.0], [7.0]])
+    >>> out, S = delta_rule(keys, keys, values, beta=np.ones(2))
+    >>> print(out.ravel(), S)
+    [5. 7.] [[7.]]
+    """
     S = np.zeros((k.shape[-1], v.shape[-1]), v.dtype)
     out = []
     for q_t, k_t, v_t, beta_t in zip(q, k, v, beta, strict=True):
@@ -513,13 +876,20 @@ def delta_rule(q, k, v, beta):
 
 
 def delta_rule_chunk(q, k, v, decay, beta, state):
-    """All steps of a chunk at once: what each step writes solves a triangular system."""
+    """
+    All steps of a chunk at once: their updates solve a triangular system.
+
+    >>> keys, values, zero = np.ones((2, 1)), np.array([[5.0], [7.0]]), np.zeros((1, 1))
+    >>> out, S = delta_rule_chunk(keys, keys, values, np.zeros((2, 1)), np.ones(2), zero)
+    >>> print(out.ravel(), S)
+    [5. 7.] [[7.]]
+    """
     C = len(q)
     c = np.cumsum(decay, axis=0)
     not_later = np.tri(C, dtype=bool)[:, :, None]
     fade = np.exp(np.where(not_later, c[:, None] - c, -np.inf))
-    A = np.tril(np.einsum("te,tje,je->tj", k, fade, k), -1)
-    P = np.einsum("te,tje,je->tj", q, fade, k)
+    A = np.tril(np.einsum("te,tse,se->ts", k, fade, k), -1)
+    P = np.einsum("te,tse,se->ts", q, fade, k)
     right = beta[:, None] * (v - (np.exp(c) * k) @ state)
     W = np.linalg.solve(np.eye(C, dtype=q.dtype) + beta[:, None] * A, right)
     out = (np.exp(c) * q) @ state + P @ W
@@ -528,7 +898,7 @@ def delta_rule_chunk(q, k, v, decay, beta, state):
 
 
 def rows_of_state(state, x):
-    """The product of the transposed state with a vector: what the memory answers."""
+    """The answer of the memory: the transposed state times a vector."""
     return np.einsum("...ev,...e->...v", state, x)
 
 
@@ -540,7 +910,14 @@ def outer(k, w):
 def recurrent_linear_attention(
     q, k, v, decay=None, beta=None, state=None, *, scale=1.0, chunk=None
 ):
-    """Forget, correct, write, read."""
+    """
+    Forget, correct, write, read.
+
+    >>> keys, values = np.ones((2, 1)), np.array([[5.0], [7.0]])
+    >>> out, S = recurrent_linear_attention(keys, keys, values)
+    >>> print(out.ravel(), S)
+    [ 5. 12.] [[12.]]
+    """
     *lead, T, E = q.shape
     S = np.zeros((*lead, E, v.shape[-1]), v.dtype) if state is None else state
     out = []
@@ -570,7 +947,15 @@ def states_before(k, v, decay, beta, state):
 def recurrent_linear_attention_vjp(
     dout, q, k, v, decay=None, beta=None, state=None, *, scale=1.0, chunk=None
 ):
-    """Backward pass through time, with the states of all steps."""
+    """
+    Backward pass through time, with the states of all steps.
+
+    >>> ones, decay = np.ones((3, 1)), np.full((3, 1), np.log(0.5))
+    >>> dout = np.zeros((3, 1)), np.ones((1, 1))  # of the last state alone
+    >>> dq, dk, dv, ddecay = recurrent_linear_attention_vjp(dout, ones, ones, ones, decay)
+    >>> print(dv.ravel())
+    [0.25 0.5  1.  ]
+    """
     *lead, T, E = q.shape
     first = np.zeros((*lead, E, v.shape[-1]), v.dtype) if state is None else state
     S = states_before(k, v, decay, beta, first)
@@ -605,14 +990,28 @@ def recurrent_linear_attention_vjp(
 
 
 def merge_attention(out, lse, *, axis=0):
-    """Parts of one attention over disjoint keys: a softmax over the parts."""
+    """
+    Parts of one attention over disjoint keys: a softmax over the parts.
+
+    >>> out, lse = np.array([[[8.0]], [[16.0]]]), np.log([[3.0], [1.0]])
+    >>> merged, total = merge_attention(out, lse)
+    >>> print(merged, np.exp(total))
+    [[10.]] [4.]
+    """
     w, merged = weights_and_lse(np.moveaxis(lse, axis, -1))
     o = np.moveaxis(out, axis, -2)
     return np.sum(w[..., None] * o, axis=-2), merged
 
 
 def merge_attention_vjp(dout, out, lse, *, axis=0):
-    """Backward pass."""
+    """
+    Backward pass: of the average, and of the log-sum-exp.
+
+    >>> out, lse = np.array([[[8.0]], [[16.0]]]), np.log([[3.0], [1.0]])
+    >>> dout, dlse = merge_attention_vjp((np.array([[4.0]]), np.array([0.0])), out, lse)
+    >>> print(dout.ravel(), dlse.ravel())
+    [3. 1.] [-6.  6.]
+    """
     w, _ = weights_and_lse(np.moveaxis(lse, axis, -1))
     o = np.moveaxis(out, axis, -2)
     u, u_lse = dout
@@ -629,7 +1028,16 @@ def merge_attention_vjp(dout, out, lse, *, axis=0):
 
 
 def forgetting_bias(log_forget, *, q_offset=0):
-    """Sums of the logarithms of all forget gates after the key, up to the query."""
+    """
+    Sums of the logarithms of all forget gates after the key, up to the query.
+
+    >>> bias = forgetting_bias(np.log([0.5, 0.5, 0.25, 0.5]))
+    >>> print(np.exp(bias))
+    [[1.     1.     1.     1.    ]
+     [0.5    1.     1.     1.    ]
+     [0.125  0.25   1.     1.    ]
+     [0.0625 0.125  0.5    1.    ]]
+    """
     S = log_forget.shape[-1]
     later = np.tri(S, S, -1, dtype=bool)  # True for a gate, a row, after a key, a column
     gates = np.where(later, log_forget[..., :, None], 0)
@@ -637,7 +1045,14 @@ def forgetting_bias(log_forget, *, q_offset=0):
 
 
 def forgetting_bias_vjp(dout, log_forget, *, q_offset=0):
-    """Backward pass: a gate is in the sums of all keys before it and all queries from it on."""
+    """
+    Backward pass: a gate is in the sums of all keys before it and all queries from it on.
+
+    >>> log_forget = np.log([0.5, 0.5, 0.25])
+    >>> dout = np.array([[0.0, 0.0, 0.0], [1.0, 0.0, 0.0], [10.0, 100.0, 0.0]])
+    >>> print(forgetting_bias_vjp(dout, log_forget))
+    [  0.  11. 110.]
+    """
     grads = []
     for l in range(log_forget.shape[-1]):
         queries = slice(max(l - q_offset, 0), None)
@@ -649,14 +1064,27 @@ def forgetting_bias_vjp(dout, log_forget, *, q_offset=0):
 
 
 def indexer_scores(q, k, w):
-    """Weighted sums over heads of positive products."""
-    z = q @ transposed(k)[..., None, :, :]
+    """
+    Weighted sums over heads of positive products.
+
+    >>> q, k = np.array([[[1.0]], [[-1.0]]]), np.array([[3.0], [-5.0], [0.0]])
+    >>> print(indexer_scores(q, k, np.array([[1.0, 2.0]])))
+    [[ 3. 10.  0.]]
+    """
+    z = q @ k.mT[..., None, :, :]
     return np.einsum("...th,...hts->...ts", w, np.where(z.real > 0, z, 0))
 
 
 def indexer_scores_vjp(dout, q, k, w):
-    """Backward pass."""
-    z = q @ transposed(k)[..., None, :, :]
+    """
+    Backward pass: only positive products have a gradient.
+
+    >>> q, k = np.array([[[1.0]], [[-1.0]]]), np.array([[3.0], [-5.0], [0.0]])
+    >>> dq, dk, dw = indexer_scores_vjp(np.ones((1, 3)), q, k, np.array([[1.0, 2.0]]))
+    >>> print(dq.ravel(), dk.ravel(), dw)
+    [  3. -10.] [ 1. -2.  0.] [[3. 5.]]
+    """
+    z = q @ k.mT[..., None, :, :]
     dw = np.einsum("...ts,...hts->...th", dout, np.where(z.real > 0, z, 0))
     g = np.where(z.real > 0, np.einsum("...ts,...th->...hts", dout, w), 0)
     dq = g @ k[..., None, :, :]
@@ -665,7 +1093,15 @@ def indexer_scores_vjp(dout, q, k, w):
 
 
 def select_keys(scores, *, count, is_causal=True, q_offset=0):
-    """The keys with the largest scores, the largest first; -1 where no further key is visible."""
+    """
+    The keys with the largest scores, the largest first; -1 where no further key is visible.
+
+    >>> scores = np.array([[5.0, 9.0, 9.0], [5.0, 7.0, 9.0], [5.0, 7.0, 9.0]])
+    >>> print(select_keys(scores, count=2))
+    [[ 0 -1]
+     [ 1  0]
+     [ 2  1]]
+    """
     seen = allowed_pairs(*scores.shape[-2:], is_causal=is_causal, q_offset=q_offset)
     seen = seen & (scores != -np.inf)
     rank = np.where(np.isnan(scores), np.inf, scores)
@@ -677,11 +1113,46 @@ def select_keys(scores, *, count, is_causal=True, q_offset=0):
 # == differential_attention
 
 
+def difference_of_attentions(q1, k1, q2, k2, v, lam):
+    """
+    Two attentions to the same values, one subtracted: common attention cancels.
+
+    >>> q, zero = np.array([[100.0]]), np.array([[0.0]])
+    >>> k, v = np.array([[1.0], [0.0]]), np.array([[8.0], [4.0]])
+    >>> print(difference_of_attentions(q, k, zero, k, v, 0.5))
+    [[5.]]
+    """
+    return attention(q1, k1, v) - lam * attention(q2, k2, v)
+
+
+def difference_of_attentions_vjp(dout, q1, k1, q2, k2, v, lam):
+    """
+    Backward pass, for one head.
+
+    >>> q, zero = np.array([[100.0]]), np.array([[0.0]])
+    >>> k, v = np.array([[1.0], [0.0]]), np.array([[8.0], [4.0]])
+    >>> *_, dv, dlam = difference_of_attentions_vjp(np.ones((1, 1)), q, k, zero, k, v, 0.5)
+    >>> print(dv.ravel(), dlam)
+    [ 0.75 -0.25] -6.0
+    """
+    dq1, dk1, dv1 = attention_vjp(dout, q1, k1, v)
+    dq2, dk2, dv2 = attention_vjp(-lam * dout, q2, k2, v)
+    dlam = -np.sum(dout * attention(q2, k2, v))
+    return dq1, dk1, dq2, dk2, dv1 + dv2, dlam
+
+
 def differential_attention(
     q1, k1, q2, k2, v, lam, *, mask=None, bias=None, is_causal=False, q_offset=0, window=None,
     scale=None, softcap=None,
 ):  # fmt: skip
-    """The difference of two attentions to the same values."""
+    """
+    The difference, with all options.
+
+    >>> q, zero = np.array([[100.0]]), np.array([[0.0]])
+    >>> k, v = np.array([[1.0], [0.0]]), np.array([[8.0], [4.0]])
+    >>> print(differential_attention(q, k, zero, k, v, 0.5))
+    [[5.]]
+    """
     options = {
         "mask": mask, "bias": bias, "is_causal": is_causal, "q_offset": q_offset, "window": window,
         "scale": scale, "softcap": softcap,
@@ -695,7 +1166,15 @@ def differential_attention_vjp(
     dout, q1, k1, q2, k2, v, lam, *, mask=None, bias=None, is_causal=False, q_offset=0, window=None,
     scale=None, softcap=None,
 ):  # fmt: skip
-    """Backward pass."""
+    """
+    Backward pass, with all options.
+
+    >>> q, zero = np.array([[100.0]]), np.array([[0.0]])
+    >>> k, v = np.array([[1.0], [0.0]]), np.array([[8.0], [4.0]])
+    >>> *_, dv, dlam = differential_attention_vjp(np.ones((1, 1)), q, k, zero, k, v, 0.5)
+    >>> print(dv.ravel(), dlam)
+    [ 0.75 -0.25] -6.0
+    """
     options = {
         "mask": mask, "bias": bias, "is_causal": is_causal, "q_offset": q_offset, "window": window,
         "scale": scale, "softcap": softcap,
@@ -711,7 +1190,19 @@ def differential_attention_vjp(
 
 
 def append_to_cache(keys, values, k, v):
-    """Keys and values of all tokens so far; those of earlier tokens never change."""
+    """
+    Keys and values of all tokens so far, of which earlier ones never change.
+
+    >>> keys, values = np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]])
+    >>> k, v = np.array([[5.0, 6.0]]), np.array([[7.0, 8.0]])
+    >>> keys, values = append_to_cache(keys, values, k, v)
+    >>> print(keys)
+    [[1. 2.]
+     [5. 6.]]
+    >>> print(values)
+    [[3. 4.]
+     [7. 8.]]
+    """
     return np.concatenate([keys, k], axis=-2), np.concatenate([values, v], axis=-2)
 
 
@@ -719,19 +1210,63 @@ def append_to_cache(keys, values, k, v):
 
 
 def self_attention(x, w_q, w_k, w_v, w_o, heads):
-    """All heads of one sequence at once: project, split, attend, merge, project."""
+    """
+    All heads of one sequence at once: project, split, attend, merge, project.
+
+    >>> x, eye = np.array([[1.0, -1.0], [-1.0, 1.0]]), np.eye(2)
+    >>> print(np.round(self_attention(x, 9 * eye, 9 * eye, eye, eye, heads=2), 6))
+    [[ 1. -1.]
+     [-1.  1.]]
+    """
     q, k, v = (split_heads(x @ w.T, heads) for w in (w_q, w_k, w_v))
     return merge_heads(attention(q, k, v)) @ w_o.T
 
 
 def self_attention_vjp(dout, x, w_q, w_k, w_v, w_o, heads):
-    """Backward pass: the transposes of the same steps in reverse order."""
+    """
+    Backward pass: the transposes of the same steps in reverse order.
+
+    >>> x, zero, eye = np.array([[1.0, -1.0], [-1.0, 1.0]]), np.zeros((2, 2)), np.eye(2)
+    >>> dout = np.array([[4.0, 0.0], [0.0, 0.0]])
+    >>> dx, dw_q, dw_k, dw_v, dw_o = self_attention_vjp(dout, x, zero, zero, eye, eye, heads=2)
+    >>> print(dx)
+    [[2. 0.]
+     [2. 0.]]
+    """
     q, k, v = (split_heads(x @ w.T, heads) for w in (w_q, w_k, w_v))
     o = merge_heads(attention(q, k, v))
     do = split_heads(dout @ w_o, heads)
     dq, dk, dv = (merge_heads(g) for g in attention_vjp(do, q, k, v))
     dx = dq @ w_q + dk @ w_k + dv @ w_v
     return dx, dq.T @ x, dk.T @ x, dv.T @ x, dout.T @ o
+
+
+def causal_self_attention(x, w_q, w_k, w_v, w_o, heads):
+    """
+    The same, where no token sees those after it.
+
+    >>> x, zero, eye = np.array([[2.0, 0.0], [4.0, 6.0]]), np.zeros((2, 2)), np.eye(2)
+    >>> print(causal_self_attention(x, zero, zero, eye, eye, heads=2))  # means so far
+    [[2. 0.]
+     [3. 3.]]
+    """
+    q, k, v = (split_heads(x @ w.T, heads) for w in (w_q, w_k, w_v))
+    seen = np.tri(len(x), dtype=bool)
+    return merge_heads(masked_attention(q, k, v, seen)) @ w_o.T
+
+
+def cross_attention(x, memory, w_q, w_k, w_v, w_o, heads):
+    """
+    Queries from one sequence, keys and values from another.
+
+    >>> x, memory = np.array([[1.0, -1.0]]), np.array([[1.0, -1.0], [-1.0, 1.0]])
+    >>> eye = np.eye(2)
+    >>> print(np.round(cross_attention(x, memory, 9 * eye, 9 * eye, 5 * eye, eye, heads=2), 6))
+    [[ 5. -5.]]
+    """
+    q = split_heads(x @ w_q.T, heads)
+    k, v = (split_heads(memory @ w.T, heads) for w in (w_k, w_v))
+    return merge_heads(attention(q, k, v)) @ w_o.T
 
 
 def normalize_heads(z, weight, eps=1e-6, offset=0.0):
@@ -756,7 +1291,7 @@ def normalize_heads_vjp(dout, z, weight, eps=1e-6, offset=0.0):
 
 
 def tables_of_heads(rope):
-    """Tables of sines and cosines; those of one sequence serve all its heads."""
+    """Tables of sines and cosines, one for all heads of a sequence."""
     return [a[..., None, :, :] if a.ndim > 2 else a for a in rope]
 
 
@@ -855,7 +1390,16 @@ def multi_head_attention(
     softcap=None, sink=None, dropout=None, norm_eps=1e-6, norm_offset=0.0, norm_after_rope=False,
     return_lse=False, return_weights=False,
 ):  # fmt: skip
-    """With norms, rotations, a cache, a gate, sinks, and all options of the scores."""
+    """
+    With norms, rotations, a cache, a gate, sinks, and all options of the scores.
+
+    >>> from dlref.formulas.attention import AttentionParams
+    >>> x, eye = np.array([[1.0, -1.0], [-1.0, 1.0]]), np.eye(2)
+    >>> params = AttentionParams(9 * eye, 9 * eye, eye, eye)
+    >>> print(np.round(multi_head_attention(x, x, params, num_heads=2), 6))
+    [[ 1. -1.]
+     [-1.  1.]]
+    """
     if q_offset is None:
         q_offset = 0 if cache is None else len(cache)
     preparation = {
@@ -878,7 +1422,16 @@ def multi_head_attention_vjp(
     mask=None, bias=None, is_causal=False, q_offset=0, window=None, scale=None, softcap=None,
     sink=None, dropout=None, norm_eps=1e-6, norm_offset=0.0, norm_after_rope=False,
 ):  # fmt: skip
-    """Backward pass, with all options."""
+    """
+    Backward pass, with all options.
+
+    >>> from dlref.formulas.attention import AttentionParams
+    >>> x_q, x_kv, one = np.array([[2.0]]), np.array([[7.0]]), np.ones((1, 1))
+    >>> params = AttentionParams(w_q=one, w_k=one, w_v=3 * one, w_o=5 * one)
+    >>> dx_q, dx_kv, dparams = multi_head_attention_vjp(one, x_q, x_kv, params, num_heads=1)
+    >>> print(dx_q, dx_kv, dparams.w_v, dparams.w_o)
+    [[0.]] [[15.]] [[35.]] [[21.]]
+    """
     preparation = {
         "rope": rope, "rope_interleaved": rope_interleaved, "norm_eps": norm_eps,
         "norm_offset": norm_offset, "norm_after_rope": norm_after_rope,
@@ -895,8 +1448,31 @@ def multi_head_attention_vjp(
 # == latent_attention
 
 
+class LatentAttentionParams(NamedTuple):
+    """Weights of latent attention; without a latent of the queries, w_dq and q_norm are None."""
+
+    w_dq: np.ndarray
+    q_norm: np.ndarray
+    w_uq: np.ndarray
+    w_dkv: np.ndarray
+    kv_norm: np.ndarray
+    w_uk: np.ndarray
+    w_uv: np.ndarray
+    w_o: np.ndarray
+
+
 def absorbed_latent_attention(x, w_dq, q_norm, w_uq, w_dkv, kv_norm, w_uk, w_uv, w_o, heads):
-    """One causal sequence without a rotated part: all heads attend to the latents themselves."""
+    """
+    One causal sequence without a rotated part: all heads attend to the latents themselves.
+
+    >>> x, eye, ones = np.array([[1.0, 1.0], [1.0, -1.0]]), np.eye(2), np.ones(2)
+    >>> w_dq, q_norm, w_uq = np.array([[1.0, 0.0]]), np.ones(1), np.log([[3.0]])
+    >>> w_uk = np.array([[0.0, 0.5]])
+    >>> out = absorbed_latent_attention(x, w_dq, q_norm, w_uq, eye, ones, w_uk, eye, eye, heads=1)
+    >>> print(np.round(out, 4))
+    [[1.  1. ]
+     [1.  0.5]]
+    """
     q = split_heads(rms_norm(x @ w_dq.T, q_norm) @ w_uq.T, heads)
     c = rms_norm(x @ w_dkv.T, kv_norm)  # all that a cache keeps
     out = []
@@ -952,7 +1528,7 @@ def absorbed_operands(s, params, heads, latent, shared):
 def latent_forward(
     x, params, heads, rope, rope_interleaved, eps, options, cache=None, absorbed=False
 ):
-    """The whole map; `options` are those of the scores."""
+    """The whole map, with the options of the scores."""
     s = latent_steps(x, params, heads, rope, rope_interleaved, eps)
     shared, latent = s["shared"], s["latent"]
     if cache is not None:
@@ -963,7 +1539,7 @@ def latent_forward(
     averages = scaled_dot_product_attention(q, k, v, **options)
     if absorbed:  # averages of latents, from which the averages of values are projected
         w_uv = params.w_uv.reshape(heads, -1, params.w_uv.shape[-1])
-        averages = averages @ transposed(w_uv)
+        averages = averages @ w_uv.mT
     return linear(merge_heads(averages), params.w_o)
 
 
@@ -976,7 +1552,17 @@ def latent_attention(
     x, params, *, num_heads, rope=None, rope_interleaved=True, cache=None, absorbed=False,
     is_causal=True, scale=None, eps=1e-6, mask=None,
 ):  # fmt: skip
-    """Keys and values of all heads are projected from one small vector for each token."""
+    """
+    Keys and values of all heads are projected from one small vector for each token.
+
+    >>> from dlref.formulas.attention import LatentAttentionParams
+    >>> x, eye, ones = np.array([[1.0, 1.0], [1.0, -1.0]]), np.eye(2), np.ones(2)
+    >>> of_queries = np.array([[1.0, 0.0]]), np.ones(1), np.log([[3.0]])
+    >>> params = LatentAttentionParams(*of_queries, eye, ones, np.array([[0.0, 0.5]]), eye, eye)
+    >>> print(np.round(latent_attention(x, params, num_heads=1), 4))
+    [[1.  1. ]
+     [1.  0.5]]
+    """
     options = {
         "mask": mask,
         "is_causal": is_causal,
@@ -1026,7 +1612,16 @@ def latent_attention_vjp(
     dout, x, params, *, num_heads, rope=None, rope_interleaved=True, absorbed=False, is_causal=True,
     scale=None, eps=1e-6, mask=None,
 ):  # fmt: skip
-    """Backward pass: what is projected from a latent meets there again, and so do all heads."""
+    """
+    Backward pass: the gradients of all projections and heads meet in the latents.
+
+    >>> from dlref.formulas.attention import LatentAttentionParams
+    >>> x, one = np.array([[2.0]]), np.ones((1, 1))
+    >>> params = LatentAttentionParams(None, None, one, one, np.ones(1), one, 3 * one, 5 * one)
+    >>> dx, dparams = latent_attention_vjp(one, x, params, num_heads=1, eps=0.0)
+    >>> print(dparams.w_uk, dparams.w_uv, dparams.w_o)
+    [[0.]] [[5.]] [[3.]]
+    """
     scale = latent_scale(params, num_heads, scale)
     options = {"mask": mask, "is_causal": is_causal, "scale": scale}
     dx_q, dx_kv, dparams = latent_gradients(
@@ -1039,13 +1634,25 @@ def latent_attention_vjp(
 
 
 def attention_entropy(weights):
-    """Over how many keys a query spreads its attention; 0 log 0 is 0."""
+    """
+    Over how many keys a query spreads its attention; 0 log 0 is 0.
+
+    >>> weights = np.array([[1, 0, 0, 0], [0.5, 0, 0.5, 0], [0.25, 0.25, 0.25, 0.25]])
+    >>> print(np.exp(attention_entropy(weights)))
+    [1. 2. 4.]
+    """
     logs = np.log(np.where(weights == 0, 1, weights))
     return -np.sum(weights * logs, axis=-1)
 
 
 def attention_entropy_vjp(dout, weights):
-    """Backward pass; a weight of 0 has no gradient."""
+    """
+    Backward pass; a weight of 0 has no gradient.
+
+    >>> weights = np.array([[np.exp(-2), np.exp(-3), 0.0]])
+    >>> print(attention_entropy_vjp(np.ones(1), weights))
+    [[1. 2. 0.]]
+    """
     logs = np.log(np.where(weights == 0, 1, weights))
     return np.where(weights == 0, 0, -dout[..., None] * (logs + 1))
 
@@ -1054,13 +1661,25 @@ def attention_entropy_vjp(dout, weights):
 
 
 def attention_distance(weights, *, q_offset=0):
-    """Mean distance between a query and the keys it attends to."""
+    """
+    Mean distance between a query and the keys it attends to.
+
+    >>> weights = np.full((4, 4), 0.25)
+    >>> print(attention_distance(weights))
+    [1.5 1.  1.  1.5]
+    """
     r = np.abs(offsets(*weights.shape[-2:], q_offset))
     return np.sum(weights * r.astype(weights.dtype), axis=-1)
 
 
 def attention_distance_vjp(dout, weights, *, q_offset=0):
-    """Backward pass."""
+    """
+    Backward pass: a mean of distances has them as its slopes.
+
+    >>> weights, dout = np.full((4, 4), 0.25), np.array([1.0, 0.0, 0.0, 0.0])
+    >>> print(attention_distance_vjp(dout, weights)[0])
+    [0. 1. 2. 3.]
+    """
     r = np.abs(offsets(*weights.shape[-2:], q_offset))
     return dout[..., None] * r.astype(weights.dtype)
 
@@ -1076,13 +1695,25 @@ def special_places(T, S, q_offset=0):
 
 
 def attention_shares(weights, *, q_offset=0):
-    """Weights of the first, of the previous, and of the own token."""
+    """
+    Weights of the first, of the previous, and of the own token.
+
+    >>> weights = np.array([[0.1, 0.2, 0.3, 0.4]])
+    >>> print(attention_shares(weights, q_offset=3))
+    [[0.1 0.3 0.4]]
+    """
     places = special_places(*weights.shape[-2:], q_offset)
     return np.einsum("...ij,ijn->...in", weights, places)
 
 
 def attention_shares_vjp(dout, weights, *, q_offset=0):
-    """Backward pass: a cotangent goes to the place that its share was read from."""
+    """
+    Backward pass: a cotangent goes to the place that its share was read from.
+
+    >>> weights, dout = np.array([[0.1, 0.2, 0.3, 0.4]]), np.array([[1.0, 2.0, 4.0]])
+    >>> print(attention_shares_vjp(dout, weights, q_offset=3))
+    [[1. 0. 2. 4.]]
+    """
     places = special_places(*weights.shape[-2:], q_offset)
     return np.einsum("...in,ijn->...ij", dout, places)
 
@@ -1106,18 +1737,34 @@ def products_of_layers(layers):
 
 
 def attention_rollout(weights, *, residual=0.5):
-    """Weights multiplied through the layers."""
+    """
+    Weights multiplied through the layers.
+
+    >>> back = np.array([[1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0.0, 1.0, 0.0]])
+    >>> weights = np.array([[back], [back]])  # two layers with a head each
+    >>> print(attention_rollout(weights))
+    [[1.   0.   0.  ]
+     [0.75 0.25 0.  ]
+     [0.25 0.5  0.25]]
+    """
     return products_of_layers(mixing_matrices(weights, residual))[-1]
 
 
 def attention_rollout_vjp(dout, weights, *, residual=0.5):
-    """Backward pass, from the last layer to the first."""
+    """
+    Backward pass, from the last layer to the first.
+
+    >>> weights, dout = np.ones((1, 1, 2, 2)), np.array([[2.0, 4.0], [6.0, 8.0]])
+    >>> print(attention_rollout_vjp(dout, weights)[0, 0])
+    [[1. 2.]
+     [3. 4.]]
+    """
     layers = mixing_matrices(weights, residual)
     before = products_of_layers(layers)
     share = (1 - residual) / weights.shape[-3]
     grads = np.zeros_like(weights)
     for l in reversed(range(len(layers))):
-        dlayer = dout @ transposed(before[l])
+        dlayer = dout @ before[l].mT
         grads[l] = share * dlayer[..., None, :, :]  # each head alike
-        dout = transposed(layers[l]) @ dout
+        dout = layers[l].mT @ dout
     return grads

@@ -15,7 +15,7 @@ import numpy as np
 
 def absolute(x):
     """Absolute value."""
-    # The function of NumPy drops the imaginary part, which carries the derivative.
+    # np.abs would drop the imaginary part, in which a complex step has the derivative.
     return np.where(x.real < 0, -x, x)
 
 
@@ -46,7 +46,13 @@ def slice_size(x, axis):
 
 
 def cost_of_mode(shapes, mode):
-    """Multiplications of a product of Jacobians, from the left or from the right."""
+    """
+    Multiplications of a product of Jacobians, from the left or from the right.
+
+    >>> loss = [(1, 10), (10, 100), (100, 1000)]
+    >>> print(cost_of_mode(loss, "reverse"), cost_of_mode(loss, "forward"))
+    101000 1010000
+    """
     rows, columns = shapes[0][0], shapes[-1][1]
     cost = 0
     if mode == "reverse":  # From the output: each product has the rows of the first Jacobian.
@@ -59,7 +65,13 @@ def cost_of_mode(shapes, mode):
 
 
 def chain_cost(shapes, *, mode="optimal"):
-    """Cheapest order of multiplication, by the best last product of each part of the chain."""
+    """
+    Cheapest order of multiplication, by the best last product of each part of the chain.
+
+    >>> chain = [(10, 30), (30, 2), (2, 30), (30, 10)]
+    >>> print(*chain_cost(chain))
+    1400 ((0, 1), (2, 3))
+    """
     widths = [shapes[0][0], *(columns for _, columns in shapes)]
 
     @functools.cache
@@ -82,7 +94,16 @@ def chain_cost(shapes, *, mode="optimal"):
 
 
 def matrix_chain(*jacobians):
-    """Jacobian of a composition of maps of vectors, the outermost map first."""
+    """
+    Jacobian of a composition of maps of vectors, the outermost map first.
+
+    >>> x = 1.0
+    >>> u = np.array([x**2, np.sin(x)])
+    >>> J_f, J_g = np.array([[1.0, 1.0], [u[1], u[0]]]), np.array([[2 * x], [np.cos(x)]])
+    >>> print(np.round(matrix_chain(J_f, J_g), 4))
+    [[2.5403]
+     [2.2232]]
+    """
     return functools.reduce(np.matmul, jacobians)
 
 
@@ -103,7 +124,13 @@ def scalar_variables(jacobians):
 
 
 def chain_rule(*jacobians):
-    """Jacobian of a composition, between scalars and vectors."""
+    """
+    Jacobian of a composition, between scalars and vectors.
+
+    >>> gradient, velocity = np.array([1.0, 2.0, 3.0]), np.array([4.0, 5.0, 6.0])
+    >>> print(chain_rule(gradient, velocity))
+    32.0
+    """
     is_scalar = scalar_variables(jacobians)
     matrices = []
     for jacobian, output, given in zip(jacobians, is_scalar, is_scalar[1:], strict=False):
@@ -115,7 +142,13 @@ def chain_rule(*jacobians):
 
 
 def total_derivative(partials, inner):
-    """Sum over all paths from the input to the output."""
+    """
+    Sum over all paths from the input to the output.
+
+    >>> x, one = np.array(2.0), np.array(1.0)  # y = x + u with u = x ** 2
+    >>> print(total_derivative([one, one], [one, 2 * x]))
+    5.0
+    """
     return np.sum([chain_rule(f, u) for f, u in zip(partials, inner, strict=True)], axis=0)
 
 
@@ -123,12 +156,25 @@ def total_derivative(partials, inner):
 
 
 def add(w, x):
-    """Sum of two operands."""
+    """
+    Sum of two operands.
+
+    >>> w, x = np.array([2.0, 3.0, 4.0]), np.array([5.0, 6.0, 7.0])
+    >>> print(add(w, x))
+    [ 7.  9. 11.]
+    """
     return w + x
 
 
 def add_vjp(dout, w, x):
-    """Backward pass: a sum copies the cotangent."""
+    """
+    Backward pass: a sum copies the cotangent.
+
+    >>> w, x = np.array([2.0, 3.0, 4.0]), np.array([5.0])
+    >>> dout = np.array([1.0, 10.0, 100.0])
+    >>> print(*add_vjp(dout, w, x))
+    [  1.  10. 100.] [111.]
+    """
     return sum_to_shape(dout, w.shape), sum_to_shape(dout, x.shape)
 
 
@@ -136,12 +182,25 @@ def add_vjp(dout, w, x):
 
 
 def subtract(w, x):
-    """Difference of two operands."""
+    """
+    Difference of two operands.
+
+    >>> w, x = np.array([2.0, 3.0, 4.0]), np.array([5.0, 6.0, 7.0])
+    >>> print(subtract(w, x))
+    [-3. -3. -3.]
+    """
     return w - x
 
 
 def subtract_vjp(dout, w, x):
-    """Backward pass."""
+    """
+    Backward pass.
+
+    >>> w, x = np.array([3.0, 1.0, 2.0]), np.array([2.0])
+    >>> dout = np.array([1.0, 2.0, 4.0])
+    >>> print(*subtract_vjp(dout, w, x))
+    [1. 2. 4.] [-7.]
+    """
     return sum_to_shape(dout, w.shape), sum_to_shape(-dout, x.shape)
 
 
@@ -149,12 +208,24 @@ def subtract_vjp(dout, w, x):
 
 
 def multiply(w, x):
-    """Product of two operands."""
+    """
+    Product of two operands.
+
+    >>> w, x = np.array([2.0, 3.0, 4.0]), np.array([5.0, 6.0, 7.0])
+    >>> print(multiply(w, x))
+    [10. 18. 28.]
+    """
     return w * x
 
 
 def multiply_vjp(dout, w, x):
-    """Backward pass: a product swaps its operands."""
+    """
+    Backward pass: a product swaps its operands.
+
+    >>> w, x = np.array([2.0, 3.0, 4.0]), np.array([5.0])
+    >>> print(*multiply_vjp(np.ones(3), w, x))
+    [5. 5. 5.] [9.]
+    """
     return sum_to_shape(dout * x, w.shape), sum_to_shape(dout * w, x.shape)
 
 
@@ -162,12 +233,24 @@ def multiply_vjp(dout, w, x):
 
 
 def divide(w, x):
-    """Quotient of two operands."""
+    """
+    Quotient of two operands.
+
+    >>> w, x = np.array(3.0), np.array(4.0)
+    >>> print(divide(w, x))
+    0.75
+    """
     return w / x
 
 
 def divide_vjp(dout, w, x):
-    """Backward pass."""
+    """
+    Backward pass.
+
+    >>> w, x = np.array(3.0), np.array(4.0)
+    >>> print(*divide_vjp(np.array(1.0), w, x))
+    0.25 -0.1875
+    """
     y = w / x
     dw = dout / x
     dx = -dout * y / x
@@ -178,12 +261,25 @@ def divide_vjp(dout, w, x):
 
 
 def power(w, x):
-    """Power of two operands."""
+    """
+    Power of two operands.
+
+    >>> w, x = np.array(2.0), np.array([1.0, 2.0, 3.0])
+    >>> print(power(w, x))
+    [2. 4. 8.]
+    """
     return w**x
 
 
 def power_vjp(dout, w, x):
-    """Backward pass."""
+    """
+    Backward pass.
+
+    >>> w, x = np.array(2.0), np.array([1.0, 2.0, 3.0])
+    >>> dw, dx = power_vjp(np.ones(3), w, x)
+    >>> print(dw, dx / np.log(2))
+    17.0 [2. 4. 8.]
+    """
     slope_w = np.where(x == 0, 0, x * w ** (x - 1))
     slope_x = np.where((w == 0) & (x.real >= 0), 0, w**x * np.log(w))
     return sum_to_shape(dout * slope_w, w.shape), sum_to_shape(dout * slope_x, x.shape)
@@ -193,12 +289,24 @@ def power_vjp(dout, w, x):
 
 
 def maximum(w, x):
-    """The larger of two operands."""
+    """
+    The larger of two operands.
+
+    >>> w, x = np.array([3.0, 1.0, 2.0]), np.array([1.0, 3.0, 2.0])
+    >>> print(maximum(w, x))
+    [3. 3. 2.]
+    """
     return np.where(w.real > x.real, w, x)
 
 
 def maximum_vjp(dout, w, x):
-    """Backward pass: to the larger operand, or half to each at a tie."""
+    """
+    Backward pass: to the larger operand, or half to each at a tie.
+
+    >>> w, x = np.array([3.0, 1.0, 2.0]), np.array([1.0, 3.0, 2.0])
+    >>> print(*maximum_vjp(np.ones(3), w, x))
+    [1.  0.  0.5] [0.  1.  0.5]
+    """
     dw = dout * np.heaviside(w - x, 0.5)
     dx = dout * np.heaviside(x - w, 0.5)
     return sum_to_shape(dw, w.shape), sum_to_shape(dx, x.shape)
@@ -208,12 +316,24 @@ def maximum_vjp(dout, w, x):
 
 
 def minimum(w, x):
-    """The smaller of two operands."""
+    """
+    The smaller of two operands.
+
+    >>> w, x = np.array([3.0, 1.0, 2.0]), np.array([1.0, 3.0, 2.0])
+    >>> print(minimum(w, x))
+    [1. 1. 2.]
+    """
     return np.where(w.real < x.real, w, x)
 
 
 def minimum_vjp(dout, w, x):
-    """Backward pass: to the smaller operand, or half to each at a tie."""
+    """
+    Backward pass: to the smaller operand, or half to each at a tie.
+
+    >>> w, x = np.array([3.0, 1.0, 2.0]), np.array([1.0, 3.0, 2.0])
+    >>> print(*minimum_vjp(np.ones(3), w, x))
+    [0.  1.  0.5] [1.  0.  0.5]
+    """
     dw = dout * np.heaviside(x - w, 0.5)
     dx = dout * np.heaviside(w - x, 0.5)
     return sum_to_shape(dw, w.shape), sum_to_shape(dx, x.shape)
@@ -223,7 +343,13 @@ def minimum_vjp(dout, w, x):
 
 
 def sum(x, *, axis=None, keepdims=False):
-    """Sum over axes."""
+    """
+    Sum over axes.
+
+    >>> x = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    >>> print(sum(x, axis=1))
+    [ 6. 15.]
+    """
     return np.sum(x, axis=axis, keepdims=keepdims)
 
 
@@ -233,7 +359,14 @@ def sum_grad(x, *, axis=None):
 
 
 def sum_vjp(dout, x, *, axis=None, keepdims=False):
-    """Backward pass: every element gets the cotangent of its sum."""
+    """
+    Backward pass: every element gets the cotangent of its sum.
+
+    >>> x = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
+    >>> print(sum_vjp(np.array([10.0, 20.0]), x, axis=1))
+    [[10. 10. 10.]
+     [20. 20. 20.]]
+    """
     return spread(dout, x, axis, keepdims) * sum_grad(x, axis=axis)
 
 
@@ -241,7 +374,13 @@ def sum_vjp(dout, x, *, axis=None, keepdims=False):
 
 
 def mean(x, *, axis=None, keepdims=False):
-    """Mean over axes."""
+    """
+    Mean over axes.
+
+    >>> x = np.array([2.0, 3.0, 4.0, 5.0])
+    >>> print(mean(x))
+    3.5
+    """
     n = slice_size(x, axis)
     return np.sum(x, axis=axis, keepdims=keepdims) / n
 
@@ -253,7 +392,13 @@ def mean_grad(x, *, axis=None):
 
 
 def mean_vjp(dout, x, *, axis=None, keepdims=False):
-    """Backward pass."""
+    """
+    Backward pass.
+
+    >>> x = np.array([2.0, 3.0, 4.0, 5.0])
+    >>> print(mean_vjp(1.0, x))
+    [0.25 0.25 0.25 0.25]
+    """
     return spread(dout, x, axis, keepdims) * mean_grad(x, axis=axis)
 
 
@@ -261,7 +406,13 @@ def mean_vjp(dout, x, *, axis=None, keepdims=False):
 
 
 def prod(x, *, axis=None, keepdims=False):
-    """Product over axes."""
+    """
+    Product over axes.
+
+    >>> x = np.array([[2.0, 3.0], [0.0, 5.0]])
+    >>> print(prod(x, axis=1))
+    [6. 0.]
+    """
     return np.prod(x, axis=axis, keepdims=keepdims)
 
 
@@ -282,7 +433,14 @@ def prod_grad(x, *, axis=None):
 
 
 def prod_vjp(dout, x, *, axis=None, keepdims=False):
-    """Backward pass."""
+    """
+    Backward pass.
+
+    >>> x = np.array([[2.0, 3.0], [0.0, 5.0]])
+    >>> print(prod_vjp(np.array([1.0, 10.0]), x, axis=1))
+    [[ 3.  2.]
+     [50.  0.]]
+    """
     return spread(dout, x, axis, keepdims) * prod_grad(x, axis=axis)
 
 
@@ -290,7 +448,13 @@ def prod_vjp(dout, x, *, axis=None, keepdims=False):
 
 
 def max(x, *, axis=None, keepdims=False):
-    """Largest element over axes."""
+    """
+    Largest element over axes.
+
+    >>> x = np.array([7.0, 2.0, 7.0, 4.0])
+    >>> print(max(x))
+    7.0
+    """
     # Complex numbers compare by their real parts first.
     return np.max(x, axis=axis, keepdims=keepdims)
 
@@ -303,7 +467,13 @@ def max_grad(x, *, axis=None):
 
 
 def max_vjp(dout, x, *, axis=None, keepdims=False):
-    """Backward pass."""
+    """
+    Backward pass.
+
+    >>> x = np.array([7.0, 2.0, 7.0, 4.0])
+    >>> print(max_vjp(1.0, x))
+    [0.5 0.  0.5 0. ]
+    """
     return spread(dout, x, axis, keepdims) * max_grad(x, axis=axis)
 
 
@@ -311,7 +481,13 @@ def max_vjp(dout, x, *, axis=None, keepdims=False):
 
 
 def norm(x, *, axis=None, keepdims=False):
-    """Root of the sum of squares."""
+    """
+    Root of the sum of squares.
+
+    >>> x = np.array([3.0, 4.0])
+    >>> print(norm(x))
+    5.0
+    """
     return np.sqrt(np.sum(x * x, axis=axis, keepdims=keepdims))
 
 
@@ -322,7 +498,13 @@ def norm_grad(x, *, axis=None):
 
 
 def norm_vjp(dout, x, *, axis=None, keepdims=False):
-    """Backward pass."""
+    """
+    Backward pass.
+
+    >>> x = np.array([3.0, 4.0])
+    >>> print(norm_vjp(10.0, x))
+    [6. 8.]
+    """
     return spread(dout, x, axis, keepdims) * norm_grad(x, axis=axis)
 
 
@@ -330,7 +512,13 @@ def norm_vjp(dout, x, *, axis=None, keepdims=False):
 
 
 def dot(w, x):
-    """Dot product of two vectors, or of each row of two arrays."""
+    """
+    Dot product of two vectors, or of each row of two arrays.
+
+    >>> w, x = np.array([2.0, 3.0, 4.0]), np.array([5.0, 6.0, 7.0])
+    >>> print(dot(w, x))
+    56.0
+    """
     return np.sum(w * x, axis=-1)
 
 
@@ -340,7 +528,13 @@ def dot_grad(w, x):
 
 
 def dot_vjp(dout, w, x):
-    """Backward pass."""
+    """
+    Backward pass.
+
+    >>> w, x = np.array([2.0, 3.0, 4.0]), np.array([5.0, 6.0, 7.0])
+    >>> print(*dot_vjp(1.0, w, x))
+    [5. 6. 7.] [2. 3. 4.]
+    """
     dout = np.asarray(dout)[..., None]
     return dout * x, dout * w
 
@@ -349,7 +543,13 @@ def dot_vjp(dout, w, x):
 
 
 def scaled_sum(x, z):
-    """Sum of a vector, times one number."""
+    """
+    Sum of a vector, times one number.
+
+    >>> x, z = np.array([2.0, 3.0, 4.0]), np.array(5.0)
+    >>> print(scaled_sum(x, z))
+    45.0
+    """
     return np.sum(x * np.reshape(z, ()))
 
 
@@ -361,7 +561,13 @@ def scaled_sum_grad(x, z):
 
 
 def scaled_sum_vjp(dout, x, z):
-    """Backward pass."""
+    """
+    Backward pass.
+
+    >>> x, z = np.array([2.0, 3.0, 4.0]), np.array(5.0)
+    >>> print(*scaled_sum_vjp(1.0, x, z))
+    [5. 5. 5.] 9.0
+    """
     gx, gz = scaled_sum_grad(x, z)
     return dout * gx, dout * gz
 
@@ -370,17 +576,44 @@ def scaled_sum_vjp(dout, x, z):
 
 
 def matmul(a, b):
-    """Product of two matrices."""
+    """
+    Product of two matrices.
+
+    >>> a, b = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([5.0, 6.0])
+    >>> print(matmul(a, b))
+    [17. 39.]
+    """
     return a @ b
 
 
 def matrix_product_vjp(dout, a, b):
-    """Backward pass, for two matrices."""
+    """
+    Backward pass, for two matrices.
+
+    >>> a, b = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[5.0], [6.0]])
+    >>> da, db = matrix_product_vjp(np.array([[1.0], [10.0]]), a, b)
+    >>> print(da)
+    [[ 5.  6.]
+     [50. 60.]]
+    >>> print(db)
+    [[31.]
+     [42.]]
+    """
     return dout @ b.mT, a.mT @ dout
 
 
 def matmul_vjp(dout, a, b):
-    """Backward pass, for vectors and stacks of matrices, too."""
+    """
+    Backward pass, for vectors and stacks of matrices, too.
+
+    >>> a, b = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([5.0, 6.0])
+    >>> da, db = matmul_vjp(np.array([1.0, 10.0]), a, b)
+    >>> print(da)
+    [[ 5.  6.]
+     [50. 60.]]
+    >>> print(db)
+    [31. 42.]
+    """
     row = a[None, :] if a.ndim == 1 else a
     column = b[:, None] if b.ndim == 1 else b
     dout = np.expand_dims(dout, -1) if b.ndim == 1 else dout
@@ -395,7 +628,13 @@ def matmul_vjp(dout, a, b):
 
 
 def quadratic_form(x, a):
-    """A vector, a matrix and the vector again."""
+    """
+    A vector times a matrix times the vector again.
+
+    >>> x, a = np.array([1.0, 2.0]), np.array([[1.0, 4.0], [0.0, 3.0]])
+    >>> print(quadratic_form(x, a))
+    21.0
+    """
     return np.einsum("...i,...ij,...j->...", x, a, x)
 
 
@@ -407,7 +646,17 @@ def quadratic_form_grad(x, a):
 
 
 def quadratic_form_vjp(dout, x, a):
-    """Backward pass."""
+    """
+    Backward pass.
+
+    >>> x, a = np.array([1.0, 2.0]), np.array([[1.0, 4.0], [0.0, 3.0]])
+    >>> dx, da = quadratic_form_vjp(1.0, x, a)
+    >>> print(dx)
+    [10. 16.]
+    >>> print(da)
+    [[1. 2.]
+     [2. 4.]]
+    """
     dout = np.asarray(dout)
     gx, ga = quadratic_form_grad(x, a)
     return dout[..., None] * gx, dout[..., None, None] * ga
@@ -417,7 +666,13 @@ def quadratic_form_vjp(dout, x, a):
 
 
 def trace(a):
-    """Sum of the diagonal."""
+    """
+    Sum of the diagonal.
+
+    >>> a = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> print(trace(a))
+    5.0
+    """
     return np.einsum("...ii->...", a)
 
 
@@ -427,7 +682,14 @@ def trace_grad(a):
 
 
 def trace_vjp(dout, a):
-    """Backward pass."""
+    """
+    Backward pass.
+
+    >>> a = np.array([[1.0, 2.0], [3.0, 4.0]])
+    >>> print(trace_vjp(3.0, a))
+    [[3. 0.]
+     [0. 3.]]
+    """
     return np.asarray(dout)[..., None, None] * trace_grad(a)
 
 
@@ -435,12 +697,26 @@ def trace_vjp(dout, a):
 
 
 def inverse(a):
-    """Inverse of a matrix."""
+    """
+    Inverse of a matrix.
+
+    >>> a = np.array([[2.0, 1.0], [0.0, 4.0]])
+    >>> print(inverse(a))
+    [[ 0.5   -0.125]
+     [ 0.     0.25 ]]
+    """
     return np.linalg.inv(a)
 
 
 def inverse_vjp(dout, a):
-    """Backward pass."""
+    """
+    Backward pass.
+
+    >>> a = np.array([[2.0, 1.0], [0.0, 4.0]])
+    >>> print(inverse_vjp(np.array([[16.0, 16.0], [16.0, 16.0]]), a))
+    [[-3.   -2.  ]
+     [-0.75 -0.5 ]]
+    """
     y = np.linalg.inv(a)
     return -y.mT @ dout @ y.mT
 
@@ -449,7 +725,13 @@ def inverse_vjp(dout, a):
 
 
 def logdet(a):
-    """Logarithm of the size of the determinant."""
+    """
+    Logarithm of the absolute value of the determinant.
+
+    >>> a = np.array([[2.0, 1.0], [0.0, 4.0]])
+    >>> print(np.round(logdet(a) / np.log(2), 4))
+    3.0
+    """
     return np.log(absolute(np.linalg.det(a)))
 
 
@@ -459,5 +741,12 @@ def logdet_grad(a):
 
 
 def logdet_vjp(dout, a):
-    """Backward pass."""
+    """
+    Backward pass.
+
+    >>> a = np.array([[2.0, 1.0], [0.0, 4.0]])
+    >>> print(logdet_vjp(1.0, a))
+    [[ 0.5    0.   ]
+     [-0.125  0.25 ]]
+    """
     return np.asarray(dout)[..., None, None] * logdet_grad(a)

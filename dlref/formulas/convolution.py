@@ -27,7 +27,7 @@ def pad_space(x, padding, value=0):
 
 
 def crop_space(x, padding):
-    """Remove what surrounds the axes of space."""
+    """Remove the padding around the axes of space."""
     space = x.shape[x.ndim - len(padding) :]
     inner = [slice(p, n - p) for n, p in zip(space, padding, strict=True)]
     return x[(..., *inner)]
@@ -72,7 +72,7 @@ def read_windows(padded, weight, windows, stride, dilation, groups):
 
 
 def write_windows(u, weight, space, stride, dilation, groups):
-    """Transposed convolution, with its padding: what was read is added to."""
+    """Transposed convolution, with its padding: it adds where the convolution reads."""
     windows = u.shape[-len(space) :]
     axes = len(windows)
     w = kernels_of_groups(weight, groups)
@@ -115,7 +115,13 @@ def bias_grad(dout, axes):
 
 
 def conv_line(x, weight, stride=1, padding=0, dilation=1):
-    """Convolution along one axis: x (C, T), weight (O, C, K)."""
+    """
+    Convolution along one axis: x (C, T), weight (O, C, K).
+
+    >>> x, weight = np.array([[1.0, 2.0, 4.0, 8.0]]), np.array([[[1.0, 0.0, -1.0]]])
+    >>> print(conv_line(x, weight, padding=1))
+    [[-2. -3. -6.  4.]]
+    """
     x = np.pad(x, [(0, 0), (padding, padding)])
     O, _, K = weight.shape
     count = (x.shape[1] - dilation * (K - 1) - 1) // stride + 1
@@ -127,7 +133,15 @@ def conv_line(x, weight, stride=1, padding=0, dilation=1):
 
 
 def conv_line_vjp(dout, x, weight, stride=1, padding=0, dilation=1):
-    """Backward pass: the same slices are added to and read."""
+    """
+    Backward pass: the same slices are added to and read.
+
+    >>> x, weight = np.array([[1.0, 2.0, 4.0, 8.0]]), np.array([[[1.0, 2.0, 3.0]]])
+    >>> dout = np.array([[1.0, 10.0, 100.0, 1000.0]])
+    >>> dx, dweight = conv_line_vjp(dout, x, weight, padding=1)
+    >>> print(dx, dweight)
+    [[  12.  123. 1230. 2300.]] [[[4210. 8421.  842.]]]
+    """
     x = np.pad(x, [(0, 0), (padding, padding)])
     dx, dweight = np.zeros_like(x), np.zeros_like(weight)
     for k in range(weight.shape[2]):
@@ -139,7 +153,15 @@ def conv_line_vjp(dout, x, weight, stride=1, padding=0, dilation=1):
 
 
 def conv(x, weight, bias=None, *, stride=1, padding=0, dilation=1, groups=1):
-    """Convolution along any number of axes, with groups of channels."""
+    """
+    Convolution along any number of axes, with groups of channels.
+
+    >>> x = np.arange(9.0).reshape(1, 3, 3)
+    >>> weight = np.array([[[[1.0, 0.0], [0.0, -1.0]]]])
+    >>> print(conv(x, weight)[0])
+    [[-4. -4.]
+     [-4. -4.]]
+    """
     axes = weight.ndim - 2
     s, p, d = (for_each_axis(option, axes) for option in (stride, padding, dilation))
     windows = count_windows(x.shape[-axes:], weight.shape[2:], s, p, d)
@@ -148,7 +170,20 @@ def conv(x, weight, bias=None, *, stride=1, padding=0, dilation=1, groups=1):
 
 
 def conv_vjp(dout, x, weight, bias=None, *, stride=1, padding=0, dilation=1, groups=1):
-    """Backward pass: the input's gradient is a transposed convolution."""
+    """
+    Backward pass: the input's gradient is a transposed convolution.
+
+    >>> x = np.arange(9.0).reshape(1, 3, 3)
+    >>> weight = np.array([[[[1.0, 0.0], [0.0, -1.0]]]])
+    >>> dx, dweight = conv_vjp(np.ones((1, 2, 2)), x, weight)
+    >>> print(dx[0])
+    [[ 1.  1.  0.]
+     [ 1.  0. -1.]
+     [ 0. -1. -1.]]
+    >>> print(dweight[0, 0])
+    [[ 8. 12.]
+     [20. 24.]]
+    """
     axes = weight.ndim - 2
     s, p, d = (for_each_axis(option, axes) for option in (stride, padding, dilation))
     padded = pad_space(x, p)
@@ -162,7 +197,13 @@ def conv_vjp(dout, x, weight, bias=None, *, stride=1, padding=0, dilation=1, gro
 
 
 def conv_transpose_line(x, weight, stride=1, padding=0):
-    """Transposed convolution along one axis: x (C, T), weight (C, O, K)."""
+    """
+    Transposed convolution along one axis: x (C, T), weight (C, O, K).
+
+    >>> x, weight = np.array([[1.0, 10.0]]), np.array([[[1.0, 2.0, 3.0]]])
+    >>> print(conv_transpose_line(x, weight, stride=2))
+    [[ 1.  2. 13. 20. 30.]]
+    """
     (_, O, K), T = weight.shape, x.shape[1]
     y = np.zeros((O, (T - 1) * stride + K), np.result_type(x, weight))
     for k in range(K):
@@ -171,7 +212,14 @@ def conv_transpose_line(x, weight, stride=1, padding=0):
 
 
 def conv_transpose_line_vjp(dout, x, weight, stride=1, padding=0):
-    """Backward pass: a convolution of the cotangent, and the products for the weights."""
+    """
+    Backward pass: a convolution of the cotangent, and the products for the weights.
+
+    >>> x, weight = np.array([[1.0, 10.0]]), np.array([[[1.0, 2.0, 3.0]]])
+    >>> dout = np.array([[1.0, 0.0, 10.0, 0.0, 100.0]])
+    >>> print(*conv_transpose_line_vjp(dout, x, weight, stride=2))
+    [[ 31. 310.]] [[[ 101.    0. 1010.]]]
+    """
     dout = np.pad(dout, [(0, 0), (padding, padding)])
     dx, dweight, T = np.zeros_like(x), np.zeros_like(weight), x.shape[1]
     for k in range(weight.shape[2]):
@@ -184,7 +232,15 @@ def conv_transpose_line_vjp(dout, x, weight, stride=1, padding=0):
 def conv_transpose(
     x, weight, bias=None, *, stride=1, padding=0, output_padding=0, dilation=1, groups=1
 ):
-    """Transposed convolution: each input adds its kernel to the output."""
+    """
+    Transposed convolution: each input adds its kernel to the output.
+
+    >>> x, weight = np.array([[1.0, 10.0]]), np.array([[[1.0, 2.0, 3.0]]])
+    >>> print(conv_transpose(x, weight, stride=2, padding=1))
+    [[ 2. 13. 20.]]
+    >>> print(conv_transpose(x, weight, stride=2, padding=1, output_padding=1))
+    [[ 2. 13. 20. 30.]]
+    """
     axes = weight.ndim - 2
     s, p, d = (for_each_axis(option, axes) for option in (stride, padding, dilation))
     space = []
@@ -199,7 +255,14 @@ def conv_transpose(
 def conv_transpose_vjp(
     dout, x, weight, bias=None, *, stride=1, padding=0, output_padding=0, dilation=1, groups=1
 ):
-    """Backward pass: input and cotangent have changed places."""
+    """
+    Backward pass: input and cotangent have changed places.
+
+    >>> x, weight = np.array([[1.0, 10.0]]), np.array([[[1.0, 2.0, 3.0]]])
+    >>> dout = np.array([[1.0, 10.0, 100.0]])
+    >>> print(*conv_transpose_vjp(dout, x, weight, stride=2, padding=1))
+    [[ 32. 210.]] [[[ 100. 1001.   10.]]]
+    """
     axes = weight.ndim - 2
     s, p, d = (for_each_axis(option, axes) for option in (stride, padding, dilation))
     padded = pad_space(dout, p)
@@ -212,14 +275,34 @@ def conv_transpose_vjp(
 
 
 def max_pool_plane(x, size, stride):
-    """Maximum of each window of a plane, and where it is."""
+    """
+    Maximum of each window of a plane, and where it is.
+
+    >>> x = np.array([[1.0, 2.0, 0.0], [4.0, 3.0, 5.0], [0.0, 9.0, 8.0]])
+    >>> largest, places = max_pool_plane(x, (2, 2), stride=1)
+    >>> print(largest)
+    [[4. 5.]
+     [9. 9.]]
+    >>> print(places)
+    [[2 3]
+     [3 2]]
+    """
     windows = np.lib.stride_tricks.sliding_window_view(x, size)[::stride, ::stride]
     flat = windows.reshape(*windows.shape[:2], math.prod(size))
     return np.max(flat, axis=-1), np.argmax(flat, axis=-1)
 
 
 def max_pool_plane_vjp(dout, x, size, stride):
-    """Backward pass of a plane: each cotangent goes to the winner of its window."""
+    """
+    Backward pass of a plane: each cotangent goes to the winner of its window.
+
+    >>> x = np.array([[1.0, 2.0, 0.0], [4.0, 3.0, 5.0], [0.0, 9.0, 8.0]])
+    >>> dout = np.array([[1.0, 10.0], [20.0, 30.0]])
+    >>> print(max_pool_plane_vjp(dout, x, (2, 2), stride=1))
+    [[ 0.  0.  0.]
+     [ 1.  0. 10.]
+     [ 0. 50.  0.]]
+    """
     _, winners = max_pool_plane(x, size, stride)
     dx = np.zeros_like(x)
     for (i, j), k in np.ndenumerate(winners):
@@ -259,14 +342,26 @@ def winners_of(x, size, stride, padding):
 
 
 def max_pool(x, *, size, stride=None, padding=0):
-    """Maximum of each window, along any number of axes."""
+    """
+    Maximum of each window, along any number of axes.
+
+    >>> x = np.array([1.0, 3.0, 2.0, 7.0, 5.0])
+    >>> print(max_pool(x, size=(2,)))
+    [3. 7.]
+    """
     values = windows_of(x, size, stride, padding, -np.inf)
     winners = winners_of(x, size, stride, padding)
     return np.take_along_axis(values, winners, axis=-1)[..., 0]
 
 
 def max_pool_vjp(dout, x, *, size, stride=None, padding=0):
-    """Backward pass: to the winners, whose windows may overlap."""
+    """
+    Backward pass: to the winners, whose windows may overlap.
+
+    >>> x = np.array([1.0, 3.0, 2.0, 7.0, 5.0])
+    >>> print(max_pool_vjp(np.array([10.0, 20.0]), x, size=(2,)))
+    [ 0. 10.  0. 20.  0.]
+    """
     is_winner = np.arange(math.prod(size)) == winners_of(x, size, stride, padding)
     return windows_of_vjp(dout[..., None] * is_winner, x, size, stride, padding)
 
@@ -275,13 +370,28 @@ def max_pool_vjp(dout, x, *, size, stride=None, padding=0):
 
 
 def mean_pool_plane(x, size, stride):
-    """Mean of each window of a plane."""
+    """
+    Mean of each window of a plane.
+
+    >>> x = np.array([[4.0, 8.0, 0.0], [4.0, 0.0, 4.0], [0.0, 4.0, 8.0]])
+    >>> print(mean_pool_plane(x, (2, 2), stride=1))
+    [[4. 3.]
+     [2. 4.]]
+    """
     windows = np.lib.stride_tricks.sliding_window_view(x, size)[::stride, ::stride]
     return np.mean(windows, axis=(2, 3))
 
 
 def mean_pool_plane_vjp(dout, x, size, stride):
-    """Backward pass of a plane: equal shares."""
+    """
+    Backward pass of a plane: equal shares.
+
+    >>> x = np.array([[4.0, 8.0, 0.0], [4.0, 0.0, 4.0], [0.0, 4.0, 8.0]])
+    >>> print(mean_pool_plane_vjp(4 * np.ones((2, 2)), x, (2, 2), stride=1))
+    [[1. 2. 1.]
+     [2. 4. 2.]
+     [1. 2. 1.]]
+    """
     rows, columns = size
     dx = np.zeros_like(x)
     for i, j in np.ndindex(dout.shape):
@@ -291,18 +401,69 @@ def mean_pool_plane_vjp(dout, x, size, stride):
 
 
 def mean_pool(x, *, size, stride=None, padding=0):
-    """Mean of each window, along any number of axes."""
+    """
+    Mean of each window, along any number of axes.
+
+    >>> x = np.array([1.0, 3.0, 5.0, 7.0, 100.0])
+    >>> print(mean_pool(x, size=(2,)))
+    [2. 6.]
+    """
     return np.mean(windows_of(x, size, stride, padding, 0), axis=-1)
 
 
 def mean_pool_vjp(dout, x, *, size, stride=None, padding=0):
-    """Backward pass: equal shares from all windows of an element."""
+    """
+    Backward pass: equal shares from all windows of an element.
+
+    >>> x = np.array([1.0, 3.0, 5.0, 7.0, 100.0])
+    >>> print(mean_pool_vjp(np.array([2.0, 6.0]), x, size=(2,)))
+    [1. 1. 3. 3. 0.]
+    """
     share = dout[..., None] / math.prod(size)
     shares = np.broadcast_to(share, (*dout.shape, math.prod(size)))
     return windows_of_vjp(shares, x, size, stride, padding)
 
 
 # == causal_conv
+
+
+def causal_conv_sequence(x, weight, state):
+    """
+    Weighted sum of the last K inputs, and the state after them: x (T, D), weight (D, K).
+
+    >>> x, weight = np.array([[1.0], [2.0], [4.0], [8.0]]), np.array([[100.0, 10.0, 1.0]])
+    >>> y, state = causal_conv_sequence(x, weight, np.zeros((2, 1)))
+    >>> print(y.ravel(), state.ravel())
+    [  1.  12. 124. 248.] [4. 8.]
+    """
+    T, K = len(x), weight.shape[1]
+    x = np.concatenate([state, x])  # The state holds the K - 1 inputs before the first.
+    y = 0
+    for k in range(K):
+        y = y + weight[:, k] * x[k : k + T]
+    return y, x[T:]
+
+
+def causal_conv_sequence_vjp(dy, dlast, x, weight, state):
+    """
+    Backward pass of one sequence: gradients of inputs, weights and the first state.
+
+    >>> x, weight = np.array([[1.0], [2.0], [4.0], [8.0]]), np.array([[100.0, 10.0, 1.0]])
+    >>> dy, zero = np.array([[0.0], [0.0], [1.0], [0.0]]), np.zeros((2, 1))
+    >>> dx, dweight, dstate = causal_conv_sequence_vjp(dy, zero, x, weight, zero)
+    >>> print(dx.ravel(), dstate.ravel())
+    [100.  10.   1.   0.] [0. 0.]
+    >>> print(dweight)
+    [[1. 2. 4.]]
+    """
+    T, K = len(x), weight.shape[1]
+    x = np.concatenate([state, x])
+    dx, dweight = np.zeros_like(x), np.zeros_like(weight)
+    dx[T:] = dlast
+    for k in range(K):
+        dx[k : k + T] += weight[:, k] * dy
+        dweight[:, k] = np.sum(dy * x[k : k + T], axis=0)
+    return dx[K - 1 :], dweight, dx[: K - 1]
 
 
 def with_state(x, weight, state):
@@ -313,7 +474,15 @@ def with_state(x, weight, state):
 
 
 def causal_conv(x, weight, bias=None, state=None):
-    """Weighted sum of the last K inputs of each channel, and the state of the next call."""
+    """
+    Causal convolution of batches, which may begin without a state.
+
+    >>> x, weight = np.array([[1.0], [2.0], [4.0], [8.0]]), np.array([[100.0, 10.0, 1.0]])
+    >>> first, state = causal_conv(x[:1], weight)
+    >>> second, state = causal_conv(x[1:], weight, None, state)
+    >>> print(first.ravel(), second.ravel())
+    [1.] [ 12. 124. 248.]
+    """
     T, K = x.shape[-2], weight.shape[1]
     x = with_state(x, weight, state)
     y = 0 if bias is None else bias
@@ -323,7 +492,15 @@ def causal_conv(x, weight, bias=None, state=None):
 
 
 def causal_conv_vjp(dout, x, weight, bias=None, state=None):
-    """Backward pass, with the cotangents of the outputs and of the last state."""
+    """
+    Backward pass, from the cotangents of the outputs and of the last state.
+
+    >>> x, weight = np.array([[1.0], [2.0], [4.0], [8.0]]), np.array([[100.0, 10.0, 1.0]])
+    >>> dout = np.array([[0.0], [0.0], [1.0], [0.0]]), None
+    >>> dx, dweight = causal_conv_vjp(dout, x, weight)
+    >>> print(dx.ravel(), dweight)
+    [100.  10.   1.   0.] [[1. 2. 4.]]
+    """
     T, K = x.shape[-2], weight.shape[1]
     x = with_state(x, weight, state)
     u = np.zeros_like(x[..., :T, :]) if dout[0] is None else dout[0]

@@ -60,12 +60,24 @@ def class_weights(weight, scores):
 
 
 def squared_error(pred, target, *, reduction="mean"):
-    """Square of the difference."""
+    """
+    Square of the difference.
+
+    >>> pred, target = np.array([1.0, 2.0, 3.0]), np.array([1.0, 4.0, 6.0])
+    >>> print(squared_error(pred, target, reduction="none"))
+    [0. 4. 9.]
+    """
     return reduce((pred - target) ** 2, reduction)
 
 
 def squared_error_grad(pred, target, *, reduction="mean"):
-    """Gradient: twice the difference."""
+    """
+    Gradient: twice the difference.
+
+    >>> pred, target = np.array([1.0, 2.0, 3.0]), np.array([1.0, 4.0, 6.0])
+    >>> print(squared_error_grad(pred, target, reduction="sum"))
+    [ 0. -4. -6.]
+    """
     return reduce_grad(2 * (pred - target), pred.size, reduction)
 
 
@@ -79,7 +91,15 @@ def squared_error_vjp(dout, pred, target, *, reduction="mean"):
 
 
 def neuron_squared_error(X, y, w, b):
-    """Mean squared error of a neuron with ReLU."""
+    """
+    Mean squared error of a neuron with ReLU.
+
+    >>> X = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]])
+    >>> y = np.array([10.0, 20.0, 30.0])
+    >>> loss = neuron_squared_error(X, y, np.array([0.5, -1.0, 2.0]), 0.1)
+    >>> print(np.round(loss, 4))
+    138.9767
+    """
     z = X @ w + b
     return np.mean((relu(z) - y) ** 2)
 
@@ -93,13 +113,28 @@ def neuron_squared_error_deltas(X, y, w, b):
 
 
 def neuron_squared_error_grad(X, y, w, b):
-    """Gradients of the weights and the bias, by the chain rule."""
+    """
+    Gradients of the weights and the bias, by the chain rule.
+
+    >>> X = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0], [7.0, 8.0, 9.0]])
+    >>> y = np.array([10.0, 20.0, 30.0])
+    >>> dw, db = neuron_squared_error_grad(X, y, np.array([0.5, -1.0, 2.0]), 0.1)
+    >>> print(dw, np.round(db, 4))
+    [-109.2 -131.  -152.8] -21.8
+    """
     _, delta = neuron_squared_error_deltas(X, y, w, b)
     return delta @ X, np.sum(delta)
 
 
 def neuron_squared_error_vjp(dout, X, y, w, b):
-    """Backward pass, with the gradients of the examples."""
+    """
+    Backward pass, with the gradients of the examples.
+
+    >>> X, y = np.array([[1.0], [-1.0]]), np.array([5.0, 5.0])
+    >>> _, dy, dw, db = neuron_squared_error_vjp(1.0, X, y, np.array([2.0]), 0.0)
+    >>> print(dy, dw, db)
+    [3. 5.] [-3.] -3.0
+    """
     derror, delta = neuron_squared_error_deltas(X, y, w, b)
     dX = delta[:, None] * w
     dw, db = neuron_squared_error_grad(X, y, w, b)
@@ -110,12 +145,24 @@ def neuron_squared_error_vjp(dout, X, y, w, b):
 
 
 def absolute_error(pred, target, *, reduction="mean"):
-    """Size of the difference."""
+    """
+    Absolute value of the difference.
+
+    >>> pred, target = np.array([0.0, 1.0, 2.0]), np.array([1.0, 1.0, -100.0])
+    >>> print(absolute_error(pred, target, reduction="sum"))
+    103.0
+    """
     return reduce(absolute(pred - target), reduction)
 
 
 def absolute_error_grad(pred, target, *, reduction="mean"):
-    """Gradient: the sign of the difference, 0 at the kink."""
+    """
+    Gradient: the sign of the difference, 0 at the kink.
+
+    >>> pred, target = np.array([0.0, 1.0, 2.0]), np.array([1.0, 1.0, -100.0])
+    >>> print(absolute_error_grad(pred, target, reduction="sum"))
+    [-1.  0.  1.]
+    """
     return reduce_grad(np.sign(pred - target), pred.size, reduction)
 
 
@@ -129,7 +176,13 @@ def absolute_error_vjp(dout, pred, target, *, reduction="mean"):
 
 
 def huber(pred, target, *, delta=1.0, reduction="mean"):
-    """A parabola, continued by its tangents where the difference is large."""
+    """
+    A parabola, continued by its tangents where the difference is large.
+
+    >>> pred, target = np.array([0.5, 1.0, 3.0, -10.0]), np.zeros(4)
+    >>> print(huber(pred, target, reduction="none"))
+    [0.125 0.5   2.5   9.5  ]
+    """
     e = pred - target
     size = absolute(e)
     terms = np.where(size.real <= delta, e**2 / 2, delta * (size - delta / 2))
@@ -137,7 +190,13 @@ def huber(pred, target, *, delta=1.0, reduction="mean"):
 
 
 def huber_grad(pred, target, *, delta=1.0, reduction="mean"):
-    """Gradient: the difference between two bounds."""
+    """
+    Gradient: the difference between two bounds.
+
+    >>> pred, target = np.array([0.5, 1.0, 3.0, -10.0]), np.zeros(4)
+    >>> print(huber_grad(pred, target, reduction="sum"))
+    [ 0.5  1.   1.  -1. ]
+    """
     return reduce_grad(clip(pred - target, -delta, delta), pred.size, reduction)
 
 
@@ -151,18 +210,37 @@ def huber_vjp(dout, pred, target, *, delta=1.0, reduction="mean"):
 
 
 def hinge(pred, target, *, reduction="mean"):
-    """How far a score is from a margin of 1."""
+    """
+    How much a score falls short of a margin of 1.
+
+    >>> pred, target = np.array([2.0, 0.25, -1.0]), np.array([1.0, 1.0, 1.0])
+    >>> print(hinge(pred, target, reduction="none"))
+    [0.   0.75 2.  ]
+    """
     return reduce(relu(1 - target * pred), reduction)
 
 
 def hinge_grad(pred, target, *, reduction="mean"):
-    """Gradient: examples beyond the margin have none."""
-    slopes = -target * relu_deriv(1 - target * pred)
+    """
+    Gradient: examples beyond the margin have none.
+
+    >>> pred, target = np.array([2.0, 0.25, -1.0]), np.array([1.0, 1.0, 1.0])
+    >>> print(hinge_grad(pred, target, reduction="sum"))
+    [ 0. -1. -1.]
+    """
+    shortfall = 1 - target * pred
+    slopes = np.where(shortfall.real > 0, -target, 0)
     return reduce_grad(slopes, pred.size, reduction)
 
 
 def hinge_vjp(dout, pred, target, *, reduction="mean"):
-    """Backward pass: scores and targets are exchangeable."""
+    """
+    Backward pass: scores and targets are exchangeable.
+
+    >>> pred, target = np.array([0.5, 3.0]), np.array([-1.0, 1.0])
+    >>> print(*hinge_vjp(np.array([10.0, 10.0]), pred, target, reduction="none"))
+    [10.  0.] [-5.  0.]
+    """
     dpred = dout * hinge_grad(pred, target, reduction=reduction)
     dtarget = dout * hinge_grad(target, pred, reduction=reduction)
     return dpred, dtarget
@@ -172,12 +250,24 @@ def hinge_vjp(dout, pred, target, *, reduction="mean"):
 
 
 def logistic_loss(logits, target):
-    """Binary cross-entropy without options, the mean."""
+    """
+    Binary cross-entropy without options, the mean.
+
+    >>> logits, target = np.log([1.0, 3.0]), np.array([1.0, 0.0])
+    >>> print(np.round(logistic_loss(logits, target) / np.log(2), 4))
+    1.5
+    """
     return np.mean(target * softplus(-logits) + (1 - target) * softplus(logits))
 
 
 def logistic_loss_grad(logits, target):
-    """Gradient without options: prediction minus target."""
+    """
+    Gradient without options: prediction minus target.
+
+    >>> logits, target = np.log([1.0, 3.0]), np.array([1.0, 0.0])
+    >>> print(logistic_loss_grad(logits, target))
+    [-0.25   0.375]
+    """
     return (sigmoid(logits) - target) / logits.size
 
 
@@ -189,14 +279,27 @@ def element_weights(weight, pos_weight, logits):
 
 
 def binary_cross_entropy(logits, target, *, weight=None, pos_weight=None, reduction="mean"):
-    """Binary cross-entropy, with weights of elements and of positive targets."""
+    """
+    Binary cross-entropy, with weights of elements and of positive targets.
+
+    >>> logits, target = np.log([1.0, 3.0]), np.array([1.0, 0.0])
+    >>> loss = binary_cross_entropy(logits, target, pos_weight=3.0, reduction="none")
+    >>> print(loss / np.log(2))
+    [3. 2.]
+    """
     w, pi = element_weights(weight, pos_weight, logits)
     terms = w * (pi * target * softplus(-logits) + (1 - target) * softplus(logits))
     return reduce(terms, reduction)
 
 
 def binary_cross_entropy_grad(logits, target, *, weight=None, pos_weight=None, reduction="mean"):
-    """Gradient."""
+    """
+    Gradient.
+
+    >>> logits, target = np.log([1.0, 3.0]), np.array([1.0, 0.0])
+    >>> print(binary_cross_entropy_grad(logits, target, pos_weight=3.0, reduction="sum"))
+    [-1.5   0.75]
+    """
     w, pi = element_weights(weight, pos_weight, logits)
     slopes = w * ((1 - target) * sigmoid(logits) - pi * target * sigmoid(-logits))
     return reduce_grad(slopes, logits.size, reduction)
@@ -217,13 +320,26 @@ def binary_cross_entropy_vjp(
 
 
 def cross_entropy_of_classes(logits, target):
-    """Cross-entropy without options: the mean of minus the logarithms of probabilities."""
+    """
+    Cross-entropy without options: the mean of minus the logarithms of probabilities.
+
+    >>> logits, target = np.log([[1.0, 1.0, 2.0], [1.0, 1.0, 2.0]]), np.array([0, 2])
+    >>> print(np.round(cross_entropy_of_classes(logits, target) / np.log(2), 4))
+    1.5
+    """
     rows = np.arange(len(target))
     return np.mean(logsumexp(logits) - logits[rows, target])
 
 
 def cross_entropy_of_classes_grad(logits, target):
-    """Gradient without options: softmax minus one-hot."""
+    """
+    Gradient without options: softmax minus one-hot.
+
+    >>> logits, target = np.log([[1.0, 1.0, 2.0], [1.0, 1.0, 2.0]]), np.array([0, 2])
+    >>> print(cross_entropy_of_classes_grad(logits, target))
+    [[-0.375  0.125  0.25 ]
+     [ 0.125  0.125 -0.25 ]]
+    """
     return (softmax(logits) - one_hot(target, logits.shape[-1])) / len(target)
 
 
@@ -253,7 +369,13 @@ def cross_entropy(
     z_loss=0.0,
     reduction="mean",
 ):
-    """Cross-entropy of classes or probabilities, with all options."""
+    """
+    Cross-entropy of classes or probabilities, with all options.
+
+    >>> logits, target = np.log([[1.0, 1.0], [9.0, 1.0]]), np.array([0, -100])
+    >>> print(np.round(cross_entropy(logits, target) / np.log(2), 4))
+    1.0
+    """
     q, counts, divisor = weighted_target(logits, target, weight, ignore_index, label_smoothing)
     lam = logsumexp(logits)
     terms = np.where(q == 0, 0, q * (lam[..., None] - logits))
@@ -271,7 +393,14 @@ def cross_entropy_grad(
     z_loss=0.0,
     reduction="mean",
 ):
-    """Gradient with all options."""
+    """
+    Gradient with all options.
+
+    >>> logits, target = np.log([[1.0, 1.0], [9.0, 1.0]]), np.array([0, -100])
+    >>> print(cross_entropy_grad(logits, target))
+    [[-0.5  0.5]
+     [ 0.   0. ]]
+    """
     q, counts, divisor = weighted_target(logits, target, weight, ignore_index, label_smoothing)
     total = np.sum(q, axis=-1)
     pull = total + 2 * z_loss * logsumexp(logits)
@@ -312,7 +441,16 @@ def cross_entropy_vjp(
     z_loss=0.0,
     reduction="mean",
 ):
-    """Backward pass; the loss is linear in target probabilities."""
+    """
+    Backward pass; the loss is linear in target probabilities.
+
+    >>> logits, target = np.log([4.0, 2.0, 1.0, 1.0]), np.array([0.25, 0.25, 0.25, 0.25])
+    >>> dlogits, dtarget = cross_entropy_vjp(1.0, logits, target)
+    >>> print(dlogits)
+    [ 0.25   0.    -0.125 -0.125]
+    >>> print(dtarget / np.log(2))
+    [1. 2. 3. 3.]
+    """
     options = {
         "weight": weight,
         "ignore_index": ignore_index,
@@ -343,7 +481,13 @@ def linear_cross_entropy(
     reduction="mean",
     chunk=None,
 ):
-    """Cross-entropy of the logits of a dense layer."""
+    """
+    Cross-entropy of the logits of a dense layer.
+
+    >>> x, weight = np.eye(2), np.zeros((3, 2))
+    >>> print(np.round(linear_cross_entropy(x, weight, np.array([0, 2])) / np.log(3), 4))
+    1.0
+    """
     return cross_entropy(
         linear(x, weight, bias),
         target,
@@ -355,7 +499,15 @@ def linear_cross_entropy(
 
 
 def chunked_cross_entropy_grad(x, weight, target, chunk):
-    """Gradients without options, a chunk of rows at a time."""
+    """
+    Gradients without options, a chunk of rows at a time.
+
+    >>> x, weight, target = np.array([[1.0], [3.0]]), np.zeros((2, 1)), np.array([0, 0])
+    >>> _, dweight = chunked_cross_entropy_grad(x, weight, target, chunk=1)
+    >>> print(dweight)
+    [[-1.]
+     [ 1.]]
+    """
     dx, dweight = np.zeros_like(x), np.zeros_like(weight)
     for start in range(0, len(x), chunk):
         rows = slice(start, start + chunk)
@@ -378,7 +530,15 @@ def linear_cross_entropy_grad(
     reduction="mean",
     chunk=None,
 ):
-    """Gradients with all options."""
+    """
+    Gradients with all options.
+
+    >>> x, weight, target = np.array([[1.0], [3.0]]), np.zeros((2, 1)), np.array([0, 0])
+    >>> _, dweight = linear_cross_entropy_grad(x, weight, target)
+    >>> print(dweight)
+    [[-1.]
+     [ 1.]]
+    """
     return linear_cross_entropy_vjp(
         np.ones((), x.dtype),
         x,
@@ -405,7 +565,17 @@ def linear_cross_entropy_vjp(
     reduction="mean",
     chunk=None,
 ):
-    """Backward pass: of the loss, then of the layer."""
+    """
+    Backward pass: of the loss, then of the layer.
+
+    >>> x, weight, target = np.array([[1.0], [3.0]]), np.zeros((2, 1)), np.array([0, 0])
+    >>> _, dweight, dbias = linear_cross_entropy_vjp(8.0, x, weight, target, np.zeros(2))
+    >>> print(dweight)
+    [[-8.]
+     [ 8.]]
+    >>> print(dbias)
+    [-4.  4.]
+    """
     dlogits = cross_entropy_vjp(
         dout,
         linear(x, weight, bias),
@@ -433,14 +603,28 @@ def picked_weights(log_probs, target, weight, ignore_index):
 
 
 def nll(log_probs, target, *, weight=None, ignore_index=-100, reduction="mean"):
-    """Minus the logarithm of the probability of a class."""
+    """
+    Minus the logarithm of the probability of a class.
+
+    >>> log_probs = np.log([[0.5, 0.25, 0.25], [0.125, 0.125, 0.75]])
+    >>> loss = nll(log_probs, np.array([1, 0]), reduction="none")
+    >>> print(loss / np.log(2))
+    [2. 3.]
+    """
     w, divisor = picked_weights(log_probs, target, weight, ignore_index)
     rows = -np.sum(np.where(w == 0, 0, w * log_probs), axis=-1)
     return np.sum(rows) / divisor if reduction == "mean" else reduce(rows, reduction)
 
 
 def nll_grad(log_probs, target, *, weight=None, ignore_index=-100, reduction="mean"):
-    """Gradient: minus one-hot, weighted."""
+    """
+    Gradient: minus one-hot, weighted.
+
+    >>> log_probs = np.log([[0.5, 0.5], [0.25, 0.75]])
+    >>> print(-nll_grad(log_probs, np.array([1, -100])))
+    [[0. 1.]
+     [0. 0.]]
+    """
     w, divisor = picked_weights(log_probs, target, weight, ignore_index)
     return reduce_grad(-w, divisor, reduction)
 
@@ -455,19 +639,38 @@ def nll_vjp(dout, log_probs, target, *, weight=None, ignore_index=-100, reductio
 
 
 def kl_divergence(log_p, q, *, reduction="mean"):
-    """Mean logarithm of the ratio of two distributions, under the second."""
+    """
+    Mean logarithm of the ratio of two distributions, under the second.
+
+    >>> p, q = np.array([0.5, 0.25, 0.25]), np.array([0.25, 0.25, 0.5])
+    >>> print(np.round(kl_divergence(np.log(p), q) / np.log(2), 4))
+    0.25
+    """
     # A class of probability 0 costs nothing.
     terms = np.where(q == 0, 0, q * (np.log(q) - log_p))
     return reduce(np.sum(terms, axis=-1), reduction)
 
 
 def kl_divergence_grad(log_p, q, *, reduction="mean"):
-    """Gradient with respect to the logarithms of the first distribution."""
+    """
+    Gradient with respect to the logarithms of the first distribution.
+
+    >>> p, q = np.array([0.5, 0.25, 0.25]), np.array([0.25, 0.25, 0.5])
+    >>> print(kl_divergence_grad(np.log(p), q))
+    [-0.25 -0.25 -0.5 ]
+    """
     return reduce_grad(-q, count_rows(q), reduction)
 
 
 def kl_divergence_vjp(dout, log_p, q, *, reduction="mean"):
-    """Backward pass."""
+    """
+    Backward pass.
+
+    >>> q = np.array([0.25, 0.25, 0.5])
+    >>> dlog_p, dq = kl_divergence_vjp(1.0, np.log(q), q)
+    >>> print(dlog_p, dq)
+    [-0.25 -0.25 -0.5 ] [1. 1. 1.]
+    """
     dlog_p = of_rows(dout) * kl_divergence_grad(log_p, q, reduction=reduction)
     slopes = np.log(q) + 1 - log_p
     dq = of_rows(dout) * reduce_grad(slopes, count_rows(q), reduction)
@@ -478,13 +681,26 @@ def kl_divergence_vjp(dout, log_p, q, *, reduction="mean"):
 
 
 def gaussian_kl(mean, log_var, *, reduction="mean"):
-    """Divergence of a Gaussian from the standard Gaussian."""
+    """
+    Divergence of a Gaussian from the standard Gaussian.
+
+    >>> mean = np.array([[0.0], [2.0], [0.0]])
+    >>> log_var = np.array([[0.0], [0.0], [-2.0]])
+    >>> print(np.round(gaussian_kl(mean, log_var, reduction="none"), 4))
+    [0.     2.     0.5677]
+    """
     terms = (mean**2 + np.expm1(log_var) - log_var) / 2
     return reduce(np.sum(terms, axis=-1), reduction)
 
 
 def gaussian_kl_grad(mean, log_var, *, reduction="mean"):
-    """Gradients: both pull to 0."""
+    """
+    Gradients: both pull to 0.
+
+    >>> mean, log_var = np.array([[3.0, 0.0]]), np.array([[0.0, np.log(5)]])
+    >>> print(*gaussian_kl_grad(mean, log_var))
+    [[3. 0.]] [[0. 2.]]
+    """
     dmean = reduce_grad(mean, count_rows(mean), reduction)
     dlog_var = reduce_grad(np.expm1(log_var) / 2, count_rows(mean), reduction)
     return dmean, dlog_var
@@ -500,7 +716,14 @@ def gaussian_kl_vjp(dout, mean, log_var, *, reduction="mean"):
 
 
 def kl_estimate(log_p, log_ref, *, kind="k3", reduction="mean"):
-    """Estimates of a divergence from drawn tokens."""
+    """
+    Estimates of a divergence from drawn tokens.
+
+    >>> p, ref = np.array([0.5, 0.25, 0.25]), np.array([0.25, 0.25, 0.5])
+    >>> estimates = kl_estimate(np.log(p), np.log(ref), reduction="none")
+    >>> print(np.round(p @ estimates / np.log(2), 4))
+    0.25
+    """
     rho = log_ref - log_p
     if kind == "k1":
         terms = -rho
@@ -512,7 +735,13 @@ def kl_estimate(log_p, log_ref, *, kind="k3", reduction="mean"):
 
 
 def kl_estimate_grad(log_p, log_ref, *, kind="k3", reduction="mean"):
-    """Gradient."""
+    """
+    Gradient.
+
+    >>> p, ref = np.array([0.5, 0.25]), np.array([0.25, 0.5])
+    >>> print(kl_estimate_grad(np.log(p), np.log(ref), reduction="sum"))
+    [ 0.5 -1. ]
+    """
     rho = log_ref - log_p
     if kind == "k1":
         slopes = np.ones_like(rho)
@@ -539,14 +768,28 @@ def preference_margin(log_p, log_ref, beta):
 
 
 def dpo_loss(log_p, log_ref, *, beta=0.1, label_smoothing=0.0, reduction="mean"):
-    """Logistic loss of preferences."""
+    """
+    Logistic loss of preferences.
+
+    >>> log_p = np.array([[-20.0, -15.0], [-30.0, -35.0]])
+    >>> log_ref = np.array([[-20.0, -20.0], [-30.0, -30.0]])
+    >>> print(np.round(dpo_loss(log_p, log_ref, reduction="none"), 4))
+    [0.6931 0.3133]
+    """
     z = preference_margin(log_p, log_ref, beta)
     terms = (1 - label_smoothing) * softplus(-z) + label_smoothing * softplus(z)
     return reduce(terms, reduction)
 
 
 def dpo_loss_grad(log_p, log_ref, *, beta=0.1, label_smoothing=0.0, reduction="mean"):
-    """Gradient, opposite for the chosen and the rejected answers."""
+    """
+    Gradient, opposite for the chosen and the rejected answers.
+
+    >>> log_p = log_ref = np.array([[-20.0], [-30.0]])
+    >>> print(dpo_loss_grad(log_p, log_ref, beta=0.5))
+    [[-0.25]
+     [ 0.25]]
+    """
     z = preference_margin(log_p, log_ref, beta)
     slope = beta * (label_smoothing * sigmoid(z) - (1 - label_smoothing) * sigmoid(-z))
     return reduce_grad(np.stack([slope, -slope]), z.size, reduction)
@@ -573,7 +816,13 @@ def log_middle(log_p, log_q):
 
 
 def distillation_loss(logits, teacher, *, temperature=1.0, kind="kl", reduction="mean"):
-    """Divergence of softened probabilities from the teacher's."""
+    """
+    Divergence of softened probabilities from the teacher's.
+
+    >>> student, teacher = np.zeros(2), np.log([3.0, 1.0])
+    >>> print(np.round(distillation_loss(student, teacher), 4))
+    0.1308
+    """
     log_p = log_softmax(logits / temperature)
     log_q = log_softmax(teacher / temperature)
     if kind == "kl":
@@ -587,7 +836,13 @@ def distillation_loss(logits, teacher, *, temperature=1.0, kind="kl", reduction=
 
 
 def distillation_loss_grad(logits, teacher, *, temperature=1.0, kind="kl", reduction="mean"):
-    """Gradient of the student."""
+    """
+    Gradient of the student.
+
+    >>> student, teacher = np.zeros(2), np.log([3.0, 1.0])
+    >>> print(distillation_loss_grad(student, teacher))
+    [-0.25  0.25]
+    """
     log_p = log_softmax(logits / temperature)
     log_q = log_softmax(teacher / temperature)
     p, q = np.exp(log_p), np.exp(log_q)
@@ -602,7 +857,14 @@ def distillation_loss_grad(logits, teacher, *, temperature=1.0, kind="kl", reduc
 
 
 def distillation_loss_vjp(dout, logits, teacher, *, temperature=1.0, kind="kl", reduction="mean"):
-    """Backward pass: reversed, the teacher is the student."""
+    """
+    Backward pass: reversed, the teacher is the student.
+
+    >>> student, teacher = np.zeros(2), np.log([3.0, 1.0])
+    >>> dlogits, dteacher = distillation_loss_vjp(1.0, student, teacher)
+    >>> print(dlogits, np.round(dteacher, 4))
+    [-0.25  0.25] [ 0.206 -0.206]
+    """
     reverse = {"kl": "reverse", "reverse": "kl", "jsd": "jsd"}[kind]
     options = {"temperature": temperature, "reduction": reduction}
     dlogits = distillation_loss_grad(logits, teacher, kind=kind, **options)
@@ -614,7 +876,13 @@ def distillation_loss_vjp(dout, logits, teacher, *, temperature=1.0, kind="kl", 
 
 
 def info_nce(similarity, *, symmetric=True, reduction="mean"):
-    """Cross-entropy of each row, and of each column, for its own number as the class."""
+    """
+    Cross-entropy of each row, and of each column, for its own number as the class.
+
+    >>> similarity = np.log(3) * np.eye(2)
+    >>> print(np.round(info_nce(similarity) / np.log(4 / 3), 4))
+    1.0
+    """
     terms = -np.einsum("...ii->...i", log_softmax(similarity, axis=-1))
     if symmetric:
         of_columns = -np.einsum("...ii->...i", log_softmax(similarity, axis=-2))
@@ -623,7 +891,14 @@ def info_nce(similarity, *, symmetric=True, reduction="mean"):
 
 
 def info_nce_grad(similarity, *, symmetric=True, reduction="mean"):
-    """Gradient: softmax minus the identity, along the rows and along the columns."""
+    """
+    Gradient: softmax minus the identity, along the rows and along the columns.
+
+    >>> similarity = np.log(3) * np.eye(2)
+    >>> print(info_nce_grad(similarity))
+    [[-0.125  0.125]
+     [ 0.125 -0.125]]
+    """
     dout = np.ones((), similarity.dtype)
     return info_nce_vjp(dout, similarity, symmetric=symmetric, reduction=reduction)
 
@@ -649,14 +924,30 @@ def pair_labels(similarity):
 
 
 def siglip_loss(similarity, bias=0.0, *, reduction="mean"):
-    """Logistic loss of all combinations, summed over each row."""
+    """
+    Logistic loss of all combinations, summed over each row.
+
+    >>> similarity = np.zeros((2, 2))
+    >>> print(np.round(siglip_loss(similarity) / np.log(2), 4))
+    2.0
+    """
     y = pair_labels(similarity)
     terms = softplus(-y * (similarity + bias))
     return reduce(np.sum(terms, axis=-1), reduction)
 
 
 def siglip_loss_grad(similarity, bias=0.0, *, reduction="mean"):
-    """Gradients of the similarities and of the bias."""
+    """
+    Gradients of the similarities and of the bias.
+
+    >>> similarity = np.zeros((2, 2))
+    >>> dsimilarity, dbias = siglip_loss_grad(similarity, reduction="sum")
+    >>> print(dsimilarity)
+    [[-0.5  0.5]
+     [ 0.5 -0.5]]
+    >>> print(dbias)
+    0.0
+    """
     dout = np.ones((), similarity.dtype)
     return siglip_loss_vjp(dout, similarity, bias, reduction=reduction)
 
@@ -673,7 +964,14 @@ def siglip_loss_vjp(dout, similarity, bias=0.0, *, reduction="mean"):
 
 
 def ppo_loss(log_p, old, advantage, epsilon=0.2):
-    """Loss of PPO without options, the mean over all tokens."""
+    """
+    Loss of PPO without options, the mean over all tokens.
+
+    >>> log_p, old = np.log([[0.5, 2.0], [0.5, 2.0]]), np.zeros((2, 2))
+    >>> advantage = np.array([[1.0], [-1.0]])
+    >>> print(np.round(4 * ppo_loss(log_p, old, advantage), 4))
+    1.1
+    """
     ratio = np.exp(log_p - old)
     free = ratio * advantage
     bounded = clip(ratio, 1 - epsilon, 1 + epsilon) * advantage
@@ -681,7 +979,15 @@ def ppo_loss(log_p, old, advantage, epsilon=0.2):
 
 
 def ppo_loss_grad(log_p, old, advantage, epsilon=0.2):
-    """Gradient without options: no further beyond a limit."""
+    """
+    Gradient without options: no further beyond a limit.
+
+    >>> log_p, old = np.log([[0.5, 2.0], [0.5, 2.0]]), np.zeros((2, 2))
+    >>> advantage = np.array([[1.0], [-1.0]])
+    >>> print(4 * ppo_loss_grad(log_p, old, advantage))
+    [[-0.5  0. ]
+     [ 0.   2. ]]
+    """
     ratio = np.exp(log_p - old)
     stops = np.where(advantage > 0, ratio > 1 + epsilon, ratio < 1 - epsilon)
     return np.where(stops, 0, -ratio * advantage) / ratio.size
@@ -708,7 +1014,7 @@ def limit_ratio(ratio, low, high):
 
 
 def policy_divisor(kind, mask, lengths):
-    """By what the gain of each token is divided in the mean."""
+    """The divisor of each token's gain in the mean."""
     if kind in ("grpo", "gspo"):
         return lengths * len(mask)
     if kind == "dr_grpo":
@@ -717,7 +1023,16 @@ def policy_divisor(kind, mask, lengths):
 
 
 def policy_loss(log_p, old, advantage, *, clip=0.2, clip_high=None, kind="ppo", mask=None):
-    """Loss of a policy, with masks and several means."""
+    """
+    Loss of a policy, with masks and several means.
+
+    >>> log_p, advantage = np.zeros((2, 3)), np.array([[6.0], [0.0]])
+    >>> mask = np.array([[True, False, False], [True, True, True]])
+    >>> print(policy_loss(log_p, log_p, advantage, mask=mask))
+    -1.5
+    >>> print(policy_loss(log_p, log_p, advantage, kind="grpo", mask=mask))
+    -3.0
+    """
     mask, lengths = tokens_of_sequences(log_p, mask)
     ratio = policy_ratio(log_p, old, kind, mask, lengths)
     high = clip if clip_high is None else clip_high
@@ -732,7 +1047,15 @@ def policy_loss(log_p, old, advantage, *, clip=0.2, clip_high=None, kind="ppo", 
 
 
 def policy_loss_grad(log_p, old, advantage, *, clip=0.2, clip_high=None, kind="ppo", mask=None):
-    """Gradient of the log-probabilities."""
+    """
+    Gradient of the log-probabilities.
+
+    >>> log_p, old, advantage = np.zeros((1, 2)), np.zeros((1, 2)), np.array([[1.0, -3.0]])
+    >>> print(policy_loss_grad(log_p, old, advantage))
+    [[-0.5  1.5]]
+    >>> print(policy_loss_grad(log_p, old, advantage, kind="gspo"))
+    [[0.5 0.5]]
+    """
     mask, lengths = tokens_of_sequences(log_p, mask)
     ratio = policy_ratio(log_p, old, kind, mask, lengths)
     high = clip if clip_high is None else clip_high
@@ -760,7 +1083,13 @@ def policy_loss_vjp(
 
 
 def ctc_of_all_paths(x, text, blank=0):
-    """Definition, for a text: the sum over all paths that become it."""
+    """
+    Definition, for a text: the sum over all paths that become it.
+
+    >>> x, text = np.log(np.full((2, 2), 0.5)), np.array([1])
+    >>> print(np.round(np.exp(-ctc_of_all_paths(x, text)), 4))
+    0.75
+    """
     steps, classes = x.shape
     total = 0
     for path in itertools.product(range(classes), repeat=steps):
@@ -779,7 +1108,14 @@ def ctc_places(text, blank):
 
 
 def ctc_trellis(x, text, blank=0):
-    """Forward: logarithms of the sums over all beginnings, by step and place."""
+    """
+    Forward: logarithms of the sums over all beginnings, by step and place.
+
+    >>> x, text = np.log(np.full((2, 2), 0.5)), np.array([1])
+    >>> print(np.exp(ctc_trellis(x, text)))
+    [[0.5  0.5  0.  ]
+     [0.25 0.5  0.25]]
+    """
     places = ctc_places(text, blank)
     number = np.arange(len(places))
     before = np.roll(places, 2)
@@ -796,7 +1132,13 @@ def ctc_trellis(x, text, blank=0):
 
 
 def ctc_of_text(x, text, blank=0):
-    """Loss of a text: its paths end with the last letter or with the blank after it."""
+    """
+    Loss of a text: its paths end with the last letter or with the blank after it.
+
+    >>> x, text = np.log(np.full((2, 2), 0.5)), np.array([1])
+    >>> print(np.round(np.exp(-ctc_of_text(x, text)), 4))
+    0.75
+    """
     if len(x) == 0:
         return np.where(len(text) == 0, x.dtype.type(0), np.inf)
     alpha = ctc_trellis(x, text, blank)
@@ -804,7 +1146,14 @@ def ctc_of_text(x, text, blank=0):
 
 
 def ctc_of_text_grad(x, text, blank=0):
-    """Gradient: minus the probability of each class, given the text."""
+    """
+    Gradient: minus the probability of each class, given the text.
+
+    >>> x, text = np.log(np.full((2, 2), 0.5)), np.array([1])
+    >>> print(np.round(3 * ctc_of_text_grad(x, text), 4))
+    [[-1. -2.]
+     [-1. -2.]]
+    """
     # The ends of all paths are the beginnings of the reversed ones.
     places = ctc_places(text, blank)
     alpha = ctc_trellis(x, text, blank)
@@ -822,7 +1171,14 @@ def ctc_lengths(log_probs, targets, lengths, target_lengths):
 
 
 def ctc_loss(log_probs, targets, *, blank=0, lengths=None, target_lengths=None, reduction="mean"):
-    """Losses of sequences; in the mean, each is divided by the letters of its text."""
+    """
+    Losses of sequences; in the mean, each is divided by the letters of its text.
+
+    >>> x, texts = np.log(np.full((2, 2, 2), 0.5)), np.array([[1], [1]])
+    >>> losses = ctc_loss(x, texts, lengths=np.array([2, 1]), reduction="none")
+    >>> print(np.round(np.exp(-losses), 4))
+    [0.75 0.5 ]
+    """
     steps, letters = ctc_lengths(log_probs, targets, lengths, target_lengths)
     losses = np.zeros(steps.shape, log_probs.dtype)
     for n in np.ndindex(steps.shape):
@@ -835,7 +1191,14 @@ def ctc_loss(log_probs, targets, *, blank=0, lengths=None, target_lengths=None, 
 def ctc_loss_grad(
     log_probs, targets, *, blank=0, lengths=None, target_lengths=None, reduction="mean"
 ):
-    """Gradient, 0 beyond the end of a sequence."""
+    """
+    Gradient, 0 beyond the end of a sequence.
+
+    >>> x, text = np.log(np.full((2, 2), 0.5)), np.array([1])
+    >>> print(np.round(3 * ctc_loss_grad(x, text), 4))
+    [[-1. -2.]
+     [-1. -2.]]
+    """
     steps, letters = ctc_lengths(log_probs, targets, lengths, target_lengths)
     grad = np.zeros_like(log_probs)
     for n in np.ndindex(steps.shape):

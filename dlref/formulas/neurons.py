@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from .activations import activation_of, relu
+from .activations import activation_of, relu, relu_deriv
 from .calculus import sum_to_shape
 
 # == shared
@@ -23,8 +23,41 @@ def as_rows(x):
 # == neuron
 
 
+def relu_neuron(x, w, b):
+    """
+    ReLU of a weighted sum, for one input.
+
+    >>> x, w = np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0, 2.0])
+    >>> print(relu_neuron(x, w, 0.1))
+    4.6
+    """
+    z = w @ x + b
+    return relu(z)
+
+
+def relu_neuron_vjp(dout, x, w, b):
+    """
+    Backward pass with ReLU: nothing passes where the neuron is inactive.
+
+    >>> x, w = np.array([1.0, 2.0, 3.0]), np.array([0.5, -1.0, 2.0])
+    >>> print(*relu_neuron_vjp(10.0, x, w, 0.1))
+    [  5. -10.  20.] [10. 20. 30.] 10.0
+    """
+    z = w @ x + b
+    delta = dout * relu_deriv(z)
+    return delta * w, delta * x, delta
+
+
 def neuron(x, w, b, *, activation="relu"):
-    """Activation of a weighted sum."""
+    """
+    Activation of the weighted sum of each row.
+
+    >>> x, w = np.array([[1.0, 2.0, 3.0], [1.0, 8.0, 3.0]]), np.array([0.5, -1.0, 2.0])
+    >>> print(neuron(x, w, 0.1, activation="identity"))
+    [ 4.6 -1.4]
+    >>> print(neuron(x, w, 0.1))
+    [4.6 0. ]
+    """
     f, _ = activation_of(activation)
     z = np.sum(w * x, axis=-1) + b
     return f(z)
@@ -39,7 +72,14 @@ def neuron_grad(x, w, b, *, activation="relu"):
 
 
 def neuron_vjp(dout, x, w, b, *, activation="relu"):
-    """Backward pass: one number for each row determines all gradients."""
+    """
+    Backward pass: one number for each row determines all gradients.
+
+    >>> x, w = np.array([[1.0, 2.0, 3.0], [1.0, 8.0, 3.0]]), np.array([0.5, -1.0, 2.0])
+    >>> _, dw, db = neuron_vjp(np.array([10.0, 10.0]), x, w, 0.1)
+    >>> print(dw, db)
+    [10. 20. 30.] 10.0
+    """
     _, slope = activation_of(activation)
     z = np.sum(w * x, axis=-1) + b
     delta = dout * slope(z)
@@ -52,7 +92,13 @@ def neuron_vjp(dout, x, w, b, *, activation="relu"):
 
 
 def linear(x, weight, bias=None):
-    """Dense layer, for a vector or for rows of a batch."""
+    """
+    Dense layer, for a vector or for rows of a batch.
+
+    >>> x, weight = np.array([1.0, 2.0, 3.0]), np.array([[0.5, -1.0, 2.0], [1.0, 1.0, 1.0]])
+    >>> print(linear(x, weight, np.array([0.1, 0.0])))
+    [4.6 6. ]
+    """
     y = x @ weight.T
     return y if bias is None else y + bias
 
@@ -63,7 +109,17 @@ def linear_jacobian(x, weight, bias=None):
 
 
 def linear_vjp(dout, x, weight, bias=None):
-    """Backward pass: the weights and the bias add up over the rows."""
+    """
+    Backward pass: the weights and the bias add up over the rows.
+
+    >>> x, weight = np.array([1.0, 2.0, 3.0]), np.array([[0.5, -1.0, 2.0], [1.0, 1.0, 1.0]])
+    >>> dx, dweight, dbias = linear_vjp(np.array([1.0, 10.0]), x, weight, np.array([0.1, 0.0]))
+    >>> print(dx, dbias)
+    [10.5  9.  12. ] [ 1. 10.]
+    >>> print(dweight)
+    [[ 1.  2.  3.]
+     [10. 20. 30.]]
+    """
     dx = dout @ weight
     dweight = as_rows(dout).T @ as_rows(x)
     dbias = np.sum(as_rows(dout), axis=0)
@@ -74,7 +130,15 @@ def linear_vjp(dout, x, weight, bias=None):
 
 
 def embedding(table, ids, *, padding_id=None, scale=1.0):
-    """Row of a table for each token."""
+    """
+    Row of a table for each token.
+
+    >>> table, ids = np.arange(8.0).reshape(4, 2), np.array([3, 0, 3])
+    >>> print(embedding(table, ids))
+    [[6. 7.]
+     [0. 1.]
+     [6. 7.]]
+    """
     if padding_id is not None:
         # The row of the padding is a constant: a complex step must not see a change of it.
         is_padding = np.arange(len(table)) == padding_id
@@ -83,7 +147,16 @@ def embedding(table, ids, *, padding_id=None, scale=1.0):
 
 
 def embedding_vjp(dout, table, ids, *, padding_id=None, scale=1.0):
-    """Backward pass: cotangents of the same token add up."""
+    """
+    Backward pass: cotangents of the same token add up.
+
+    >>> table, ids = np.arange(8.0).reshape(4, 2), np.array([3, 0, 3])
+    >>> print(embedding_vjp(np.ones((3, 2)), table, ids))
+    [[1. 1.]
+     [0. 0.]
+     [0. 0.]
+     [2. 2.]]
+    """
     dtable = np.zeros_like(table)
     np.add.at(dtable, ids, dout)
     if padding_id is not None:
@@ -95,12 +168,24 @@ def embedding_vjp(dout, table, ids, *, padding_id=None, scale=1.0):
 
 
 def dropout(x, mask):
-    """Factors of 0, or of slightly more than 1."""
+    """
+    Each input times its factor, which is 0 where the input is dropped.
+
+    >>> x, mask = np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.0, 2.0, 2.0, 0.0])
+    >>> print(dropout(x, mask))
+    [0. 4. 6. 0.]
+    """
     return x * mask
 
 
 def dropout_vjp(dout, x, mask):
-    """Backward pass: the same factors."""
+    """
+    Backward pass: the same factors.
+
+    >>> x, mask = np.array([1.0, 2.0, 3.0, 4.0]), np.array([0.0, 2.0, 2.0, 0.0])
+    >>> print(dropout_vjp(np.ones(4), x, mask))
+    [0. 2. 2. 0.]
+    """
     return dout * mask
 
 
@@ -108,14 +193,32 @@ def dropout_vjp(dout, x, mask):
 
 
 def lora_linear(x, weight, a, b, bias=None, *, scale=1.0):
-    """Dense layer with a correction of low rank."""
+    """
+    Dense layer with a correction of low rank.
+
+    >>> x, weight = np.array([1.0, 2.0]), np.eye(2)
+    >>> a, b = np.array([[1.0, 1.0]]), np.array([[0.0], [1.0]])
+    >>> print(lora_linear(x, weight, a, b, scale=10))
+    [ 1. 32.]
+    """
     low = x @ a.T
     y = x @ weight.T + scale * (low @ b.T)
     return y if bias is None else y + bias
 
 
 def lora_linear_vjp(dout, x, weight, a, b, bias=None, *, scale=1.0):
-    """Backward pass: of the input and both factors, not of the frozen weight."""
+    """
+    Backward pass: of the input and both factors, not of the frozen weight.
+
+    >>> x, weight = np.array([1.0, 2.0]), np.eye(2)
+    >>> a, b = np.array([[1.0, 1.0]]), np.array([[0.0], [1.0]])
+    >>> dx, da, db = lora_linear_vjp(np.array([1.0, 10.0]), x, weight, a, b, scale=10)
+    >>> print(dx, da)
+    [101. 110.] [[100. 200.]]
+    >>> print(db)
+    [[ 30.]
+     [300.]]
+    """
     low = x @ a.T
     dlow = scale * (dout @ b)
     dx = dout @ weight + dlow @ a
@@ -129,14 +232,36 @@ def lora_linear_vjp(dout, x, weight, a, b, bias=None, *, scale=1.0):
 
 
 def relu_network(x, params):
-    """Dense layers with a ReLU between them."""
+    """
+    Dense layers with a ReLU between them.
+
+    >>> hidden = np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([0.0, -1.0])
+    >>> out = np.array([[1.0, -2.0]]), np.array([0.0])
+    >>> x = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> print(relu_network(x, (hidden, out)))
+    [[0.]
+     [1.]
+     [1.]
+     [0.]]
+    """
     for weight, bias in params[:-1]:
         x = relu(linear(x, weight, bias))
     return linear(x, *params[-1])
 
 
 def relu_network_vjp(dout, x, params):
-    """Backpropagation: gradients of the input and of each layer, for rows of a batch."""
+    """
+    Backpropagation: gradients of the input and of each layer, for rows of a batch.
+
+    >>> hidden = np.array([[1.0, 2.0], [-1.0, 1.0]]), np.zeros(2)
+    >>> out = np.array([[3.0, 5.0]]), np.zeros(1)
+    >>> dx, dparams = relu_network_vjp(np.ones((1, 1)), np.ones((1, 2)), (hidden, out))
+    >>> print(dx)
+    [[3. 6.]]
+    >>> print(dparams[0][0])
+    [[3. 3.]
+     [0. 0.]]
+    """
     inputs = [x]
     for weight, bias in params[:-1]:
         inputs.append(relu(linear(inputs[-1], weight, bias)))
@@ -163,13 +288,33 @@ def mlp_pass(x, params, activation, dropout):
 
 
 def mlp(x, params, *, activation="relu", dropout=None):
-    """Network with any activation, and masks of dropout after it."""
+    """
+    Network with any activation, and masks of dropout after it.
+
+    >>> hidden = np.array([[1.0, 1.0], [1.0, 1.0]]), np.array([0.0, -1.0])
+    >>> out = np.array([[1.0, -2.0]]), None
+    >>> x = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> print(mlp(x, (hidden, out), activation="relu"))
+    [[0.]
+     [1.]
+     [1.]
+     [0.]]
+    """
     _, zs = mlp_pass(x, params, activation, dropout)
     return zs[-1]
 
 
 def mlp_deltas(dout, x, params, *, activation="relu", dropout=None):
-    """Gradients of the pre-activations, from the last layer to the first."""
+    """
+    Gradients of the pre-activations, from the last layer to the first.
+
+    >>> from collections import namedtuple
+    >>> Layer = namedtuple("Layer", ("weight", "bias"))
+    >>> layers = 5 * (Layer(np.ones((1, 1)), None),)
+    >>> deltas = mlp_deltas(np.array([1.0]), np.array([0.0]), layers, activation="sigmoid")
+    >>> print(np.round(np.concatenate(deltas), 4))
+    [0.003  0.012  0.0512 0.2253 1.    ]
+    """
     _, slope = activation_of(activation)
     _, zs = mlp_pass(x, params, activation, dropout)
     deltas = [dout]
@@ -182,7 +327,20 @@ def mlp_deltas(dout, x, params, *, activation="relu", dropout=None):
 
 
 def mlp_vjp(dout, x, params, *, activation="relu", dropout=None):
-    """Backpropagation: the gradients of each layer, of its input and its delta."""
+    """
+    Backpropagation: the gradients of each layer, of its input and its delta.
+
+    >>> from collections import namedtuple
+    >>> Layer = namedtuple("Layer", ("weight", "bias"))
+    >>> hidden = Layer(np.array([[1.0, 2.0], [-1.0, 1.0]]), None)
+    >>> out = Layer(np.array([[3.0, 5.0]]), None)
+    >>> dx, dparams = mlp_vjp(np.ones(1), np.ones(2), (hidden, out))
+    >>> print(dx)
+    [3. 6.]
+    >>> print(dparams[0].weight)
+    [[3. 3.]
+     [0. 0.]]
+    """
     inputs, _ = mlp_pass(x, params, activation, dropout)
     deltas = mlp_deltas(dout, x, params, activation=activation, dropout=dropout)
     dparams = []

@@ -319,7 +319,7 @@ def from_pairs(x1, x2, interleaved):
 
 def apply_rope(x, cos, sin, *, interleaved=True, rotary_dim=None):
     """
-    Rotate the pairs; the result has the dtype of x, whatever that of the tables.
+    Rotate the pairs; the result has the dtype of x, not of the tables.
 
     >>> x, cos, sin = np.array([[3.0, 4.0, 5.0]]), np.array([[0.6]]), np.array([[0.8]])
     >>> print(apply_rope(x, cos, sin, rotary_dim=2))

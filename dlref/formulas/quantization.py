@@ -20,7 +20,13 @@ def round_straight_through(x):
 
 
 def fake_quantize(x, scale, zero_point=0, *, bits=8):
-    """Nearest multiple of a scale that an integer can count."""
+    """
+    Nearest multiple of a scale that an integer can count.
+
+    >>> x = np.array([0.5, 1.5, 2.5, 2.75, 9.0, -9.0])
+    >>> print(fake_quantize(x, 1.0, bits=3))
+    [ 0.  2.  2.  3.  3. -4.]
+    """
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     z = np.asarray(zero_point, x.dtype)
     q = clip(round_straight_through(x / scale) + z, low, high)
@@ -28,7 +34,13 @@ def fake_quantize(x, scale, zero_point=0, *, bits=8):
 
 
 def fake_quantize_vjp(dout, x, scale, zero_point=0, *, bits=8):
-    """Straight-through backward pass: inputs beyond the range get nothing."""
+    """
+    Straight-through backward pass: inputs beyond the range get nothing.
+
+    >>> x = np.array([0.25, 9.0])
+    >>> print(*fake_quantize_vjp(np.ones(2), x, 1.0, bits=3))
+    [1. 0.] 2.75
+    """
     low, high = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
     z = np.asarray(zero_point, x.dtype)
     q = np.rint(x / scale) + z
@@ -40,17 +52,17 @@ def fake_quantize_vjp(dout, x, scale, zero_point=0, *, bits=8):
 
 # == quantize_blocks
 
-# Bits of the mantissa, exponents of the smallest normal and of the largest number, the largest
-# number, and all bits.
 NUMBERS = {
+    # Bits of the mantissa, exponents of the smallest normal and of the largest number, the
+    # largest number, and all bits.
     "E4M3": (3, -6, 8, 448.0, 8),
     "E5M2": (2, -14, 15, 57344.0, 8),
     "E2M3": (3, 0, 2, 7.5, 6),
     "E3M2": (2, -2, 4, 28.0, 6),
     "E2M1": (1, 0, 2, 6.0, 4),
 }
-# The format of the numbers, and how many share a scale.
 FORMATS = {
+    # The format of the numbers, and how many share a scale.
     "mxfp8_e4m3": ("E4M3", 32),
     "mxfp8_e5m2": ("E5M2", 32),
     "mxfp6_e2m3": ("E2M3", 32),
@@ -107,7 +119,13 @@ def power_of_blocks(top, most):
 
 
 def round_mx(x, number="E4M3", block=32):
-    """Numbers after rounding, with a power of two as the scale of each block."""
+    """
+    Numbers after rounding, with a power of two as the scale of each block.
+
+    >>> x = np.array([0.3, -1.2, 2.5, 3.5, 5.0, -5.0])
+    >>> print(round_mx(x, "E2M1", block=6))
+    [ 0.5 -1.   2.   4.   4.  -4. ]
+    """
     _, _, most, _, _ = NUMBERS[number]
     blocks = x.reshape(-1, block)
     top = np.max(np.abs(blocks), axis=1, keepdims=True)
@@ -116,7 +134,14 @@ def round_mx(x, number="E4M3", block=32):
 
 
 def round_nvfp4(x, t=1.0):
-    """Numbers E2M1 after rounding, with a number E4M3 as the scale of each block."""
+    """
+    Numbers E2M1 after rounding, with a number E4M3 as the scale of each block.
+
+    >>> x = np.zeros(16)
+    >>> x[:6] = 0.3, -1.2, 2.5, 3.5, 5.0, -6.0
+    >>> print(round_nvfp4(x)[:6])
+    [ 0.5 -1.   2.   4.   4.  -6. ]
+    """
     blocks = x.reshape(-1, 16)
     top = np.max(np.abs(blocks), axis=1, keepdims=True)
     s = t * nearest(top / 6 / t, "E4M3")
@@ -144,7 +169,15 @@ def scales_of(codes, format, t):
 
 
 def quantize_blocks(x, *, format="mxfp8_e4m3", tensor_scale=None):
-    """Bits of all numbers and of the scales of their blocks."""
+    """
+    Bits of all numbers and of the scales of their blocks.
+
+    >>> x = np.zeros(32)
+    >>> x[:6] = 0.3, -1.2, 2.5, 3.5, 5.0, -5.0
+    >>> codes, scales = quantize_blocks(x, format="mxfp4")
+    >>> print(codes[:6], scales)
+    [ 1 10  4  6  6 14] [127]
+    """
     number, block = FORMATS[format]
     t = 1.0 if tensor_scale is None else tensor_scale
     blocks = x.reshape(*x.shape[:-1], x.shape[-1] // block, block).astype(float)
@@ -158,7 +191,14 @@ def quantize_blocks(x, *, format="mxfp8_e4m3", tensor_scale=None):
 
 
 def dequantize_blocks(codes, scales, *, format="mxfp8_e4m3", tensor_scale=None, dtype=np.float32):
-    """Numbers of the bits, times the scales of their blocks."""
+    """
+    Numbers of the bits, times the scales of their blocks.
+
+    >>> codes, scales = np.tile(np.arange(8), (2, 4)), np.array([[127], [128]])
+    >>> print(dequantize_blocks(codes, scales, format="mxfp4")[:, :8])
+    [[ 0.   0.5  1.   1.5  2.   3.   4.   6. ]
+     [ 0.   1.   2.   3.   4.   6.   8.  12. ]]
+    """
     number, block = FORMATS[format]
     t = 1.0 if tensor_scale is None else tensor_scale
     s = np.repeat(scales_of(scales, format, t), block, axis=-1)

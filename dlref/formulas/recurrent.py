@@ -109,7 +109,7 @@ def simple_rnn_vjp(dout, x, h0, w_ih, w_hh, b):
     """
     h = np.array([h0, *simple_rnn(x, h0, w_ih, w_hh, b)])
     dx, dw_ih, dw_hh, db = (np.zeros_like(a) for a in (x, w_ih, w_hh, b))
-    dh = np.zeros_like(h0)  # what comes back from later steps
+    dh = np.zeros_like(h0)  # the gradient from later steps
     for t in reversed(range(len(x))):
         delta = (dout[t] + dh) * (1 - h[t + 1] ** 2)
         dx[t] = w_ih.T @ delta
@@ -389,7 +389,7 @@ def lstm_step_vjp(dh, dc, dgates, x, h, c, w_ih, w_hh, b_ih, b_hh, w_p):
 
 def lstm_cell(x, h, c, w_ih, w_hh, b_ih=None, b_hh=None, *, w_p=None):
     """
-    One step: what is kept, what is written, what is shown.
+    One step: the state decays, is written to, and is read.
 
     >>> x, h, c, w = np.array([1.0]), np.array([0.0]), np.array([3.0]), np.zeros((4, 1))
     >>> h, c = lstm_cell(x, h, c, w, w)

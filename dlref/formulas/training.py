@@ -21,7 +21,7 @@ def rate_at(learning_rate, step):
 
 
 def tree_full(tree, value):
-    """The same number everywhere: what the sums and means of an optimizer start with."""
+    """The same number everywhere, with which the sums and means of an optimizer start."""
     return tree_map(lambda a: np.full_like(a, value), tree)
 
 
@@ -713,7 +713,7 @@ def minibatch_descent(
 
 def diffusion_mixture(x, noise, alpha, sigma):
     """
-    What the model sees: the data mixed with noise.
+    The input of the model: data mixed with noise.
 
     >>> x, noise = np.array([2.0, -1.0]), np.array([1.0, 3.0])
     >>> print(diffusion_mixture(x, noise, 0.75, 0.5))
@@ -724,7 +724,7 @@ def diffusion_mixture(x, noise, alpha, sigma):
 
 def diffusion_target(x, noise, alpha, sigma, *, kind="noise"):
     """
-    What the model is to predict.
+    The target of the model.
 
     >>> x, noise = np.array([2.0, -1.0]), np.array([1.0, 3.0])
     >>> print(diffusion_target(x, noise, 0.75, 0.5, kind="velocity"))

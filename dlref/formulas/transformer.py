@@ -27,6 +27,9 @@ from .activations import (
     softplus_deriv,
 )
 from .attention import (
+    AttentionParams,
+    causal_self_attention,
+    cross_attention,
     dense_vjp,
     document_mask,
     expanded_operands,
@@ -87,43 +90,124 @@ UNITS = {gate: unit for unit, gate in GATES.items()}
 # == params
 
 
-def record(name, fields):
-    """A named tuple with these fields."""
-    return NamedTuple(name, [(field, object) for field in fields.split()])
+class NormParams(NamedTuple):
+    """Weight and bias of a norm, without bias of an RMS norm."""
+
+    weight: np.ndarray
+    bias: np.ndarray = None
 
 
-NormParams = record("NormParams", "weight bias")
-AttentionParams = record(
-    "AttentionParams",
-    "w_q w_k w_v w_o b_q b_k b_v b_o q_norm k_norm w_gate b_gate sink",
-)
-FeedForwardParams = record("FeedForwardParams", "w1 b1 w2 b2")
-GatedFeedForwardParams = record("GatedFeedForwardParams", "w_gate w_up w_down")
-EncoderBlockParams = record(
-    "EncoderBlockParams", "attention norm1 feed_forward norm2 output_norm1 output_norm2"
-)
-DecoderBlockParams = record(
-    "DecoderBlockParams", "self_attention norm1 cross_attention norm2 feed_forward norm3"
-)
-LanguageModelParams = record("LanguageModelParams", "embedding positions blocks norm head")
-SequenceClassifierParams = record(
-    "SequenceClassifierParams", "class_token embedding positions blocks norm w_head b_head"
-)
-EncoderDecoderParams = record(
-    "EncoderDecoderParams",
-    "embedding source_positions positions encoder encoder_norm decoder norm head",
-)
+class FeedForwardParams(NamedTuple):
+    """Weights and biases of a network of two layers."""
+
+    w1: np.ndarray
+    b1: np.ndarray
+    w2: np.ndarray
+    b2: np.ndarray
+
+
+class GatedFeedForwardParams(NamedTuple):
+    """Weights of a gated network."""
+
+    w_gate: np.ndarray
+    w_up: np.ndarray
+    w_down: np.ndarray
+
+
+class ExpertParams(NamedTuple):
+    """Weights and biases of gated networks, one after the other along the first axis."""
+
+    w_gate: np.ndarray
+    w_up: np.ndarray
+    w_down: np.ndarray
+    b_gate: np.ndarray = None
+    b_up: np.ndarray = None
+    b_down: np.ndarray = None
+
+
+class EncoderBlockParams(NamedTuple):
+    """Parameters of an encoder block; most have no norms of the outputs."""
+
+    attention: AttentionParams
+    norm1: NormParams
+    feed_forward: FeedForwardParams
+    norm2: NormParams
+    output_norm1: NormParams = None
+    output_norm2: NormParams = None
+
+
+class DecoderBlockParams(NamedTuple):
+    """Parameters of a decoder block."""
+
+    self_attention: AttentionParams
+    norm1: NormParams
+    cross_attention: AttentionParams
+    norm2: NormParams
+    feed_forward: FeedForwardParams
+    norm3: NormParams
+
+
+class LanguageModelParams(NamedTuple):
+    """Parameters of a language model; where the head is None, it is the embeddings."""
+
+    embedding: np.ndarray
+    positions: np.ndarray
+    blocks: tuple
+    norm: NormParams
+    head: np.ndarray
+
+
+class SequenceClassifierParams(NamedTuple):
+    """Parameters of a classifier of texts."""
+
+    class_token: np.ndarray
+    embedding: np.ndarray
+    positions: np.ndarray
+    blocks: tuple
+    norm: NormParams
+    w_head: np.ndarray
+    b_head: np.ndarray
+
+
+class EncoderDecoderParams(NamedTuple):
+    """Parameters of an encoder-decoder model, whose halves share the embeddings."""
+
+    embedding: np.ndarray
+    source_positions: np.ndarray
+    positions: np.ndarray
+    encoder: tuple
+    encoder_norm: NormParams
+    decoder: tuple
+    norm: NormParams
+    head: np.ndarray
+
 
 # == feed_forward
 
 
 def two_layers(x, w1, b1, w2, b2):
-    """Two layers with ReLU, the same for every position."""
+    """
+    Two layers with ReLU, the same for every position.
+
+    >>> w1, w2 = np.array([[1.0], [-1.0]]), np.array([[1.0, 1.0]])
+    >>> x = np.array([[-3.0], [2.0]])
+    >>> print(two_layers(x, w1, np.zeros(2), w2, np.zeros(1)))  # relu(x) + relu(-x)
+    [[3.]
+     [2.]]
+    """
     return relu(x @ w1.T + b1) @ w2.T + b2
 
 
 def two_layers_vjp(dout, x, w1, b1, w2, b2):
-    """Backward pass, for rows x."""
+    """
+    Backward pass, for rows of a matrix.
+
+    >>> w1, w2 = np.array([[1.0], [-1.0]]), np.array([[1.0, 1.0]])
+    >>> x, dout = np.array([[-3.0], [2.0]]), np.ones((2, 1))
+    >>> dx, dw1, db1, dw2, db2 = two_layers_vjp(dout, x, w1, np.zeros(2), w2, np.zeros(1))
+    >>> print(dx.ravel(), dw1.ravel(), dw2)
+    [-1.  1.] [ 2. -3.] [[2. 3.]]
+    """
     a = x @ w1.T + b1
     h = relu(a)
     da = (dout @ w2) * (a > 0)
@@ -131,12 +215,28 @@ def two_layers_vjp(dout, x, w1, b1, w2, b2):
 
 
 def gated_unit(x, w_gate, w_up, w_down):
-    """Gated by SiLU, as in LLaMA."""
+    """
+    Two layers gated by SiLU, as in LLaMA.
+
+    >>> x = np.array([[1.0], [-1.0]])
+    >>> w_gate, w_up, w_down = np.array([[100.0]]), np.array([[3.0]]), np.array([[0.01]])
+    >>> print(np.round(gated_unit(x, w_gate, w_up, w_down), 4))  # open, closed
+    [[3.]
+     [0.]]
+    """
     return (silu(x @ w_gate.T) * (x @ w_up.T)) @ w_down.T
 
 
 def feed_forward(x, params, *, activation="relu"):
-    """Two layers with any activation between them."""
+    """
+    Two layers with any activation between them.
+
+    >>> from dlref.formulas.transformer import FeedForwardParams
+    >>> params = FeedForwardParams(np.array([[1.0], [-1.0]]), None, np.array([[1.0, 1.0]]), None)
+    >>> print(feed_forward(np.array([[-3.0], [2.0]]), params))
+    [[3.]
+     [2.]]
+    """
     p = params
     f, _ = activation_of(activation)
     h = f(linear(x, p.w1, p.b1))
@@ -144,7 +244,15 @@ def feed_forward(x, params, *, activation="relu"):
 
 
 def feed_forward_vjp(dout, x, params, *, activation="relu"):
-    """Backward pass."""
+    """
+    Backward pass: of the second layer, the activation, the first layer.
+
+    >>> from dlref.formulas.transformer import FeedForwardParams
+    >>> params = FeedForwardParams(np.array([[1.0], [-1.0]]), None, np.array([[5.0, 7.0]]), None)
+    >>> dx, dparams = feed_forward_vjp(np.array([[1.0]]), np.array([[2.0]]), params)
+    >>> print(dx, dparams.w1.ravel(), dparams.w2)
+    [[5.]] [10.  0.] [[2. 0.]]
+    """
     p = params
     f, f_deriv = activation_of(activation)
     a = linear(x, p.w1, p.b1)
@@ -155,7 +263,16 @@ def feed_forward_vjp(dout, x, params, *, activation="relu"):
 
 
 def gated_feed_forward(x, params, *, activation="silu"):
-    """The hidden units are multiplied by a gate."""
+    """
+    The hidden units are multiplied by a gate.
+
+    >>> from dlref.formulas.transformer import GatedFeedForwardParams
+    >>> x, one = np.array([[3.0], [-4.0]]), np.ones((1, 1))
+    >>> params = GatedFeedForwardParams(w_gate=one, w_up=one, w_down=one)
+    >>> print(gated_feed_forward(x, params, activation="identity"))
+    [[ 9.]
+     [16.]]
+    """
     p = params
     f, _ = activation_of(activation)
     h = f(linear(x, p.w_gate)) * linear(x, p.w_up)
@@ -163,7 +280,16 @@ def gated_feed_forward(x, params, *, activation="silu"):
 
 
 def gated_feed_forward_vjp(dout, x, params, *, activation="silu"):
-    """Backward pass: the product rule for gate and unit."""
+    """
+    Backward pass: the product rule for gate and unit.
+
+    >>> from dlref.formulas.transformer import GatedFeedForwardParams
+    >>> x, one = np.array([[3.0], [-4.0]]), np.ones((1, 1))
+    >>> params = GatedFeedForwardParams(w_gate=one, w_up=one, w_down=one)
+    >>> dx, dparams = gated_feed_forward_vjp(np.ones((2, 1)), x, params, activation="identity")
+    >>> print(dx.ravel(), dparams.w_down)
+    [ 6. -8.] [[25.]]
+    """
     p = params
     f, f_deriv = activation_of(activation)
     gate, up = linear(x, p.w_gate), linear(x, p.w_up)
@@ -177,8 +303,30 @@ def gated_feed_forward_vjp(dout, x, params, *, activation="silu"):
 
 # == router
 
-Routing = record("Routing", "experts weights scores")
 TINY = 1e-20  # so that sigmoids that are all 0 have weights
+
+
+class Routing(NamedTuple):
+    """Numbers of the chosen experts, their weights, and the scores of all experts."""
+
+    experts: np.ndarray
+    weights: np.ndarray
+    scores: np.ndarray
+
+
+def best_experts(x, weight, k):
+    """
+    The k most probable experts, and their probabilities, which are made to sum to 1.
+
+    >>> x, weight = np.log([[0.5, 0.1, 0.4]]), np.eye(3)
+    >>> experts, weights = best_experts(x, weight, k=2)
+    >>> print(experts, np.round(weights, 3))
+    [[0 2]] [[0.556 0.444]]
+    """
+    p = softmax(x @ weight.T)
+    experts = np.argsort(-p, axis=-1, kind="stable")[..., :k]
+    chosen = np.take_along_axis(p, experts, axis=-1)
+    return experts, chosen / np.sum(chosen, axis=-1, keepdims=True)
 
 
 def router_scores(z, score):
@@ -213,7 +361,15 @@ def top_k_router(
     x, weight, *, k, bias=None, score="softmax", correction=None, groups=1, top_groups=1,
     normalize=True, scale=1.0,
 ):  # fmt: skip
-    """Choose experts by their scores, and weigh them by their scores."""
+    """
+    Choose experts by their scores, and weigh them by their scores, with all options.
+
+    >>> from dlref.formulas.transformer import Routing
+    >>> x, correction = np.log([[0.5, 0.1, 0.4]]), np.array([0, 1, 0])
+    >>> routing = top_k_router(x, np.eye(3), k=1, correction=correction, normalize=False)
+    >>> print(routing.experts, routing.weights)
+    [[1]] [[0.1]]
+    """
     scores = router_scores(linear(x, weight, bias), score)
     experts = choose_experts(scores, k, score, correction, groups, top_groups)
     chosen = np.take_along_axis(scores, experts, axis=-1)
@@ -226,7 +382,15 @@ def top_k_router_vjp(
     dout, x, weight, *, k, bias=None, score="softmax", correction=None, groups=1, top_groups=1,
     normalize=True, scale=1.0,
 ):  # fmt: skip
-    """Backward pass: nothing flows through the choice."""
+    """
+    Backward pass: nothing flows through the choice.
+
+    >>> x = np.log([[0.5, 0.1, 0.4]])
+    >>> dout = None, np.array([[1.0]]), None  # of the weights alone
+    >>> dx, dweight = top_k_router_vjp(dout, x, np.eye(3), k=1, normalize=False)
+    >>> print(dx)
+    [[ 0.25 -0.05 -0.2 ]]
+    """
     _, dweights, dscores = dout
     z = linear(x, weight, bias)
     scores = router_scores(z, score)
@@ -256,26 +420,50 @@ def expert_shares(scores, experts):
 
 
 def load_balancing_loss(scores, experts):
-    """Shares of tokens times mean probabilities, times the number of experts."""
+    """
+    Shares of tokens times mean probabilities, times the number of experts.
+
+    >>> scores, experts = np.array([[1.0, 0.0], [1.0, 0.0]]), np.array([[0], [0]])
+    >>> print(load_balancing_loss(scores, experts))  # all tokens go to one of two experts
+    2.0
+    """
     n = scores.shape[-1]
     mean = np.mean(scores.reshape(-1, n), axis=0)
     return n * np.sum(expert_shares(scores, experts) * mean)
 
 
 def load_balancing_loss_grad(scores, experts):
-    """Gradient: the shares are counts, and constant."""
+    """
+    Gradient: the shares are counts, and constant.
+
+    >>> scores, experts = np.array([[0.5, 0.5], [0.5, 0.5]]), np.array([[0], [0]])
+    >>> print(load_balancing_loss_grad(scores, experts))
+    [[1. 0.]
+     [1. 0.]]
+    """
     n = scores.shape[-1]
     tokens = scores.size // n
     return np.broadcast_to(n * expert_shares(scores, experts) / tokens, scores.shape)
 
 
 def router_z_loss(logits):
-    """Mean of the squared log-sum-exp."""
+    """
+    Mean of the squared log-sum-exp.
+
+    >>> print(router_z_loss(np.array([[3.0], [1.0]])))
+    5.0
+    """
     return np.mean(logsumexp(logits, axis=-1) ** 2)
 
 
 def router_z_loss_grad(logits):
-    """Gradient: the derivative of the log-sum-exp is the softmax."""
+    """
+    Gradient: the derivative of the log-sum-exp is the softmax.
+
+    >>> print(router_z_loss_grad(np.array([[3.0], [1.0]])))
+    [[3.]
+     [1.]]
+    """
     sums = logsumexp(logits, axis=-1)[..., None]
     return 2 * sums * softmax(logits) / sums.size
 
@@ -284,7 +472,14 @@ def router_z_loss_grad(logits):
 
 
 def one_token_through_experts(x, router, experts, k):
-    """The sum of the best k networks; `experts` are functions."""
+    """
+    The sum of the best k networks; `experts` are functions.
+
+    >>> x, router = np.array([1.0, 0.0]), np.log([[3.0, 1.0], [1.0, 1.0], [0.5, 1.0]])
+    >>> experts = [lambda x: 10 * x, lambda x: 100 * x, lambda x: 1000 * x]
+    >>> print(one_token_through_experts(x, router, experts, k=2))  # 3/4 and 1/4
+    [32.5  0. ]
+    """
     scores = softmax(router @ x)
     chosen = np.argsort(-scores)[:k]
     weights = scores[chosen] / np.sum(scores[chosen])
@@ -359,7 +554,16 @@ def mixture_of_experts(
     normalize=True, scale=1.0, router_bias=None, activation="swiglu", limit=None, shift=0.0,
     beta=1.0, shared=None, shared_gate=None,
 ):  # fmt: skip
-    """The weighted sum of all experts; most weights are 0."""
+    """
+    The weighted sum of all experts; most weights are 0.
+
+    >>> from dlref.formulas.transformer import ExpertParams
+    >>> gate, up = np.array([[[1.0, 0.0]], [[0.0, 1.0]]]), np.array([[[10.0, 0.0]], [[0.0, 100.0]]])
+    >>> params = ExpertParams(gate, up, np.ones((2, 2, 1)))
+    >>> print(mixture_of_experts(np.eye(2), np.eye(2), params, k=1, activation="reglu"))
+    [[ 10.  10.]
+     [100. 100.]]
+    """
     units = {"activation": activation, "limit": limit, "shift": shift, "beta": beta}
     experts, weights, _ = top_k_router(
         x, weight, k=k, bias=router_bias, score=score, correction=correction, groups=groups,
@@ -376,7 +580,18 @@ def mixture_of_experts_vjp(
     normalize=True, scale=1.0, router_bias=None, activation="swiglu", limit=None, shift=0.0,
     beta=1.0, shared=None, shared_gate=None,
 ):  # fmt: skip
-    """Backward pass: to the chosen experts, weighted, and to the router."""
+    """
+    Backward pass: to the chosen experts, weighted, and to the router.
+
+    >>> from dlref.formulas.transformer import ExpertParams
+    >>> gate, up = np.array([[[1.0, 0.0]], [[0.0, 1.0]]]), np.array([[[10.0, 0.0]], [[0.0, 100.0]]])
+    >>> params, x = ExpertParams(gate, up, np.ones((2, 2, 1))), np.array([[1.0, 0.0]])
+    >>> options = {"k": 1, "activation": "reglu"}
+    >>> dout, weight = np.ones((1, 2)), np.eye(2)
+    >>> dx, dweight, dparams = mixture_of_experts_vjp(dout, x, weight, params, **options)
+    >>> print(dx, dparams.w_down.ravel())  # the second expert is not asked
+    [[40.  0.]] [10. 10.  0.  0.]
+    """
     units = {"activation": activation, "limit": limit, "shift": shift, "beta": beta}
     routing = {
         "k": k, "bias": router_bias, "score": score, "correction": correction, "groups": groups,
@@ -446,7 +661,7 @@ def kind_of_block(options, keywords, causal):
 def call_with(
     mask=None, bias=None, q_offset=0, dropout=None, attention_dropout=None, memory_mask=None
 ):
-    """What belongs to one pass through blocks, and not to their kind."""
+    """The options of one pass through blocks, which do not depend on their kind."""
     return {
         "mask": mask,
         "bias": bias,
@@ -461,24 +676,58 @@ def call_with(
 
 
 def pre_norm(x, f, norm):
-    """A sub-layer of GPT and LLaMA: the sum is never normalized."""
+    """
+    A sub-layer of GPT and LLaMA: the sum is never normalized.
+
+    >>> x = np.array([1.0, 3.0])
+    >>> print(pre_norm(x, f=lambda z: 10 * z, norm=lambda z: z - np.mean(z)))
+    [-9. 13.]
+    """
     return x + f(norm(x))
 
 
 def post_norm(x, f, norm):
-    """A sub-layer of 2017: the sum is normalized."""
+    """
+    A sub-layer of 2017: the sum is normalized.
+
+    >>> x = np.array([1.0, 3.0])
+    >>> print(post_norm(x, f=lambda z: 10 * z, norm=lambda z: z - np.mean(z)))
+    [-11.  11.]
+    """
     return norm(x + f(x))
 
 
 def pre_norm_block(x, params, heads):
-    """A block with the norms first and ReLU, for one sequence."""
+    """
+    A block with the norms first and ReLU, for one sequence.
+
+    >>> zero, one, norm = np.zeros((2, 2)), np.eye(2), (np.ones(2), np.zeros(2))
+    >>> params = (zero, zero, one, one), norm, (one, np.zeros(2), one, np.zeros(2)), norm
+    >>> x = np.array([[1.0, 3.0], [3.0, 5.0]])
+    >>> print(np.round(pre_norm_block(x, params, heads=1), 4))
+    [[0. 5.]
+     [2. 7.]]
+    """
     attention, norm1, network, norm2 = params
     y = x + self_attention(layer_norm(x, *norm1), *attention, heads)
     return y + two_layers(layer_norm(y, *norm2), *network)
 
 
 def pre_norm_block_vjp(dout, x, params, heads):
-    """Backward pass: each sum hands its cotangent to both of its terms."""
+    """
+    Backward pass: each sum hands its cotangent to both of its terms.
+
+    >>> zero, one, norm = np.zeros((2, 2)), np.eye(2), (np.ones(2), np.zeros(2))
+    >>> params = (zero, zero, one, one), norm, (one, np.zeros(2), one, np.zeros(2)), norm
+    >>> x, dout = np.array([[1.0, 3.0], [3.0, 5.0]]), np.ones((2, 2))
+    >>> dx, (dattention, dnorm1, dnetwork, dnorm2) = pre_norm_block_vjp(dout, x, params, heads=1)
+    >>> print(np.round(dx, 4))
+    [[1. 1.]
+     [1. 1.]]
+    >>> print(np.round(dnetwork[2], 4))
+    [[0. 2.]
+     [0. 2.]]
+    """
     attention, norm1, network, norm2 = params
     z1 = layer_norm(x, *norm1)
     y = x + self_attention(z1, *attention, heads)
@@ -491,8 +740,32 @@ def pre_norm_block_vjp(dout, x, params, heads):
     return dy + dx_norm, (dattention, dnorm1, dnetwork, dnorm2)
 
 
+def pre_norm_decoder_block(x, memory, params, heads):
+    """
+    A decoder block looks at its own text, then at the memory.
+
+    >>> zero, one, norm = np.zeros((2, 2)), np.eye(2), (np.ones(2), np.zeros(2))
+    >>> own, cross, network = (zero,) * 4, (zero, zero, one, one), (zero, np.zeros(2)) * 2
+    >>> params = own, norm, cross, norm, network, norm
+    >>> x, memory = np.array([[1.0, 3.0], [5.0, 1.0]]), np.array([[10.0, 0.0], [20.0, 0.0]])
+    >>> print(pre_norm_decoder_block(x, memory, params, heads=1))  # adds the mean of the memory
+    [[16.  3.]
+     [20.  1.]]
+    """
+    own, norm1, cross, norm2, network, norm3 = params
+    y = x + causal_self_attention(layer_norm(x, *norm1), *own, heads)
+    w = y + cross_attention(layer_norm(y, *norm2), memory, *cross, heads)
+    return w + two_layers(layer_norm(w, *norm3), *network)
+
+
 def dropout_mask(rng, shape, *, rate, dtype=np.float64):
-    """Factors: 0 with probability `rate`, else scaled up so that the mean is 1."""
+    """
+    Factors: 0 with probability `rate`, else scaled up so that the mean is 1.
+
+    >>> factors = dropout_mask(np.random.default_rng(0), (4, 25), rate=0.2)
+    >>> print(np.unique(factors))
+    [0.   1.25]
+    """
     kept = rng.random(shape) >= rate
     return np.where(kept, 1 / (1 - rate) if rate < 1 else 0.0, 0.0).astype(dtype)
 
@@ -619,12 +892,12 @@ def options_of_scores(T, o, call):
 
 
 def is_latent(p):
-    """Whether parameters are those of latent attention."""
+    """Whether parameters belong to latent attention."""
     return hasattr(p, "w_dkv")
 
 
 def is_delta(p):
-    """Whether parameters are those of a gated delta rule."""
+    """Whether parameters belong to a gated delta rule."""
     return hasattr(p, "a_log")
 
 
@@ -723,7 +996,7 @@ def network_vjp(dout, z, p, o):
 
 
 def sublayer(x, z, f, norm, output_norm, factor, o):
-    """Add to x what f makes of z, with norms before f and of its output, or of the sum."""
+    """Add f(z) to x, with norms before f and of its output, or of the sum."""
     h = f(normalize(z, norm, o) if o["norm_first"] else z)
     h = normalize(h, output_norm, o)
     h = h if factor is None else factor * h
@@ -732,7 +1005,7 @@ def sublayer(x, z, f, norm, output_norm, factor, o):
 
 
 def sublayer_vjp(dout, x, z, f, f_vjp, norm, output_norm, factor, o):
-    """Backward pass: gradients of x, of z, of both norms, and what else `f_vjp` gives."""
+    """Backward pass: gradients of x, of z, of both norms, and the other results of `f_vjp`."""
     z_norm = normalize(z, norm, o) if o["norm_first"] else z
     h = f(z_norm)
     scale = o["residual_scale"] * (1 if factor is None else factor)
@@ -753,7 +1026,7 @@ def factors_of(call, count):
 
 
 def second_input(x, y, p, o):
-    """What the network of an encoder block reads, and its norm: parallel to attention or after."""
+    """The input of an encoder block's network, and its norm: parallel to attention or after."""
     if not o["parallel"]:
         return y, p.norm2
     return x, p.norm1 if p.norm2 is None else p.norm2
@@ -808,7 +1081,20 @@ def encoder_block(
     x, params, options=None, *, mask=None, bias=None, q_offset=0, dropout=None,
     attention_dropout=None, **keywords,
 ):  # fmt: skip
-    """Self-attention and a network, with all options."""
+    """
+    Self-attention and a network, with all options.
+
+    >>> from dlref.formulas.transformer import AttentionParams, EncoderBlockParams
+    >>> from dlref.formulas.transformer import FeedForwardParams, NormParams
+    >>> zero, one, norm = np.zeros((2, 2)), np.eye(2), NormParams(np.ones(2), np.zeros(2))
+    >>> attention = AttentionParams(zero, zero, one, one)
+    >>> network = FeedForwardParams(one, None, one, None)
+    >>> params = EncoderBlockParams(attention, norm, network, norm)
+    >>> x = np.array([[1.0, 3.0], [3.0, 5.0]])
+    >>> print(encoder_block(x, params, num_heads=1, norm_first=True, eps=0))
+    [[0. 5.]
+     [2. 7.]]
+    """
     o = kind_of_block(options, keywords, causal=False)
     call = call_with(mask, bias, q_offset, dropout, attention_dropout)
     _, out = encoder_states(x, params, o, call)
@@ -819,7 +1105,25 @@ def encoder_block_vjp(
     dout, x, params, options=None, *, mask=None, bias=None, q_offset=0, dropout=None,
     attention_dropout=None, **keywords,
 ):  # fmt: skip
-    """Backward pass, with all options."""
+    """
+    Backward pass, with all options.
+
+    >>> from dlref.formulas.transformer import AttentionParams, EncoderBlockParams
+    >>> from dlref.formulas.transformer import FeedForwardParams, NormParams
+    >>> zero, one, norm = np.zeros((2, 2)), np.eye(2), NormParams(np.ones(2), np.zeros(2))
+    >>> attention = AttentionParams(zero, zero, one, one)
+    >>> network = FeedForwardParams(one, None, one, None)
+    >>> params = EncoderBlockParams(attention, norm, network, norm)
+    >>> x = np.array([[1.0, 3.0], [3.0, 5.0]])
+    >>> options = {"num_heads": 1, "norm_first": True, "eps": 0}
+    >>> dx, dparams = encoder_block_vjp(np.ones((2, 2)), x, params, **options)
+    >>> print(dx)
+    [[1. 1.]
+     [1. 1.]]
+    >>> print(dparams.feed_forward.w2)
+    [[0. 2.]
+     [0. 2.]]
+    """
     o = kind_of_block(options, keywords, causal=False)
     call = call_with(mask, bias, q_offset, dropout, attention_dropout)
     dx, dparams, dbias = encoder_gradients(dout, x, params, o, call)
@@ -870,7 +1174,20 @@ def decoder_block(
     x, memory, params, options=None, *, mask=None, bias=None, q_offset=0, dropout=None,
     attention_dropout=None, memory_mask=None, **keywords,
 ):  # fmt: skip
-    """Self-attention, attention to a memory, and a network, with all options."""
+    """
+    Self-attention, attention to a memory, and a network, with all options.
+
+    >>> from dlref.formulas.transformer import AttentionParams, DecoderBlockParams
+    >>> from dlref.formulas.transformer import FeedForwardParams, NormParams
+    >>> zero, one, norm = np.zeros((2, 2)), np.eye(2), NormParams(np.ones(2))
+    >>> own, cross = AttentionParams(zero, zero, zero, zero), AttentionParams(zero, zero, one, one)
+    >>> network = FeedForwardParams(zero, None, zero, None)
+    >>> params = DecoderBlockParams(own, norm, cross, norm, network, norm)
+    >>> x, memory = np.array([[1.0, 3.0], [5.0, 1.0]]), np.array([[10.0, 0.0], [20.0, 0.0]])
+    >>> print(decoder_block(x, memory, params, num_heads=1, norm_first=True))  # adds its mean
+    [[16.  3.]
+     [20.  1.]]
+    """
     o = kind_of_block(options, keywords, causal=True)
     call = call_with(mask, bias, q_offset, dropout, attention_dropout, memory_mask)
     _, _, out = decoder_states(x, memory, params, o, call)
@@ -881,7 +1198,22 @@ def decoder_block_vjp(
     dout, x, memory, params, options=None, *, mask=None, bias=None, q_offset=0, dropout=None,
     attention_dropout=None, memory_mask=None, **keywords,
 ):  # fmt: skip
-    """Backward pass, with all options."""
+    """
+    Backward pass, with all options.
+
+    >>> from dlref.formulas.transformer import AttentionParams, DecoderBlockParams
+    >>> from dlref.formulas.transformer import FeedForwardParams, NormParams
+    >>> zero, one, norm = np.zeros((2, 2)), np.eye(2), NormParams(np.ones(2))
+    >>> own, cross = AttentionParams(zero, zero, zero, zero), AttentionParams(zero, zero, one, one)
+    >>> network = FeedForwardParams(zero, None, zero, None)
+    >>> params = DecoderBlockParams(own, norm, cross, norm, network, norm)
+    >>> x, memory = np.array([[1.0, 3.0], [5.0, 1.0]]), np.array([[10.0, 0.0], [20.0, 0.0]])
+    >>> options = {"num_heads": 1, "norm_first": True, "memory_mask": np.array([True, False])}
+    >>> dx, dmemory, dparams = decoder_block_vjp(np.eye(2), x, memory, params, **options)
+    >>> print(dmemory)  # the second row is hidden
+    [[1. 1.]
+     [0. 0.]]
+    """
     o = kind_of_block(options, keywords, causal=True)
     call = call_with(mask, bias, q_offset, dropout, attention_dropout, memory_mask)
     dx, dmemory, dparams, dbias = decoder_gradients(dout, x, memory, params, o, call)
@@ -889,6 +1221,45 @@ def decoder_block_vjp(
 
 
 # == stacks
+
+
+def pre_norm_blocks(x, blocks, heads):
+    """
+    Block after block.
+
+    >>> zero, one, norm = np.zeros((2, 2)), np.eye(2), (np.ones(2), np.zeros(2))
+    >>> block = (zero, zero, one, one), norm, (one, np.zeros(2), one, np.zeros(2)), norm
+    >>> x = np.array([[1.0, 3.0], [3.0, 5.0]])
+    >>> print(np.round(pre_norm_blocks(x, [block, block], heads=1), 4))
+    [[-1.  7.]
+     [ 1.  9.]]
+    """
+    for params in blocks:
+        x = pre_norm_block(x, params, heads)
+    return x
+
+
+def pre_norm_blocks_vjp(dout, x, blocks, heads):
+    """
+    Backward pass, from the last block to the first, with the input of each.
+
+    >>> zero, one, norm = np.zeros((2, 2)), np.eye(2), (np.ones(2), np.zeros(2))
+    >>> block = (zero, zero, one, one), norm, (one, np.zeros(2), one, np.zeros(2)), norm
+    >>> x, dout = np.array([[1.0, 3.0], [3.0, 5.0]]), np.ones((2, 2))
+    >>> dx, dblocks = pre_norm_blocks_vjp(dout, x, [block, block], heads=1)
+    >>> print(np.round(dx, 4))
+    [[1. 1.]
+     [1. 1.]]
+    """
+    inputs = []
+    for params in blocks:
+        inputs.append(x)
+        x = pre_norm_block(x, params, heads)
+    grads = []
+    for params, z in zip(reversed(blocks), reversed(inputs), strict=True):
+        dout, dparams = pre_norm_block_vjp(dout, z, params, heads)
+        grads.append(dparams)
+    return dout, grads[::-1]
 
 
 def kinds_of_blocks(options, keywords, count, causal):
@@ -907,7 +1278,7 @@ def call_of_block(call, i):
 
 
 def stack(x, blocks, norm, kinds, call, memory=None):
-    """The input, the result of each block, and that of the last norm."""
+    """The input, the result of each block, and the result of the last norm."""
     states = [x]
     for i, (p, o) in enumerate(zip(blocks, kinds, strict=False)):
         own = call_of_block(call, i)
@@ -944,7 +1315,24 @@ def encoder(
     x, params, final_norm=None, options=None, *, mask=None, bias=None, q_offset=0, dropout=None,
     attention_dropout=None, **keywords,
 ):  # fmt: skip
-    """Encoder blocks, one after the other, and a last norm."""
+    """
+    Encoder blocks, one after the other, and a last norm.
+
+    >>> from dlref.formulas.transformer import AttentionParams, EncoderBlockParams
+    >>> from dlref.formulas.transformer import FeedForwardParams, NormParams
+    >>> zero, one, norm = np.zeros((2, 2)), np.eye(2), NormParams(np.ones(2), np.zeros(2))
+    >>> attention = AttentionParams(zero, zero, one, one)
+    >>> network = FeedForwardParams(one, None, one, None)
+    >>> block = EncoderBlockParams(attention, norm, network, norm)
+    >>> x = np.array([[1.0, 3.0], [3.0, 5.0]])
+    >>> options = {"num_heads": 1, "norm_first": True, "eps": 0}
+    >>> print(encoder(x, (block, block), **options))
+    [[-1.  7.]
+     [ 1.  9.]]
+    >>> print(encoder(x, (block, block), norm, **options))
+    [[-1.  1.]
+     [-1.  1.]]
+    """
     kinds = kinds_of_blocks(options, keywords, len(params), causal=False)
     call = call_with(mask, bias, q_offset, dropout, attention_dropout)
     _, out = stack(x, params, final_norm, kinds, call)
@@ -955,7 +1343,22 @@ def encoder_vjp(
     dout, x, params, final_norm=None, options=None, *, mask=None, bias=None, q_offset=0,
     dropout=None, attention_dropout=None, **keywords,
 ):  # fmt: skip
-    """Backward pass."""
+    """
+    Backward pass, from the last block to the first.
+
+    >>> from dlref.formulas.transformer import AttentionParams, EncoderBlockParams
+    >>> from dlref.formulas.transformer import FeedForwardParams, NormParams
+    >>> zero, one, norm = np.zeros((2, 2)), np.eye(2), NormParams(np.ones(2), np.zeros(2))
+    >>> attention = AttentionParams(zero, zero, one, one)
+    >>> network = FeedForwardParams(one, None, one, None)
+    >>> block = EncoderBlockParams(attention, norm, network, norm)
+    >>> x = np.array([[1.0, 3.0], [3.0, 5.0]])
+    >>> options = {"num_heads": 1, "norm_first": True, "eps": 0}
+    >>> dx, dblocks = encoder_vjp(np.ones((2, 2)), x, (block, block), **options)
+    >>> print(dx, len(dblocks))
+    [[1. 1.]
+     [1. 1.]] 2
+    """
     kinds = kinds_of_blocks(options, keywords, len(params), causal=False)
     call = call_with(mask, bias, q_offset, dropout, attention_dropout)
     dx, _, dblocks, dnorm, dbias = stack_vjp(dout, x, params, final_norm, kinds, call)
@@ -967,7 +1370,20 @@ def decoder(
     x, memory, params, final_norm=None, options=None, *, mask=None, bias=None, q_offset=0,
     dropout=None, attention_dropout=None, memory_mask=None, **keywords,
 ):  # fmt: skip
-    """Decoder blocks, one after the other, which read the same memory, and a last norm."""
+    """
+    Decoder blocks, one after the other, which read the same memory, and a last norm.
+
+    >>> from dlref.formulas.transformer import AttentionParams, DecoderBlockParams
+    >>> from dlref.formulas.transformer import FeedForwardParams, NormParams
+    >>> zero, one, norm = np.zeros((2, 2)), np.eye(2), NormParams(np.ones(2))
+    >>> own, cross = AttentionParams(zero, zero, zero, zero), AttentionParams(zero, zero, one, one)
+    >>> network = FeedForwardParams(zero, None, zero, None)
+    >>> block = DecoderBlockParams(own, norm, cross, norm, network, norm)
+    >>> x, memory = np.array([[1.0, 3.0], [5.0, 1.0]]), np.array([[10.0, 0.0], [20.0, 0.0]])
+    >>> print(decoder(x, memory, (block, block), num_heads=1, norm_first=True))
+    [[31.  3.]
+     [35.  1.]]
+    """
     kinds = kinds_of_blocks(options, keywords, len(params), causal=True)
     call = call_with(mask, bias, q_offset, dropout, attention_dropout, memory_mask)
     _, out = stack(x, params, final_norm, kinds, call, memory)
@@ -978,7 +1394,22 @@ def decoder_vjp(
     dout, x, memory, params, final_norm=None, options=None, *, mask=None, bias=None, q_offset=0,
     dropout=None, attention_dropout=None, memory_mask=None, **keywords,
 ):  # fmt: skip
-    """Backward pass."""
+    """
+    Backward pass: the gradients of the memory from all blocks add up.
+
+    >>> from dlref.formulas.transformer import AttentionParams, DecoderBlockParams
+    >>> from dlref.formulas.transformer import FeedForwardParams, NormParams
+    >>> zero, one, norm = np.zeros((2, 2)), np.eye(2), NormParams(np.ones(2))
+    >>> own, cross = AttentionParams(zero, zero, zero, zero), AttentionParams(zero, zero, one, one)
+    >>> network = FeedForwardParams(zero, None, zero, None)
+    >>> block = DecoderBlockParams(own, norm, cross, norm, network, norm)
+    >>> x, memory = np.array([[1.0, 3.0], [5.0, 1.0]]), np.array([[10.0, 0.0], [20.0, 0.0]])
+    >>> options = {"num_heads": 1, "norm_first": True}
+    >>> dx, dmemory, dblocks = decoder_vjp(np.eye(2), x, memory, (block, block), **options)
+    >>> print(dmemory)  # a half from each block
+    [[1. 1.]
+     [1. 1.]]
+    """
     kinds = kinds_of_blocks(options, keywords, len(params), causal=True)
     call = call_with(mask, bias, q_offset, dropout, attention_dropout, memory_mask)
     dx, dmemory, dblocks, dnorm, dbias = stack_vjp(dout, x, params, final_norm, kinds, call, memory)
@@ -989,6 +1420,55 @@ def decoder_vjp(
 # == configuration
 
 
+class Configuration(NamedTuple):
+    """Numbers and choices that define a model; `configuration` replaces None."""
+
+    vocab_size: int
+    d_model: int
+    num_heads: int
+    num_kv_heads: int = None
+    num_layers: int = 2
+    d_ff: int = None
+    positions: str = "learned"
+    norm: str = "layer"
+    activation: str = "gelu"
+    norm_first: bool = True
+    tied: bool = True
+    biases: bool = True
+    length: int = 1024
+    rope_base: float = 10000.0
+    rope_scaling: dict = None
+    eps: float = 1e-5
+    head_dim: int = None
+    rope_dim: int = None
+    blocks: dict = None
+    embedding_scale: float = None
+    logit_scale: float = 1.0
+    logit_softcap: float = None
+    gated: bool = None
+
+
+def configuration(vocab_size, d_model, num_heads, **choices):
+    """
+    Numbers and choices of a model; some follow from others, unless they are given.
+
+    >>> from dlref.formulas.transformer import Configuration
+    >>> config = configuration(256, 64, 4, activation="swiglu", positions="rope")
+    >>> print(config.head_dim, config.num_kv_heads, config.d_ff)
+    16 4 171
+    """
+    c = Configuration(vocab_size, d_model, num_heads, **choices)
+    gated = c.activation in GATES
+    follows = {
+        "gated": gated,
+        "num_kv_heads": num_heads,
+        "head_dim": d_model // num_heads,
+        "d_ff": (8 * d_model + 2) // 3 if gated else 4 * d_model,  # as many weights either way
+        "embedding_scale": d_model**0.5 if c.positions == "sinusoidal" else 1.0,
+    }
+    return c._replace(**{name: v for name, v in follows.items() if getattr(c, name) is None})
+
+
 def zeros_if(wanted, size):
     """A bias that starts at zero, or none."""
     return np.zeros(size) if wanted else None
@@ -997,22 +1477,22 @@ def zeros_if(wanted, size):
 def init_norm(config):
     """A norm that does nothing more than to normalize."""
     with_bias = config.biases and config.norm == "layer"
-    return NormParams(np.ones(config.width), zeros_if(with_bias, config.width))
+    return NormParams(np.ones(config.d_model), zeros_if(with_bias, config.d_model))
 
 
 def init_attention(rng, config, shrink):
     """Projections; those whose output is added to the residual stream are smaller."""
-    D = config.width
-    Q, K = config.heads * config.head_width, config.kv_heads * config.head_width
+    D = config.d_model
+    Q, K = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
     w_q, w_k, w_v = (lecun_normal(rng, (rows, D)) for rows in (Q, K, K))
     w_o = shrink * lecun_normal(rng, (D, Q))
     biases = (zeros_if(config.biases, rows) for rows in (Q, K, K, D))
-    return AttentionParams(w_q, w_k, w_v, w_o, *biases, *[None] * 5)
+    return AttentionParams(w_q, w_k, w_v, w_o, *biases)
 
 
 def init_network(rng, config, shrink):
     """Weights of a feed-forward network."""
-    D, F = config.width, config.hidden
+    D, F = config.d_model, config.d_ff
     if config.gated:
         w_gate, w_up = lecun_normal(rng, (F, D)), lecun_normal(rng, (F, D))
         return GatedFeedForwardParams(w_gate, w_up, shrink * lecun_normal(rng, (D, F)))
@@ -1021,8 +1501,14 @@ def init_network(rng, config, shrink):
 
 
 def shrink_of(config, sublayers):
-    """One over the root of the number of terms of the residual stream, if norms come first."""
-    terms = sublayers * max(config.layers, 1)
+    """
+    One over the root of the number of terms of the residual stream, if norms come first.
+
+    >>> from dlref.formulas.transformer import configuration
+    >>> print(shrink_of(configuration(256, 64, 4, num_layers=8), sublayers=2))
+    0.25
+    """
+    terms = sublayers * max(config.num_layers, 1)
     return terms**-0.5 if config.norm_first else 1.0
 
 
@@ -1031,9 +1517,7 @@ def init_encoder_block(rng, config):
     shrink = shrink_of(config, 2)
     attention = init_attention(rng, config, shrink)
     norm1, norm2 = init_norm(config), init_norm(config)
-    return EncoderBlockParams(
-        attention, norm1, init_network(rng, config, shrink), norm2, None, None
-    )
+    return EncoderBlockParams(attention, norm1, init_network(rng, config, shrink), norm2)
 
 
 def init_decoder_block(rng, config):
@@ -1047,19 +1531,19 @@ def init_decoder_block(rng, config):
 def init_embedding(rng, config, rows):
     """Embeddings; smaller where they are multiplied."""
     deviation = 0.02 if config.embedding_scale == 1 else 1 / config.embedding_scale
-    return rng.normal(0.0, deviation, (rows, config.width))
+    return rng.normal(0.0, deviation, (rows, config.d_model))
 
 
 def init_positions(rng, config):
     """The table that the scheme of positions needs, if it needs one."""
     if config.positions == "learned":
-        return rng.normal(0.0, 0.02, (config.length, config.width))
-    return np.zeros((T5_BUCKETS, config.heads)) if config.positions == "t5" else None
+        return rng.normal(0.0, 0.02, (config.length, config.d_model))
+    return np.zeros((T5_BUCKETS, config.num_heads)) if config.positions == "t5" else None
 
 
 def init_head(rng, config):
     """Weights of the last layer, if they are not the embeddings."""
-    return None if config.tied else rng.normal(0.0, 0.02, (config.vocabulary, config.width))
+    return None if config.tied else rng.normal(0.0, 0.02, (config.vocab_size, config.d_model))
 
 
 def init_last_norm(config):
@@ -1078,22 +1562,33 @@ def cast(tree, dtype):
 
 
 def init_language_model(rng, config, *, dtype=np.float64):
-    """Parameters of a language model."""
-    embedding = init_embedding(rng, config, config.vocabulary)
+    """
+    Parameters of a language model.
+
+    >>> from dlref.formulas.transformer import LanguageModelParams, configuration
+    >>> from dlref.formulas.transformer import language_model_loss
+    >>> rng = np.random.default_rng(0)
+    >>> config = configuration(vocab_size=50, d_model=32, num_heads=4)
+    >>> params = init_language_model(rng, config)
+    >>> tokens = rng.integers(0, 50, (8, 20))
+    >>> print(np.round(language_model_loss(tokens, params, config), 1), np.round(np.log(50), 1))
+    3.9 3.9
+    """
+    embedding = init_embedding(rng, config, config.vocab_size)
     positions = init_positions(rng, config)
-    blocks = tuple(init_encoder_block(rng, config) for _ in range(config.layers))
+    blocks = tuple(init_encoder_block(rng, config) for _ in range(config.num_layers))
     head = init_head(rng, config)
     params = LanguageModelParams(embedding, positions, blocks, init_last_norm(config), head)
     return cast(params, dtype)
 
 
 def kinds_of_model(config, T, causal, dtype):
-    """The options of each block: those of the configuration, changed by its own."""
+    """The options of each block: the configuration's, changed by its own."""
     given = config.blocks
-    each = given if isinstance(given, tuple) else (given,) * max(config.layers, 1)
+    each = given if isinstance(given, tuple) else (given,) * max(config.num_layers, 1)
     whole = {
-        "num_heads": config.heads,
-        "num_kv_heads": config.kv_heads,
+        "num_heads": config.num_heads,
+        "num_kv_heads": config.num_kv_heads,
         "norm_first": config.norm_first,
         "norm": config.norm,
         "activation": GATES.get(config.activation, config.activation),
@@ -1112,7 +1607,7 @@ def kinds_of_model(config, T, causal, dtype):
 def rotation_tables(config, rotation, T, dtype):
     """Tables of sines and cosines for T positions."""
     scaling = rotation.get("scaling", config.rope_scaling)
-    dim = rotation.get("dim", config.rope_dim or config.head_width)
+    dim = rotation.get("dim", config.rope_dim or config.head_dim)
     scaling = None if scaling is None else dict(scaling)
     frequencies = rope_frequencies(
         dim, base=rotation.get("base", config.rope_base), scaling=scaling
@@ -1123,9 +1618,9 @@ def rotation_tables(config, rotation, T, dtype):
 
 
 def bias_of_positions(config, table, T, causal, dtype):
-    """What the scheme of positions adds to the scores, if it does."""
+    """The bias of the scores, in schemes of positions that have one."""
     if config.positions == "alibi":
-        slopes = alibi_slopes(config.heads)
+        slopes = alibi_slopes(config.num_heads)
         return alibi_bias(slopes, T, T, symmetric=not causal).astype(dtype)
     if config.positions == "t5":
         return t5_bias(table, T, T, bidirectional=not causal)
@@ -1199,7 +1694,16 @@ def logits_vjp(dout, h, p, config):
 
 
 def gpt(tokens, params, heads):
-    """A whole GPT-2: logits of the next token at each place."""
+    """
+    A whole GPT-2: logits of the next token at each place.
+
+    >>> from dlref.formulas.transformer import configuration, init_language_model
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2)
+    >>> params = init_language_model(np.random.default_rng(0), config)
+    >>> a, b = (gpt(tokens, params, heads=2) for tokens in ([1, 2, 3, 4], [1, 2, 3, 8]))
+    >>> print(np.all(np.isclose(a, b), axis=-1))  # the past does not know of the last token
+    [ True  True  True False]
+    """
     embedding, positions, blocks, norm_f, _ = params
 
     def norm(x, weight, bias):
@@ -1212,7 +1716,7 @@ def gpt(tokens, params, heads):
 
         q, k, v = split(x @ w_q.T + b_q), split(x @ w_k.T + b_k), split(x @ w_v.T + b_v)
         scores = q @ k.swapaxes(-1, -2) * q.shape[-1] ** -0.5
-        seen = np.tri(len(x), dtype=bool)  # no token sees what follows it
+        seen = np.tri(len(x), dtype=bool)  # no token sees later ones
         scores = np.where(seen, scores, -np.inf)
         p = np.exp(scores - scores.max(-1, keepdims=True))
         p = p / p.sum(-1, keepdims=True)
@@ -1267,7 +1771,7 @@ def pairs_back(weights, places):
 
 
 def language_model_states(ids, p, config, drops):
-    """The input of the blocks, the result of each, and that of the last norm."""
+    """The input of the blocks, the result of each, and the result of the last norm."""
     T, dtype = ids.shape[-1], p.embedding.real.dtype
     x = embed(ids, p.embedding, p.positions, config, drops)
     kinds = kinds_of_model(config, T, True, dtype)
@@ -1299,7 +1803,16 @@ def language_model(
     tokens, params, config, *, lengths=None, padding="right", dropout=None,
     attention_dropout=None, embedding_dropout=None,
 ):  # fmt: skip
-    """Logits of the next token at every position, with all options."""
+    """
+    Logits of the next token at every position, with all options.
+
+    >>> from dlref.formulas.transformer import configuration, init_language_model
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2, positions="rope")
+    >>> params = init_language_model(np.random.default_rng(0), config)
+    >>> a, b = (language_model(tokens, params, config) for tokens in ([1, 2, 3, 4], [1, 2, 3, 8]))
+    >>> print(np.all(np.isclose(a, b), axis=-1))
+    [ True  True  True False]
+    """
     drops = dropout, attention_dropout, embedding_dropout
     ids = np.asarray(tokens)
     if lengths is None:
@@ -1313,7 +1826,16 @@ def language_model_vjp(
     dout, tokens, params, config, *, lengths=None, padding="right", dropout=None,
     attention_dropout=None, embedding_dropout=None,
 ):  # fmt: skip
-    """Backward pass, with all options."""
+    """
+    Backward pass, with all options.
+
+    >>> from dlref.formulas.transformer import configuration, init_language_model
+    >>> config = configuration(vocab_size=4, d_model=8, num_heads=2, tied=False)
+    >>> params = init_language_model(np.random.default_rng(0), config)
+    >>> grads = language_model_vjp(np.eye(2, 4), [3, 1], params, config)
+    >>> print(np.any(grads.embedding != 0, axis=-1))  # of the tokens 1 and 3
+    [False  True False  True]
+    """
     drops = dropout, attention_dropout, embedding_dropout
     ids = np.asarray(tokens)
     if lengths is not None:
@@ -1323,7 +1845,7 @@ def language_model_vjp(
 
 
 def inputs_and_targets(tokens, targets=None, lengths=None, padding="right"):
-    """What the model reads, and what each position is to predict: by default the next token."""
+    """Input and targets of the model; each position predicts the next token by default."""
     ids = np.asarray(tokens)
     if lengths is None:
         return (ids[..., :-1], ids[..., 1:]) if targets is None else (ids, np.asarray(targets))
@@ -1340,7 +1862,17 @@ def language_model_loss(
     tokens, params, config, *, targets=None, lengths=None, padding="right", dropout=None,
     attention_dropout=None, embedding_dropout=None,
 ):  # fmt: skip
-    """Mean cross-entropy of the next token."""
+    """
+    Mean cross-entropy of the next token.
+
+    >>> from dlref.formulas.transformer import configuration, init_language_model
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2, tied=False)
+    >>> params = init_language_model(np.random.default_rng(0), config)
+    >>> guess = params._replace(head=0 * params.head)
+    >>> loss = language_model_loss([1, 2, 3], guess, config)
+    >>> print(np.round(np.exp(loss), 4))  # the guess of nine tokens alike
+    9.0
+    """
     drops = dropout, attention_dropout, embedding_dropout
     ids, wanted = inputs_and_targets(tokens, targets, lengths, padding)
     return cross_entropy(language_model_logits(ids, params, config, drops), wanted)
@@ -1350,7 +1882,17 @@ def language_model_loss_value_and_grad(
     tokens, params, config, *, targets=None, lengths=None, padding="right", dropout=None,
     attention_dropout=None, embedding_dropout=None,
 ):  # fmt: skip
-    """The loss, and its gradient: prediction minus truth, backwards through the model."""
+    """
+    The loss and its gradient: probability minus truth, backwards through the model.
+
+    >>> from dlref.formulas.transformer import configuration, init_language_model
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2)
+    >>> params = init_language_model(np.random.default_rng(0), config)
+    >>> loss, grads = language_model_loss_value_and_grad([1, 2, 3, 4, 5], params, config)
+    >>> own = grads.blocks[0].attention  # a bias of all keys moves all scores of a query alike
+    >>> print(np.max(abs(own.b_k)) < 1e-15, np.max(abs(own.b_v)) > 1e-3)
+    True True
+    """
     drops = dropout, attention_dropout, embedding_dropout
     ids, wanted = inputs_and_targets(tokens, targets, lengths, padding)
     logits = language_model_logits(ids, params, config, drops)
@@ -1369,6 +1911,13 @@ def language_model_loss_grad(
         dropout=dropout, attention_dropout=attention_dropout, embedding_dropout=embedding_dropout,
     )  # fmt: skip
     return grads
+
+
+class LanguageModelTrace(NamedTuple):
+    """The tokens before the first block and after each, and the weights of each."""
+
+    residual: tuple
+    weights: tuple
 
 
 def weights_of_block(x, p, o, call):
@@ -1393,7 +1942,20 @@ def latent_weights(z, p, o, options):
 
 
 def language_model_trace(tokens, params, config, *, lengths=None, padding="right"):
-    """Residual stream and attention weights of each block."""
+    """
+    Residual stream and attention weights of each block.
+
+    >>> from dlref.formulas.transformer import LanguageModelTrace
+    >>> from dlref.formulas.transformer import configuration, init_language_model
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2)
+    >>> params = init_language_model(np.random.default_rng(0), config)
+    >>> trace = language_model_trace([3, 1, 4], params, config)
+    >>> print(len(trace.residual), trace.weights[0].shape)
+    3 (2, 3, 3)
+    >>> print(trace.weights[1][:, 0])  # the first token sees itself alone
+    [[1. 0. 0.]
+     [1. 0. 0.]]
+    """
     p, drops = params, (None, None, None)
     ids = np.asarray(tokens)
     places = None if lengths is None else places_of_texts(lengths, ids.shape[-1], padding)
@@ -1410,19 +1972,35 @@ def language_model_trace(tokens, params, config, *, lengths=None, padding="right
     if places is not None:
         residual = [rows_back(x, places) for x in residual]
         weights = [None if w is None else pairs_back(w, places) for w in weights]
-    return tuple(residual), tuple(weights)
+    return LanguageModelTrace(tuple(residual), tuple(weights))
 
 
 # == classifier
 
 
+def classify(tokens, class_token, embedding, blocks, w_head, b_head, heads):
+    """
+    A token before the text summarizes it for the classes; without positions and last norm.
+
+    >>> zero, one, norm = np.zeros((2, 2)), np.eye(2), (np.ones(2), np.zeros(2))
+    >>> block = (zero, zero, one, one), norm, (zero, np.zeros(2)) * 2, norm
+    >>> embedding, class_token = np.array([[1.0, 3.0], [3.0, 1.0]]), np.zeros(2)
+    >>> logits = classify([0, 0, 1], class_token, embedding, [block], one, np.zeros(2), heads=1)
+    >>> print(np.round(logits, 4))  # the mean of (-1, 1) twice, (1, -1) and (0, 0)
+    [-0.25  0.25]
+    """
+    x = np.concatenate([class_token[None], embedding[tokens]])
+    x = pre_norm_blocks(x, blocks, heads)
+    return w_head @ x[0] + b_head
+
+
 def init_sequence_classifier(rng, config, classes, *, dtype=np.float64):
     """Parameters of a classifier of texts."""
     class_token = init_embedding(rng, config, 1)[0]
-    embedding = init_embedding(rng, config, config.vocabulary)
+    embedding = init_embedding(rng, config, config.vocab_size)
     positions = init_positions(rng, config)
-    blocks = tuple(init_encoder_block(rng, config) for _ in range(config.layers))
-    w_head = rng.normal(0.0, 0.02, (classes, config.width))
+    blocks = tuple(init_encoder_block(rng, config) for _ in range(config.num_layers))
+    w_head = rng.normal(0.0, 0.02, (classes, config.d_model))
     params = SequenceClassifierParams(
         class_token, embedding, positions, blocks, init_last_norm(config), w_head,
         zeros_if(config.biases, classes),
@@ -1467,7 +2045,16 @@ def sequence_classifier(
     tokens, params, config, *, lengths=None, dropout=None, attention_dropout=None,
     embedding_dropout=None,
 ):  # fmt: skip
-    """A token before the text gathers what the classes need."""
+    """
+    Logits of the classes, with all options.
+
+    >>> from dlref.formulas.transformer import configuration, init_sequence_classifier
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2)
+    >>> params = init_sequence_classifier(np.random.default_rng(0), config, 3)
+    >>> a, b = sequence_classifier([[4, 5, 0], [4, 5, 8]], params, config, lengths=[2, 2])
+    >>> print(a.shape, np.allclose(a, b))  # padding has no effect
+    (3,) True
+    """
     drops = dropout, attention_dropout, embedding_dropout
     return classifier_logits(np.asarray(tokens), params, config, lengths, drops)
 
@@ -1476,7 +2063,16 @@ def sequence_classifier_vjp(
     dout, tokens, params, config, *, lengths=None, dropout=None, attention_dropout=None,
     embedding_dropout=None,
 ):  # fmt: skip
-    """Backward pass."""
+    """
+    Backward pass: it begins at the place of the class token.
+
+    >>> from dlref.formulas.transformer import configuration, init_sequence_classifier
+    >>> config = configuration(vocab_size=4, d_model=8, num_heads=2)
+    >>> params = init_sequence_classifier(np.random.default_rng(0), config, 2)
+    >>> grads = sequence_classifier_vjp(np.array([1.0, 0.0]), [3, 2, 1], params, config, lengths=2)
+    >>> print(np.any(grads.embedding != 0, axis=-1))  # of the tokens 2 and 3
+    [False False  True  True]
+    """
     drops = dropout, attention_dropout, embedding_dropout
     return classifier_gradients(dout, np.asarray(tokens), params, config, lengths, drops)
 
@@ -1485,7 +2081,17 @@ def sequence_classifier_loss(
     tokens, classes, params, config, *, lengths=None, dropout=None, attention_dropout=None,
     embedding_dropout=None,
 ):  # fmt: skip
-    """Mean cross-entropy of the classes."""
+    """
+    Mean cross-entropy of the classes.
+
+    >>> from dlref.formulas.transformer import configuration, init_sequence_classifier
+    >>> config = configuration(vocab_size=4, d_model=8, num_heads=2)
+    >>> params = init_sequence_classifier(np.random.default_rng(0), config, 2)
+    >>> guess = params._replace(w_head=0 * params.w_head)
+    >>> loss = sequence_classifier_loss([[3, 1], [2, 0]], [0, 1], guess, config)
+    >>> print(np.round(np.exp(loss), 4))
+    2.0
+    """
     drops = dropout, attention_dropout, embedding_dropout
     logits = classifier_logits(np.asarray(tokens), params, config, lengths, drops)
     return cross_entropy(logits, np.asarray(classes))
@@ -1495,7 +2101,17 @@ def sequence_classifier_loss_value_and_grad(
     tokens, classes, params, config, *, lengths=None, dropout=None, attention_dropout=None,
     embedding_dropout=None,
 ):  # fmt: skip
-    """The loss and its gradient."""
+    """
+    The loss and its gradient: probability minus truth, backwards through the model.
+
+    >>> from dlref.formulas.transformer import configuration, init_sequence_classifier
+    >>> config = configuration(vocab_size=4, d_model=8, num_heads=2)
+    >>> params = init_sequence_classifier(np.random.default_rng(0), config, 2)
+    >>> guess = params._replace(w_head=0 * params.w_head)
+    >>> loss, grads = sequence_classifier_loss_value_and_grad([3, 1], 0, guess, config)
+    >>> print(grads.b_head)
+    [-0.5  0.5]
+    """
     drops = dropout, attention_dropout, embedding_dropout
     ids, classes = np.asarray(tokens), np.asarray(classes)
     logits = classifier_logits(ids, params, config, lengths, drops)
@@ -1519,12 +2135,30 @@ def sequence_classifier_loss_grad(
 # == encoder_decoder
 
 
+def encode_and_decode(source, target, embedding, encoder_blocks, decoder_blocks, heads):
+    """
+    The decoder reads its own text and the encoded source; without positions and last norms.
+
+    >>> zero, one, norm = np.zeros((2, 2)), np.eye(2), (np.ones(2), np.zeros(2))
+    >>> own, cross, network = (zero,) * 4, (zero, zero, one, one), (zero, np.zeros(2)) * 2
+    >>> block = own, norm, cross, norm, network, norm  # adds the mean of the memory
+    >>> embedding = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> print(encode_and_decode([0, 1], [0], embedding, [], [block], heads=1))
+    [[1.5 0.5 2. ]]
+    """
+    memory = pre_norm_blocks(embedding[source], encoder_blocks, heads)
+    x = embedding[target]
+    for params in decoder_blocks:
+        x = pre_norm_decoder_block(x, memory, params, heads)
+    return x @ embedding.T
+
+
 def init_encoder_decoder_model(rng, config, *, dtype=np.float64):
     """Parameters of an encoder-decoder model."""
-    embedding = init_embedding(rng, config, config.vocabulary)
+    embedding = init_embedding(rng, config, config.vocab_size)
     source_positions, positions = init_positions(rng, config), init_positions(rng, config)
-    encoder_blocks = tuple(init_encoder_block(rng, config) for _ in range(config.layers))
-    decoder_blocks = tuple(init_decoder_block(rng, config) for _ in range(config.layers))
+    encoder_blocks = tuple(init_encoder_block(rng, config) for _ in range(config.num_layers))
+    decoder_blocks = tuple(init_decoder_block(rng, config) for _ in range(config.num_layers))
     head = init_head(rng, config)
     params = EncoderDecoderParams(
         embedding, source_positions, positions, encoder_blocks, init_last_norm(config),
@@ -1534,7 +2168,7 @@ def init_encoder_decoder_model(rng, config, *, dtype=np.float64):
 
 
 def drops_of_halves(dropout, attention_dropout, embedding_dropout):
-    """The factors of dropout of the encoder, and those of the decoder."""
+    """The factors of dropout of the encoder and of the decoder."""
     pairs = [
         (None, None) if d is None else d for d in (dropout, attention_dropout, embedding_dropout)
     ]
@@ -1562,7 +2196,7 @@ def decoder_setup(source, target, p, config, lengths, drops):
 
 
 def encode(source, p, config, lengths, drops):
-    """The memory: what the encoder makes of the source."""
+    """The memory: the encoder's output for the source."""
     x, kinds, call = encoder_setup(source, p, config, lengths, drops)
     _, memory = stack(x, p.encoder, p.encoder_norm, kinds, call)
     return memory
@@ -1610,7 +2244,19 @@ def encoder_decoder_model(
     source, target, params, config, *, lengths=None, dropout=None, attention_dropout=None,
     embedding_dropout=None,
 ):  # fmt: skip
-    """Logits of the next token of one text, given all of another."""
+    """
+    Logits of the next token of one text, given all of another, with all options.
+
+    >>> from dlref.formulas.transformer import configuration, init_encoder_decoder_model
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2)
+    >>> params = init_encoder_decoder_model(np.random.default_rng(0), config)
+    >>> pairs = ([1, 2, 3], [4, 5]), ([1, 2, 8], [4, 5]), ([1, 2, 3], [4, 8])
+    >>> a, other_source, other_target = (encoder_decoder_model(*p, params, config) for p in pairs)
+    >>> print(np.all(np.isclose(a, other_source), axis=-1))
+    [False False]
+    >>> print(np.all(np.isclose(a, other_target), axis=-1))
+    [ True False]
+    """
     drops = drops_of_halves(dropout, attention_dropout, embedding_dropout)
     texts = np.asarray(source), np.asarray(target)
     return encoder_decoder_logits(*texts, params, config, lengths, drops)
@@ -1620,7 +2266,16 @@ def encoder_decoder_model_vjp(
     dout, source, target, params, config, *, lengths=None, dropout=None, attention_dropout=None,
     embedding_dropout=None,
 ):  # fmt: skip
-    """Backward pass."""
+    """
+    Backward pass: the decoder first, then the encoder.
+
+    >>> from dlref.formulas.transformer import configuration, init_encoder_decoder_model
+    >>> config = configuration(vocab_size=5, d_model=8, num_heads=2, tied=False)
+    >>> params = init_encoder_decoder_model(np.random.default_rng(0), config)
+    >>> grads = encoder_decoder_model_vjp(np.eye(1, 5), [1, 2], [4], params, config, lengths=1)
+    >>> print(np.any(grads.embedding != 0, axis=-1))  # of the tokens 1 and 4
+    [False  True False False  True]
+    """
     drops = drops_of_halves(dropout, attention_dropout, embedding_dropout)
     texts = np.asarray(source), np.asarray(target)
     return encoder_decoder_gradients(dout, *texts, params, config, lengths, drops)
@@ -1630,7 +2285,17 @@ def encoder_decoder_model_loss(
     source, target, params, config, *, targets=None, lengths=None, dropout=None,
     attention_dropout=None, embedding_dropout=None,
 ):  # fmt: skip
-    """Mean cross-entropy of the next token of the target."""
+    """
+    Mean cross-entropy of the next token of the target.
+
+    >>> from dlref.formulas.transformer import configuration, init_encoder_decoder_model
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2, tied=False)
+    >>> params = init_encoder_decoder_model(np.random.default_rng(0), config)
+    >>> guess = params._replace(head=0 * params.head)
+    >>> loss = encoder_decoder_model_loss([1, 2], [0, 2, 1], guess, config)
+    >>> print(np.round(np.exp(loss), 4))
+    9.0
+    """
     drops = drops_of_halves(dropout, attention_dropout, embedding_dropout)
     ids, wanted = inputs_and_targets(target, targets)
     logits = encoder_decoder_logits(np.asarray(source), ids, params, config, lengths, drops)
@@ -1641,7 +2306,16 @@ def encoder_decoder_model_loss_value_and_grad(
     source, target, params, config, *, targets=None, lengths=None, dropout=None,
     attention_dropout=None, embedding_dropout=None,
 ):  # fmt: skip
-    """The loss and its gradient."""
+    """
+    The loss and its gradient: probability minus truth, backwards through both halves.
+
+    >>> from dlref.formulas.transformer import configuration, init_encoder_decoder_model
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2)
+    >>> params = init_encoder_decoder_model(np.random.default_rng(0), config)
+    >>> loss, grads = encoder_decoder_model_loss_value_and_grad([1, 2], [0, 2, 1], params, config)
+    >>> print(np.any(grads.encoder[0].attention.w_v))  # it reaches the first block of the encoder
+    True
+    """
     drops = drops_of_halves(dropout, attention_dropout, embedding_dropout)
     ids, wanted = inputs_and_targets(target, targets)
     texts = np.asarray(source), ids
@@ -1664,7 +2338,17 @@ def encoder_decoder_model_loss_grad(
 
 
 def encoder_decoder_generate(source, params, config, *, start, steps, stop=None, lengths=None):
-    """Write the most probable token again and again."""
+    """
+    Write the most probable token again and again.
+
+    >>> from dlref.formulas.transformer import configuration, init_encoder_decoder_model
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2)
+    >>> params = init_encoder_decoder_model(np.random.default_rng(0), config)
+    >>> text = encoder_decoder_generate([1, 2], params, config, start=0, steps=3)
+    >>> logits = encoder_decoder_model([1, 2], text[:-1], params, config)
+    >>> print(text[1:] == np.argmax(logits, axis=-1))
+    [ True  True  True]
+    """
     source = np.asarray(source)
     text = np.full((*source.shape[:-1], 1), start)
     done = np.full(source.shape[:-1], False)
@@ -1679,7 +2363,16 @@ def encoder_decoder_generate(source, params, config, *, start, steps, stop=None,
 
 
 def encoder_decoder_weights(source, target, params, config, *, lengths=None):
-    """Cross-attention weights of each block: where the decoder looks in the source."""
+    """
+    Cross-attention weights of each block: where the decoder looks in the source.
+
+    >>> from dlref.formulas.transformer import configuration, init_encoder_decoder_model
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2)
+    >>> params = init_encoder_decoder_model(np.random.default_rng(0), config)
+    >>> first, second = encoder_decoder_weights([1, 2, 3], [0, 4], params, config)
+    >>> print(first.shape, np.allclose(np.sum(first, axis=-1), 1))
+    (2, 2, 3) True
+    """
     p, drops = params, (None, None, None)
     source, target = np.asarray(source), np.asarray(target)
     memory = encode(source, p, config, lengths, drops)
@@ -1697,14 +2390,50 @@ def encoder_decoder_weights(source, target, params, config, *, lengths=None):
 
 
 def greedy(model, tokens, steps):
-    """The likeliest token, appended again and again; `model` gives the logits of a text."""
+    """
+    The likeliest token, appended again and again; `model` gives the logits of a text.
+
+    >>> def model(tokens):  # counts up to 3, then from 0 again
+    ...     return np.eye(4)[(tokens + 1) % 4]
+    >>> print(greedy(model, [1], steps=3))
+    [1, 2, 3, 0]
+    """
     for _ in range(steps):
         tokens = [*tokens, int(np.argmax(model(np.array(tokens))[-1]))]
     return tokens
 
 
+def filtered_probabilities(logits, temperature=1.0, top_k=None, top_p=None):
+    """
+    Temperature, then top k, then top p, for one row of logits.
+
+    >>> logits = np.log([0.5, 0.3, 0.15, 0.05])
+    >>> print(filtered_probabilities(logits, top_k=2))
+    [0.625 0.375 0.    0.   ]
+    >>> print(np.round(filtered_probabilities(logits, top_p=0.9), 3))
+    [0.526 0.316 0.158 0.   ]
+    """
+    p = softmax(logits / temperature)
+    if top_k is not None:
+        p = np.where(p >= np.sort(p)[-top_k], p, 0)
+        p = p / np.sum(p)
+    if top_p is not None:
+        order = np.argsort(-p)
+        before = np.cumsum(p[order]) - p[order]  # collected before this token
+        p[order[before >= top_p]] = 0
+        p = p / np.sum(p)
+    return p
+
+
 def next_token_probabilities(logits, *, temperature=1.0, top_k=None, top_p=None):
-    """Temperature, then top k, then top p."""
+    """
+    The same for rows of logits; at temperature 0 the likeliest token.
+
+    >>> logits = np.log([[0.5, 0.3, 0.15, 0.05], [0.05, 0.15, 0.3, 0.5]])
+    >>> print(next_token_probabilities(logits, top_k=2))
+    [[0.625 0.375 0.    0.   ]
+     [0.    0.    0.375 0.625]]
+    """
     z = np.asarray(logits)
     if temperature == 0:
         best = np.arange(z.shape[-1]) == np.argmax(z, axis=-1)[..., None]
@@ -1731,7 +2460,7 @@ def nucleus(p, top_p):
 
 
 def prompts_of(prompt, lengths):
-    """Prompts one by one, what stands to the left of each, and their batch axes, if any."""
+    """Prompts one by one, the tokens to the left of each, and their batch axes, if any."""
     if lengths is None and len({np.shape(text) for text in prompt}) > 1:
         texts = [np.asarray(text) for text in prompt]  # a list of different lengths
         return texts, [text[:0] for text in texts], None
@@ -1744,7 +2473,7 @@ def prompts_of(prompt, lengths):
 
 
 def results_of(texts, pads, batch):
-    """Texts with what stood to the left of their prompts, in the shape of the prompts."""
+    """Texts with the tokens to the left of their prompts, in the shape of the prompts."""
     whole = [
         np.concatenate([np.broadcast_to(pad, (*text.shape[:-1], len(pad))), text], axis=-1)
         for text, pad in zip(texts, pads, strict=True)
@@ -1765,7 +2494,17 @@ def generate(
     prompt, params, config, *, steps, temperature=1.0, top_k=None, top_p=None, rng=None,
     stop=None, lengths=None, padding="left",
 ):  # fmt: skip
-    """Run the model on the text so far, draw a token, append it."""
+    """
+    Run the model on the text so far, draw a token, append it.
+
+    >>> from dlref.formulas.transformer import configuration, init_language_model
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2, positions="rope")
+    >>> params = init_language_model(np.random.default_rng(0), config)
+    >>> text = generate([1, 2], params, config, steps=3, temperature=0)
+    >>> logits = language_model(text[:-1], params, config)
+    >>> print(text[2:] == np.argmax(logits[1:], axis=-1))
+    [ True  True  True]
+    """
     prompts, pads, batch = prompts_of(prompt, lengths)
     numbers = np.zeros((steps, len(prompts))) if rng is None else rng.random((steps, len(prompts)))
     texts = []
@@ -1784,7 +2523,7 @@ def generate(
 
 def searched(text, params, config, steps, beams, stop, length_penalty):
     """The best continuations of one text, and their scores."""
-    K, V = beams, config.vocabulary
+    K, V = beams, config.vocab_size
     texts = np.tile(text, (K, 1))
     total = np.full(K, -np.inf)
     total[0] = 0  # at first all beams are the same text
@@ -1809,7 +2548,17 @@ def beam_search(
     prompt, params, config, *, steps, beams=4, stop=None, length_penalty=0.0, lengths=None,
     padding="left",
 ):  # fmt: skip
-    """Of all texts that are one token longer than those kept, keep the best."""
+    """
+    Of all texts that are one token longer than those kept, keep the best.
+
+    >>> from dlref.formulas.transformer import configuration, generate, init_language_model
+    >>> config = configuration(vocab_size=9, d_model=16, num_heads=2, positions="rope")
+    >>> params = init_language_model(np.random.default_rng(0), config)
+    >>> texts, scores = beam_search([1, 2], params, config, steps=3, beams=1)
+    >>> greedy = generate([1, 2], params, config, steps=3, temperature=0)
+    >>> print(texts.shape, texts[0] == greedy)
+    (1, 5) [ True  True  True  True  True]
+    """
     prompts, pads, batch = prompts_of(prompt, lengths)
     found = [searched(text, params, config, steps, beams, stop, length_penalty) for text in prompts]
     scores = np.array([score for _, score in found])
@@ -1819,12 +2568,44 @@ def beam_search(
 
 # == budget
 
-ParameterCounts = record("ParameterCounts", "embedding positions attention feed_forward norms head")
-MultiplicationCounts = record("MultiplicationCounts", "projections scores feed_forward head")
+
+class ParameterCounts(NamedTuple):
+    """How many parameters each component has."""
+
+    embedding: int
+    positions: int
+    attention: int
+    feed_forward: int
+    norms: int
+    head: int
+
+    @property
+    def total(self):
+        """The sum of all components."""
+        return sum(self)
+
+
+class MultiplicationCounts(NamedTuple):
+    """How many multiplications each component needs."""
+
+    projections: int
+    scores: int
+    feed_forward: int
+    head: int
+
+    @property
+    def total(self):
+        """The sum of all components."""
+        return sum(self)
 
 
 def gpt_parameter_count(D, layers, width, vocabulary, context):
-    """Parameters of a GPT-2, with a tied head."""
+    """
+    Parameters of a GPT-2, with a tied head.
+
+    >>> print(gpt_parameter_count(768, layers=12, width=3072, vocabulary=50257, context=1024))
+    124439808
+    """
     attention = 4 * (D * D + D)
     network = 2 * D * width + width + D
     norms = 2 * 2 * D
@@ -1832,9 +2613,16 @@ def gpt_parameter_count(D, layers, width, vocabulary, context):
 
 
 def parameter_counts(config):
-    """Parameters of a language model, by component."""
-    D, F, L, V = config.width, config.hidden, config.layers, config.vocabulary
-    Q, K = config.heads * config.head_width, config.kv_heads * config.head_width
+    """
+    Parameters of a language model, by component.
+
+    >>> from dlref.formulas.transformer import ParameterCounts, configuration
+    >>> counts = parameter_counts(configuration(50257, 768, 12, num_layers=12))
+    >>> print(counts.total, round(counts.feed_forward / counts.total, 2))
+    124439808 0.46
+    """
+    D, F, L, V = config.d_model, config.d_ff, config.num_layers, config.vocab_size
+    Q, K = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
     attention = D * Q + 2 * D * K + Q * D
     network = 3 * D * F if config.gated else 2 * D * F
     if config.biases:
@@ -1842,7 +2630,7 @@ def parameter_counts(config):
         network += 0 if config.gated else F + D
     norm = 2 * D if config.biases and config.norm == "layer" else D
     norms = 2 * L + 1 if config.norm_first else 2 * L
-    tables = {"learned": config.length * D, "t5": T5_BUCKETS * config.heads}
+    tables = {"learned": config.length * D, "t5": T5_BUCKETS * config.num_heads}
     return ParameterCounts(
         V * D, tables.get(config.positions, 0), L * attention, L * network, norms * norm,
         0 if config.tied else V * D,
@@ -1850,9 +2638,16 @@ def parameter_counts(config):
 
 
 def multiplication_counts(config, *, context):
-    """Multiplications for one token that attends to so many."""
-    D, F, L, V = config.width, config.hidden, config.layers, config.vocabulary
-    Q, K = config.heads * config.head_width, config.kv_heads * config.head_width
+    """
+    Multiplications for one token, with `context` tokens to attend to.
+
+    >>> from dlref.formulas.transformer import MultiplicationCounts, configuration
+    >>> counts = multiplication_counts(configuration(50257, 768, 12, num_layers=12), context=512)
+    >>> print(counts.total, round(counts.scores / counts.total, 2))
+    132969216 0.07
+    """
+    D, F, L, V = config.d_model, config.d_ff, config.num_layers, config.vocab_size
+    Q, K = config.num_heads * config.head_dim, config.num_kv_heads * config.head_dim
     projections = L * (D * Q + 2 * D * K + Q * D)
     scores = L * 2 * Q * context
     network = L * (3 if config.gated else 2) * D * F
@@ -1870,21 +2665,40 @@ def next_from(tokens, first):
 
 
 def copy_task(rng, count, *, length, vocabulary):
-    """Symbols, a separator 0, the same symbols again."""
+    """
+    Symbols, a separator 0, the same symbols again.
+
+    >>> tokens, targets = copy_task(np.random.default_rng(0), 1, length=3, vocabulary=9)
+    >>> print(tokens, targets)
+    [[7 6 5 0 7 6]] [[-100 -100 -100    7    6    5]]
+    """
     symbols = rng.integers(1, vocabulary, (count, length))
     separator = np.zeros((count, 1), symbols.dtype)
     return next_from(np.concatenate([symbols, separator, symbols], axis=1), length + 1)
 
 
 def reverse_task(rng, count, *, length, vocabulary):
-    """Symbols, a separator 0, the same symbols backwards."""
+    """
+    Symbols, a separator 0, the same symbols backwards.
+
+    >>> tokens, targets = reverse_task(np.random.default_rng(0), 1, length=3, vocabulary=9)
+    >>> print(tokens, targets)
+    [[7 6 5 0 5 6]] [[-100 -100 -100    5    6    7]]
+    """
     symbols = rng.integers(1, vocabulary, (count, length))
     separator = np.zeros((count, 1), symbols.dtype)
     return next_from(np.concatenate([symbols, separator, symbols[:, ::-1]], axis=1), length + 1)
 
 
 def associative_recall_task(rng, count, *, pairs, keys, values):
-    """Keys, each followed by its value; then all of them again in another order."""
+    """
+    Keys, each followed by its value; then all of them again in another order.
+
+    >>> rng = np.random.default_rng(3)
+    >>> tokens, targets = associative_recall_task(rng, 1, pairs=2, keys=4, values=6)
+    >>> print(tokens, targets)
+    [[3 5 2 8 2 8 3]] [[-100 -100 -100 -100    8 -100    5]]
+    """
     key = rng.permuted(np.tile(np.arange(keys), (count, 1)), axis=1)[:, :pairs]
     value = keys + rng.integers(0, values, (count, pairs))
     order = rng.permuted(np.tile(np.arange(pairs), (count, 1)), axis=1)
@@ -1897,7 +2711,15 @@ def associative_recall_task(rng, count, *, pairs, keys, values):
 
 
 def addition_task(rng, count, *, digits):
-    """Two numbers and their sum, each from its ones on."""
+    """
+    Two numbers and their sum, each with its last digit first.
+
+    >>> tokens, targets = addition_task(np.random.default_rng(2), 1, digits=2)
+    >>> print(tokens)  # 83 + 26 =
+    [[ 3  8 10  6  2 11  9  0]]
+    >>> print(targets)
+    [[-100 -100 -100 -100 -100    9    0    1]]
+    """
     powers = 10 ** np.arange(digits + 1)
     a, b = rng.integers(0, 10**digits, (2, count, 1))
     plus, equals = np.full((count, 1), 10), np.full((count, 1), 11)

@@ -84,12 +84,12 @@ def decoder_config(s: Settings, kin: Kin) -> LanguageModelConfig:
     eps = "rms_norm_eps" if kin.norm == "rms" else "layer_norm_eps"
     blocks: dict[str, Any] = {"rope_interleaved": False}
     told: dict[str, Any] = {
-        "vocabulary": s.integer(d["vocab_size"], "vocab_size"),
-        "width": width,
-        "heads": heads,
-        "kv_heads": kv_heads,
-        "layers": s.integer(d["num_hidden_layers"], "num_hidden_layers"),
-        "hidden": s.integer(d["intermediate_size"], "intermediate_size"),
+        "vocab_size": s.integer(d["vocab_size"], "vocab_size"),
+        "d_model": width,
+        "num_heads": heads,
+        "num_kv_heads": kv_heads,
+        "num_layers": s.integer(d["num_hidden_layers"], "num_hidden_layers"),
+        "d_ff": s.integer(d["intermediate_size"], "intermediate_size"),
         "positions": "rope",
         "norm": kin.norm,
         "activation": s.activation(d[name], name, gated="plain" not in d),
@@ -99,7 +99,7 @@ def decoder_config(s: Settings, kin: Kin) -> LanguageModelConfig:
         "rope_scaling": scaling,
         "rope_dim": rotated if rotated != E else None,
         "eps": s.number(d[eps], eps),
-        "head_width": E,
+        "head_dim": E,
         "blocks": blocks,
     }
     each = kin.settings(s, kin, told)
@@ -134,12 +134,12 @@ def _types(s: Settings, layers: int, default: Callable[[int], bool]) -> list[boo
 
 def _some_sliding(s: Settings, kin: Kin, told: Any, default: Callable[[int], bool]) -> Any:
     window = _window(s, kin)
-    return [window if is_one else {} for is_one in _types(s, told["layers"], default)]
+    return [window if is_one else {} for is_one in _types(s, told["num_layers"], default)]
 
 
 def _everywhere(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     """Return the window of all layers (Mistral, Phi-3)."""
-    return [_window(s, kin)] * told["layers"]
+    return [_window(s, kin)] * told["num_layers"]
 
 
 def _where_typed(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
@@ -151,7 +151,7 @@ def _on_demand(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     """Return the window of the upper layers, if it is switched on (Qwen)."""
     on = s.flag(False, "use_sliding_window")
     first = s.integer(28, "max_window_layers") if s.get(28, "max_window_layers") else 0
-    types = _types(s, told["layers"], lambda i: i >= first)
+    types = _types(s, told["num_layers"], lambda i: i >= first)
     window = _window(s, kin) if on else {}
     return [window if is_one else {} for is_one in types]
 
@@ -162,7 +162,7 @@ def _qwen2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 
 
 def _smollm3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    layers, interval = told["layers"], s.integer(4, "no_rope_layer_interval")
+    layers, interval = told["num_layers"], s.integer(4, "no_rope_layer_interval")
     default = [int((i + 1) % interval != 0) for i in range(layers)]
     rotated = s.get(default, "no_rope_layers")
     if len(rotated) != layers:
@@ -179,7 +179,7 @@ def _smollm3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 
 
 def _gemma(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    told["embedding_scale"] = told["width"] ** 0.5
+    told["embedding_scale"] = told["d_model"] ** 0.5
     told["blocks"]["norm_offset"] = 1.0
     if s.get(False, "use_bidirectional_attention"):
         s.problems.append("'use_bidirectional_attention' must be False or null")
@@ -209,7 +209,7 @@ def _gemma3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     _gemma(s, kin, told)
     _caps(s, kin, told)
     pattern = s.integer(6, "sliding_window_pattern", "_sliding_window_pattern")
-    types = _types(s, told["layers"], lambda i: (i + 1) % pattern != 0)
+    types = _types(s, told["num_layers"], lambda i: (i + 1) % pattern != 0)
     window, local = _window(s, kin), s.number(10000.0, "rope_local_base_freq")
     near = s.rotations.get(SLIDING, {})
     base = as_number("config.rope_parameters", near.get("rope_theta", local), above=1)
@@ -269,7 +269,7 @@ def _qwen3_moe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     s.known |= {"intermediate_size", "layer_types", "max_window_layers"}
     plain = s.get([], "mlp_only_layers")
     step = s.integer(1, "decoder_sparse_step")
-    dense = [i in plain or (i + 1) % step != 0 for i in range(told["layers"])]
+    dense = [i in plain or (i + 1) % step != 0 for i in range(told["num_layers"])]
     s.integer(768, "moe_intermediate_size")  # the tensors have it
     on = s.flag(False, "use_sliding_window")
     window = _window(s, kin) if on else {}
@@ -298,7 +298,7 @@ def _deepseek_v3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     scaling = told["rope_scaling"] or {}
     if scaling.get("mscale_all_dim"):
         m = 1 + 0.1 * scaling["mscale_all_dim"] * math.log(max(scaling["factor"], 1))
-        told["blocks"]["scale"] = m * m / math.sqrt(told["head_width"])
+        told["blocks"]["scale"] = m * m / math.sqrt(told["head_dim"])
     s.config.setdefault("num_experts", s.get(256, "n_routed_experts"))
     _router(
         s, kin, told, score="sigmoid", normalize=s.flag(True, "norm_topk_prob"),
@@ -306,7 +306,7 @@ def _deepseek_v3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
         scale=s.number(2.5, "routed_scaling_factor"),
     )  # fmt: skip
     dense = as_integer("config.first_k_dense_replace", s.get(3, "first_k_dense_replace"), least=0)
-    return [{"router": None} if i < dense else {} for i in range(told["layers"])]
+    return [{"router": None} if i < dense else {} for i in range(told["num_layers"])]
 
 
 def _qwen3_next(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
@@ -318,7 +318,7 @@ def _qwen3_next(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     values = s.integer(32, "linear_num_value_heads")
     if values % keys:
         s.problems.append(f"'linear_num_key_heads' must divide {values}, not be {keys}")
-    layers, interval = told["layers"], s.integer(4, "full_attention_interval")
+    layers, interval = told["num_layers"], s.integer(4, "full_attention_interval")
     usual = [
         "full_attention" if (i + 1) % interval == 0 else "linear_attention" for i in range(layers)
     ]
@@ -543,8 +543,8 @@ def _projections(name: str, config: LanguageModelConfig, kin: Kin) -> list[Any]:
 
 def _latent(name: str, config: LanguageModelConfig) -> LatentAttentionParams:
     """Return where the projections of latent attention are; `_with_one_name` names w_uq."""
-    N = config.head_width - (config.rope_dim or 0)
-    both = Tensor(f"{name}kv_b_proj.weight", "KV, Rkv", grouped=config.heads, cut=(N,))
+    N = config.head_dim - (config.rope_dim or 0)
+    both = Tensor(f"{name}kv_b_proj.weight", "KV, Rkv", grouped=config.num_heads, cut=(N,))
     layout: list[Any] = [
         Tensor(f"{name}q_a_proj.weight", "Rq, D", optional=True),
         Tensor(f"{name}q_a_layernorm.weight", "Rq", optional=True),
@@ -615,13 +615,13 @@ def decoder_block(
         parts += [Tensor(f"{own}{x}_norm.weight", n) for x, n in zip("qk", sizes, strict=True)]
     network: Any = _gated(f"{name}mlp.", "F")
     if kind == "phi3":
-        Q, K = (n * config.head_width for n in (config.heads, config.kv_heads))
+        Q, K = (n * config.head_dim for n in (config.num_heads, config.num_kv_heads))
         fused = Tensor(f"{own}qkv_proj.weight", "QKV, D", cut=(Q, Q + K))
         parts[:3] = [fused._replace(part=i) for i in range(3)]
         both = Tensor(f"{name}mlp.gate_up_proj.weight", "2 F, D", parts=2)
         network = network._replace(w_gate=both, w_up=both._replace(part=1))
     if kind == "gpt_neox":
-        own, H = f"{name}attention.", config.heads
+        own, H = f"{name}attention.", config.num_heads
         fused = Tensor(f"{own}query_key_value.weight", "3 Q, D", parts=3, grouped=H)
         biases = [fused._replace(name=f"{own}query_key_value.bias", shape="3 Q")] * 3
         o = Tensor(f"{own}dense.weight", "D, Q"), Tensor(f"{own}dense.bias", "D")
@@ -643,7 +643,7 @@ def decoder_block(
         parts += [None] * 4 + [Tensor(f"{own}sinks", "H")]
     if kind == "qwen3_next":
         both = Tensor(
-            f"{own}q_proj.weight", "2 Q, D", grouped=config.heads, cut=(config.head_width,)
+            f"{own}q_proj.weight", "2 Q, D", grouped=config.num_heads, cut=(config.head_dim,)
         )
         parts[0], parts[10:] = both, [both._replace(part=1)]
         if config.biases:
@@ -667,7 +667,7 @@ def decoder_layout(kind: str) -> Callable[[LanguageModelConfig, str], LanguageMo
         names = ("embed_in", "final_layer_norm.") if old else ("embed_tokens", "norm.")
         embedding: Any = Tensor(f"{base}{names[0]}.weight", "V, D")
         blocks = [
-            decoder_block(config, f"{base}layers.{i}.", kind, i) for i in range(config.layers)
+            decoder_block(config, f"{base}layers.{i}.", kind, i) for i in range(config.num_layers)
         ]
         norm = norm_layout(f"{base}{names[1]}", bias=KIN[kind].norm_bias)
         return LanguageModelParams(embedding, None, tuple(blocks), norm, head)

@@ -343,14 +343,14 @@ def whole_t5_config(s: Settings, defaults: dict[str, Any]) -> LanguageModelConfi
         V,
         D,
         heads,
-        layers=layers,
-        hidden=F,
+        num_layers=layers,
+        d_ff=F,
         positions="t5",
         norm="rms",
         activation=GATES[activation] if gated else activation,
         biases=False,
         eps=s.number(1e-6, "layer_norm_epsilon"),
-        head_width=E,
+        head_dim=E,
         blocks=UNSCALED,
         logit_scale=D**-0.5 if scaled else 1.0,
     )
@@ -425,7 +425,7 @@ def t5_layout(encoder: Encoder, base: str) -> T5EncoderParams:
 
 
 def whole_t5_layout(config: LanguageModelConfig, base: str) -> EncoderDecoderParams:
-    given = config.layers, config.gated
+    given = config.num_layers, config.gated
     there, encoder, encoder_norm = _t5_half(_t5_block, f"{base}encoder.", *given)
     here, decoder, norm = _t5_half(_t5_decoder_block, f"{base}decoder.", *given)
     embedding: Any = Tensor(f"{base}shared.weight", "V, D")

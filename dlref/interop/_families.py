@@ -67,8 +67,8 @@ def _gpt2_config(s: Settings) -> LanguageModelConfig:
         s.integer(50257, "vocab_size"),
         width,
         heads,
-        layers=s.integer(12, "n_layer", "num_hidden_layers"),
-        hidden=s.integer(4 * width, "n_inner"),
+        num_layers=s.integer(12, "n_layer", "num_hidden_layers"),
+        d_ff=s.integer(4 * width, "n_inner"),
         activation=s.activation("gelu_new", "activation_function"),
         tied=s.flag(True, "tie_word_embeddings"),
         length=s.integer(1024, "n_positions", "max_position_embeddings"),
@@ -102,7 +102,7 @@ def _gpt2(config: LanguageModelConfig, base: str) -> LanguageModelParams:
         config,
         Tensor(f"{base}wte.weight", "V, D"),
         Tensor(f"{base}wpe.weight", "L, D"),
-        [_gpt2_block(f"{base}h.{i}.") for i in range(config.layers)],
+        [_gpt2_block(f"{base}h.{i}.") for i in range(config.num_layers)],
         norm_layout(f"{base}ln_f.", bias=True),
     )
 
@@ -140,13 +140,13 @@ def _llama_config(s: Settings) -> LanguageModelConfig:
         rope_base=base,
         rope_scaling=scaling,
         eps=s.number(1e-6, "rms_norm_eps"),
-        head_width=E,
+        head_dim=E,
     )
 
 
 def _llama_block(config: LanguageModelConfig, name: str) -> EncoderBlockParams:
     rows = {"q": ("Q", "D"), "k": ("K", "D"), "v": ("K", "D"), "o": ("D", "Q")}
-    heads = {"q": config.heads, "k": config.kv_heads, "v": 0, "o": 0}
+    heads = {"q": config.num_heads, "k": config.num_kv_heads, "v": 0, "o": 0}
     pairs = [
         linear_layout(f"{name}self_attn.{x}_proj.", *shape, bias=config.biases)
         for x, shape in rows.items()
@@ -175,7 +175,7 @@ def _llama(config: LanguageModelConfig, base: str) -> LanguageModelParams:
         config,
         Tensor(f"{base}embed_tokens.weight", "V, D"),
         None,
-        [_llama_block(config, f"{base}layers.{i}.") for i in range(config.layers)],
+        [_llama_block(config, f"{base}layers.{i}.") for i in range(config.num_layers)],
         norm_layout(f"{base}norm.", bias=False),
     )
 
@@ -269,7 +269,7 @@ def _without_predictions(named: dict[str, Any], config: LanguageModelConfig, bas
     spare = {
         number
         for number in found.values()
-        if number >= config.layers and f"{base}layers.{number}.eh_proj.weight" in named
+        if number >= config.num_layers and f"{base}layers.{number}.eh_proj.weight" in named
     }
     return {name: value for name, value in named.items() if found.get(name) not in spare}
 
@@ -414,11 +414,11 @@ def _sizes(config: Any) -> Sizes:
     """Return the values of the layouts' symbols in a configuration."""
     if isinstance(config, Encoder):
         return dict(config.sizes)
-    E = config.head_width
-    Q, K = config.heads * E, config.kv_heads * E
+    E = config.head_dim
+    Q, K = config.num_heads * E, config.num_kv_heads * E
     return {
-        "V": config.vocabulary, "D": config.width, "F": config.hidden, "L": config.length,
-        "E": E, "Q": Q, "K": K, "QKV": Q + 2 * K, "H": config.heads, "buckets": BUCKETS,
+        "V": config.vocab_size, "D": config.d_model, "F": config.d_ff, "L": config.length,
+        "E": E, "Q": Q, "K": K, "QKV": Q + 2 * K, "H": config.num_heads, "buckets": BUCKETS,
     }  # fmt: skip
 
 

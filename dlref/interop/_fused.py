@@ -22,7 +22,7 @@ def key_heads(config: LanguageModelConfig, layer: int) -> int:
 def apart(named: dict[str, Any], config: LanguageModelConfig, base: str) -> dict[str, Any]:
     """Return the tensors with a matrix for each of q, k, v, z, b, a, and a flat convolution."""
     found = dict(named)
-    for layer in range(config.layers):
+    for layer in range(config.num_layers):
         start, groups = f"{base}layers.{layer}.linear_attn.", key_heads(config, layer)
         needed = [f"{start}{name}" for name in (*FUSED, "A_log", "norm.weight", "conv1d.weight")]
         if not groups or not all(name in found for name in needed):
@@ -50,7 +50,7 @@ def apart(named: dict[str, Any], config: LanguageModelConfig, base: str) -> dict
 def together(state: dict[str, Any], config: LanguageModelConfig, base: str) -> dict[str, Any]:
     """Return the tensors with fused matrices, the inverse."""
     found = dict(state)
-    for layer in range(config.layers):
+    for layer in range(config.num_layers):
         start, groups = f"{base}layers.{layer}.linear_attn.", key_heads(config, layer)
         if not groups:
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 import zipfile
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -287,7 +288,7 @@ def from_state_dict(
     >>> from dlref.interop import to_state_dict
     >>> from dlref.transformer import LanguageModelConfig, init_language_model, language_model
     >>> rng = np.random.default_rng(0)
-    >>> small = LanguageModelConfig(9, 8, 2, layers=1, activation="gelu_tanh", length=4)
+    >>> small = LanguageModelConfig(9, 8, 2, num_layers=1, activation="gelu_tanh", length=4)
     >>> state = to_state_dict(init_language_model(rng, small), "gpt2", small)
     >>> settings = {"vocab_size": 9, "n_embd": 8, "n_head": 2, "n_layer": 1, "n_positions": 4}
     >>> params, config = from_state_dict(state, "gpt2", settings)
@@ -442,6 +443,10 @@ def _in_file(path: Any) -> dict[str, Any]:
     except TypeError:
         msg = f"Argument 'path' must be the name of a file, not {shown(path)}."
         raise TypeError(msg) from None
+    mode = os.stat(name).st_mode if os.path.exists(name) else 0
+    if stat.S_ISFIFO(mode) or stat.S_ISCHR(mode) or stat.S_ISSOCK(mode):
+        msg = f"Argument 'path' must be the name of a file, not of {shown(name)}."
+        raise ValueError(msg)  # a pipe would never end, and neither would a device
     if name.endswith(".npz"):
         return _read_npz(name)
     if name.endswith(".safetensors"):

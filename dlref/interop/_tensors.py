@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._core.arguments import as_array, check_mapping, float_dtype, result
-from .._core.pytree import rebuilt
+from .._core.pytree import map_tree
 from ..positions import rope_permutation
 from ._safetensors import InFile
 
@@ -190,22 +190,19 @@ def read(
                 problems[key] = f"{key!r} must have shape {want}, not {array.shape}"
         return None if key in problems else array
 
-    def walk(entry: Any) -> Any:
+    def read_entry(entry: Any) -> Any:
         if isinstance(entry, Zeros):
             axes = [_axis(term) for term in entry.shape.split(", ")]
             shape = [factor * sizes.get(symbol, 1) for factor, symbol in axes]
             return np.zeros(shape, next(iter(dtypes.values()), np.float64))
-        if isinstance(entry, Tensor):
-            array, value = stored(entry), state.get(prefix + entry.name)
-            if array is None:
-                return None
-            own = _own(value, array, entry.taken(array))
-            if own.size == array.size:  # another entry of this name gets an array of its own
-                last.clear()
-            return own
-        return rebuilt(entry, [walk(part) for part in entry]) if entry is not None else None
+        if entry is None or (array := stored(entry)) is None:
+            return None
+        own = _own(state.get(prefix + entry.name), array, entry.taken(array))
+        if own.size == array.size:  # another entry of this name gets an array of its own
+            last.clear()
+        return own
 
-    params = walk(layout)
+    params = map_tree(read_entry, layout, is_node=_is_node)
     spare = [key for key in state if key.startswith(prefix) and key not in dtypes | problems]
     unexpected = [
         f"{key!r} is not one of them" for key in spare if not left_out(key[len(prefix) :])
@@ -227,6 +224,10 @@ def _other_prefix(state: Mapping[str, Any], names: list[str], base: str) -> str:
     if 2 * sum(prefix + name in state for name in names) < len(names):
         return ""
     return prefix if any(name.startswith(base) for name in names) else prefix.removesuffix(base)
+
+
+def _is_node(entry: Any) -> bool:
+    return isinstance(entry, tuple) and not isinstance(entry, Tensor | Zeros)
 
 
 def write(

@@ -20,9 +20,9 @@ from .._core.arguments import (
     result,
 )
 from .._core.jit import inline_reassoc, inline_strict, kernel
-from .._core.threads import as_carray, over_rows, with_room
+from .._core.threads import as_carray, over_rows, with_workspace
 from .._math.elementary import fma, log1p_pair, pair_product, pair_sum, quotient, two_diff_error
-from .._math.softmax_rows import exponentials, single, sum_pair
+from .._math.softmax_rows import exponentials, half_digits, sum_pair
 from ._kernels.classes import IntArray, as_classes, check_scores, class_weights
 from ._kernels.reduction import REDUCTIONS, divided_sum
 
@@ -240,12 +240,12 @@ class _Problem(NamedTuple):
         seed = np.empty(0) if u is None else np.ascontiguousarray(u, np.float64).reshape(rows)
         cost, half = COST * classes, self.logits.dtype == np.float32
         if self.of_classes:
-            step = single(_class_rows) if half else _class_rows
-            over_rows(with_room(step, 2, classes), rows, cost, *self[:6], seed, loss, grad)
+            step = half_digits(_class_rows) if half else _class_rows
+            over_rows(with_workspace(step, 2, classes), rows, cost, *self[:6], seed, loss, grad)
             return loss.reshape(self.shape), grad, grad
         other, (z, t, w, _, *options) = np.empty_like(grad), self[:6]
-        step = single(_probability_rows) if half else _probability_rows
-        step = with_room(step, 3, classes)
+        step = half_digits(_probability_rows) if half else _probability_rows
+        step = with_workspace(step, 3, classes)
         over_rows(step, rows, 2 * cost, z, t, w, *options, seed, loss, grad, other)
         return loss.reshape(self.shape), grad, other
 

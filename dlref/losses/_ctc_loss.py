@@ -22,7 +22,7 @@ from .._core.arguments import (
     result,
 )
 from .._core.jit import inline_fma, kernel
-from .._core.threads import as_carray, over_rows, with_room
+from .._core.threads import as_carray, over_rows, with_workspace
 from .._math.elementary import exp, log, summed
 from ._kernels.classes import IntArray, check_scores
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
@@ -219,7 +219,7 @@ class _Sequences:
         """Return the loss of each sequence; for a mean, divided by its length."""
         width = self.arguments[1].shape[1]
         losses = np.empty(self.count)
-        self._run(with_room(_losses, 3 * (width + 2)), losses)
+        self._run(with_workspace(_losses, 3 * (width + 2)), losses)
         return self._divided(losses.reshape(self.batch))
 
     def _divided(self, losses: FloatArray) -> FloatArray:
@@ -231,7 +231,7 @@ class _Sequences:
         grad = np.empty((self.count, T, C), dtype)
         room = C + (T + 3) * (self.arguments[1].shape[1] + 2)
         factors = np.array(self._divided(dout), np.float64, order="C").reshape(-1)
-        self._run(with_room(_gradients, room), factors, grad)
+        self._run(with_workspace(_gradients, room), factors, grad)
         return grad.reshape(self.shape)
 
 

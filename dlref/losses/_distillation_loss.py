@@ -2,7 +2,7 @@ r"""Distillation: a model is trained by the probabilities of another one."""
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy.typing as npt
@@ -27,7 +27,7 @@ def _check(names: tuple[str, ...], arrays: list[FloatArray]) -> None:
     check_ndim(names[0], arrays[0], 1)
 
 
-@cache
+@lru_cache(maxsize=16)  # a schedule may have another temperature at every step
 def _smooth(kind: str, T: float) -> Smooth:
     terms, slopes = partial(divergence_values, kind, T), partial(divergence_slopes, kind, T)
     return Smooth(("logits", "teacher"), _check, terms, slopes, axis=-1)
@@ -108,7 +108,9 @@ def distillation_loss(
     **Numerics.** The loss is of second order in p − q, and its terms have both signs. To the terms
     of "kl" the code adds :math:`p_c - q_c`, whose sum is 0, and its like to the others; then none
     is negative. At high temperatures p and q are nearly the same, and the difference of their
-    logarithms comes from the difference of the logits, so that the loss keeps its digits.
+    logarithms comes from the difference of the logits divided by T. The loss keeps its digits if T
+    is a power of two; otherwise the divisions round each logit first, which matters where logits
+    differ by less than their size times :math:`10^{-6}`.
 
     References
     ----------

@@ -2,7 +2,7 @@ r"""Direct preference optimization: a model is trained by pairs of answers."""
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ def _check(names: tuple[str, ...], arrays: list[FloatArray]) -> None:
     check_shape(names[0], arrays[0], (2, *arrays[0].shape[1:]))
 
 
-@cache
+@lru_cache(maxsize=16)  # a schedule may have another beta at every step
 def _smooth(beta: float, smoothing: float) -> Smooth:
     def margin(log_p: FloatArray, log_ref: FloatArray) -> FloatArray:
         gain = log_p - log_ref

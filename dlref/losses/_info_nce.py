@@ -18,8 +18,8 @@ from .._core.arguments import (
     result,
     wrong_shape,
 )
+from .._core.chunks import PIECE
 from .._core.jit import kernel
-from .._core.pieces import PIECE
 from .._core.threads import over_rows
 from ..activations import softmax
 from ._cross_entropy import COST, row_gradients, row_losses

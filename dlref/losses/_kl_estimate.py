@@ -196,6 +196,12 @@ def kl_estimate_grad(
     \nabla \log p`, is the gradient of the divergence the other way round, :math:`\sum p_{ref} \log
     (p_{ref} / p)`; both agree to first order in :math:`\rho`.
 
+    **Answers of several tokens.** All of this holds for one draw. In an answer, a token also
+    changes which tokens follow, and the gradients of single tokens leave that out. Treat the whole
+    answer as one draw: pass the *sum* of its log-probabilities, and the gradient of :math:`k_2` is
+    unbiased again. The values need no such care: the sum of :math:`k_1` or of :math:`k_3` over the
+    tokens of an answer is an unbiased estimate of the divergence of answers.
+
     Examples
     --------
     >>> import numpy as np

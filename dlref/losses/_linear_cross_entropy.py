@@ -20,7 +20,7 @@ from .._core.arguments import (
     entries,
     result,
 )
-from .._math.dense import product
+from .._math.dense import blas_matmul
 from ._cross_entropy import _Options, _problem
 from ._kernels.classes import as_classes
 from ._kernels.reduction import REDUCTIONS, divided_sum
@@ -70,7 +70,7 @@ class _Rows:
 
     def part(self, rows: slice) -> Any:
         """Return the cross-entropy of some rows."""
-        z = product(self.x[rows], self.weight.T)
+        z = blas_matmul(self.x[rows], self.weight.T)
         z = z + self.bias[0] if self.bias else z
         return _problem(("x", "target"), z, self.target[rows], self.options)
 
@@ -94,8 +94,8 @@ class _Rows:
         dbias = np.zeros(len(self.weight))
         for rows, problem in self.parts():
             slopes = problem.solve(seeds[rows])[1]
-            dx[rows] = product(slopes, self.weight)
-            dweight += product(slopes.T, self.x[rows])
+            dx[rows] = blas_matmul(slopes, self.weight)
+            dweight += blas_matmul(slopes.T, self.x[rows])
             dbias += np.sum(slopes, axis=0, dtype=np.float64)
         return [dx.reshape(*self.shape, dx.shape[-1]), dweight, dbias][: 2 + len(self.bias)]
 
@@ -416,7 +416,7 @@ def linear_cross_entropy_jvp(
         losses = np.zeros(len(rows.x))
         for part, problem in rows.parts():
             slopes = problem.solve(np.ones(problem.shape))[1]
-            dz = product(dx[part], rows.weight.T) + product(rows.x[part], dweight.T)
+            dz = blas_matmul(dx[part], rows.weight.T) + blas_matmul(rows.x[part], dweight.T)
             dz = dz + dbias[0] if dbias else dz
             losses[part] = np.sum(np.multiply(slopes, dz, dtype=np.float64), axis=-1)
         return result(rows.reduced(losses), dtype)

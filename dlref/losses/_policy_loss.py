@@ -22,7 +22,7 @@ from .._core.arguments import (
     wrong_shape,
 )
 from .._core.jit import inline_fma, kernel
-from .._core.threads import as_carray, over_rows, with_room
+from .._core.threads import as_carray, over_rows, with_workspace
 from .._math.elementary import exp, summed
 
 __all__ = ["policy_loss", "policy_loss_grad", "policy_loss_jvp", "policy_loss_vjp"]
@@ -172,7 +172,7 @@ class _Tokens:
 
     def _run(self, loop: Any, *outputs: FloatArray) -> None:
         over_rows(
-            with_room(loop, 2, self.shape[1]),
+            with_workspace(loop, 2, self.shape[1]),
             self.shape[0],
             COST * self.shape[1],
             *self.arguments,

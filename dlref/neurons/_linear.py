@@ -15,7 +15,7 @@ from .._core.arguments import (
     check_shape,
     result,
 )
-from .._math.dense import product
+from .._math.dense import blas_matmul
 
 __all__ = ["linear", "linear_jacobian", "linear_jvp", "linear_vjp"]
 
@@ -100,7 +100,7 @@ def linear(
     dtype, (x, weight, *rest) = as_floats(_arguments(x, weight, bias), work=np.float32)
     _check(x, weight, rest[0] if rest else None, "x", "weight", "bias")
     with np.errstate(all="ignore"):
-        out = product(np.atleast_2d(x), weight.T).reshape(*x.shape[:-1], len(weight))
+        out = blas_matmul(np.atleast_2d(x), weight.T).reshape(*x.shape[:-1], len(weight))
         if rest:
             out = out + rest[0]
         return result(out, dtype)
@@ -219,8 +219,8 @@ def linear_vjp(
     rows = int(np.prod(x.shape[:-1], dtype=np.intp))
     u = dout.reshape(rows, weight.shape[0])
     with np.errstate(all="ignore"):
-        dx = product(np.atleast_2d(dout), weight).reshape(x.shape)
-        grads = [dx, product(u.T, x.reshape(rows, x.shape[-1]))]
+        dx = blas_matmul(np.atleast_2d(dout), weight).reshape(x.shape)
+        grads = [dx, blas_matmul(u.T, x.reshape(rows, x.shape[-1]))]
         if rest:
             grads.append(np.sum(u, axis=0, dtype=np.float64))
     return tuple(result(grad, dtype) for grad in grads)

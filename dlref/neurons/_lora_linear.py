@@ -2,7 +2,6 @@ r"""A dense layer whose weight is frozen, with a trained correction of low rank.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,7 @@ from .._core.arguments import (
     entries,
     result,
 )
-from .._math.dense import affine, column_sums, product
+from .._math.dense import affine, as_matrix, blas_matmul, column_sums
 
 __all__ = ["lora_linear", "lora_linear_jvp", "lora_linear_vjp"]
 
@@ -36,10 +35,6 @@ def _check(names: dict[str, str], arrays: dict[str, FloatArray]) -> None:
     check_shape(names["b"], arrays["b"], (len(w), len(arrays["a"])))
     if "bias" in arrays:
         check_shape(names["bias"], arrays["bias"], w.shape[:1])
-
-
-def _rows(x: FloatArray) -> FloatArray:
-    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def lora_linear(
@@ -227,10 +222,14 @@ def lora_linear_vjp(
     check_shape("dout", u, (*ops["x"].shape[:-1], len(ops["weight"])))
     s = ops["x"].dtype.type(factor)
     with np.errstate(all="ignore"):
-        rows, flat = _rows(u), _rows(ops["x"])
-        low, back = product(flat, ops["a"].T), s * product(rows, ops["b"])
-        dx = product(rows, ops["weight"]) + product(back, ops["a"])
-        grads = [dx.reshape(ops["x"].shape), product(back.T, flat), s * product(rows.T, low)]
+        rows, flat = as_matrix(u), as_matrix(ops["x"])
+        low, back = blas_matmul(flat, ops["a"].T), s * blas_matmul(rows, ops["b"])
+        dx = blas_matmul(rows, ops["weight"]) + blas_matmul(back, ops["a"])
+        grads = [
+            dx.reshape(ops["x"].shape),
+            blas_matmul(back.T, flat),
+            s * blas_matmul(rows.T, low),
+        ]
         if "bias" in ops:
             grads.append(column_sums(rows))
     return tuple(result(g, dtype) for g in grads)

@@ -290,8 +290,10 @@ def fire_bias_jvp(primals: Any, tangents: Any, T: int, S: int, *, q_offset: int 
     -----
     .. math::
 
-       \dot h_f &= [h_f > 0] \left( \dot w^{(1)}_f u + w^{(1)}_f \dot u + \dot b^{(1)}_f \right), \\
-       \dot B_h &= \dot b^{(2)}_h + \sum_f \dot w^{(2)}_{hf} h_f + w^{(2)}_{hf} \dot h_f
+       \dot h_f &= [h_f > 0]
+          \left( \dot w^{(1)}_f u + w^{(1)}_f \dot u + \dot b^{(1)}_f \right), \\
+       \dot B_h &= \dot b^{(2)}_h
+          + \sum_f \left( \dot w^{(2)}_{hf} h_f + w^{(2)}_{hf} \dot h_f \right)
 
     for each pair, with :math:`\dot u = (\partial u / \partial c)\, \dot c + (\partial u / \partial
     M)\, \dot M` of `fire_bias_vjp`.

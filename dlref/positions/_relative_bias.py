@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import (
-    FAR,
+    MAX_OFFSET,
     FloatArray,
     as_floats,
     as_integer,
@@ -52,7 +52,7 @@ def as_grid(T: int, S: int, q_offset: int, *, least: int = 0) -> tuple[int, int,
     """Return the numbers of queries and keys, at least `least`, and where the queries begin."""
     T, S = as_integer("T", T, least=least), as_integer("S", S, least=least)
     check_size(T=T, S=S)
-    return T, S, as_integer("q_offset", q_offset, least=0, most=FAR)
+    return T, S, as_integer("q_offset", q_offset, least=0, most=MAX_OFFSET)
 
 
 def diagonals(table: FloatArray, T: int, S: int) -> FloatArray:

@@ -75,7 +75,7 @@ def rope_score(
        \operatorname{Re} \sum_i \overline{z_i e^{\mathrm i m \theta_i}}\,
            w_i e^{\mathrm i n \theta_i}
          &= \operatorname{Re} \sum_i \bar z_i w_i\, e^{\mathrm i (n - m) \theta_i} \\
-         &= \sum_i a_i \cos r \theta_i + b_i \sin r \theta_i, \\
+         &= \sum_i \bigl( a_i \cos r \theta_i + b_i \sin r \theta_i \bigr), \\
        a_i = q_{i1} k_{i1} + q_{i2} k_{i2}&, \qquad b_i = q_{i2} k_{i1} - q_{i1} k_{i2} .
 
     **Not symmetric.** The cosines are the even part in r and the sines the odd one. If the
@@ -267,8 +267,8 @@ def rope_score_jvp(primals: Any, tangents: Any, *, interleaved: bool = True) -> 
     The angle of pair i is :math:`\phi_i = r \theta_i`, and its tangent is
     :math:`\dot\phi_i = \dot r \theta_i + r \dot\theta_i`. By the product rule
 
-    .. math:: \dot s = \sum_i \dot a_i \cos\phi_i + \dot b_i \sin\phi_i
-       + (b_i \cos\phi_i - a_i \sin\phi_i)\, \dot\phi_i,
+    .. math:: \dot s = \sum_i \bigl( \dot a_i \cos\phi_i + \dot b_i \sin\phi_i
+       + (b_i \cos\phi_i - a_i \sin\phi_i)\, \dot\phi_i \bigr),
 
     where :math:`\dot a_i` and :math:`\dot b_i` are the sums of the coefficients of (q̇, k) and of
     (q, k̇).

@@ -362,8 +362,11 @@ def apply_rope(
        :math:`\mat R_m^\top \mat R_n = \mat R_{n - m}`, or
        :math:`\mat R_n = \mat R_m \mat R_{n-m}`: positions add where rotations multiply.
     3. Hence, by induction on p, :math:`\mat R_p = \mat R_1^p` for whole positions: powers of one
-       orthogonal matrix. For real positions the same follows if :math:`\mat R_p` is continuous in
-       p: its values at fractions determine it then.
+       orthogonal matrix. For real positions :math:`\mat R_1` is not enough, since :math:`2 \pi p`
+       turns give :math:`\mat R_1 = \mat I`, too. If :math:`\mat R_p` is differentiable, the
+       derivative of step 2 at m = 0 is :math:`\mat R_p' = \mat A \mat R_p` with the skew-symmetric
+       generator :math:`\mat A = \mat R_0'`, so that :math:`\mat R_p = e^{p \mat A}`; the steps
+       below then hold with :math:`\mat A` in place of :math:`\mat R_1`.
     4. Such a matrix consists of plane rotations. Its eigenvalues have absolute value 1, since
        lengths are kept. If one is not real, take the real and the imaginary part of its
        eigenvector :math:`\vec w = \vec a + \mathrm i \vec b`:
@@ -406,8 +409,8 @@ def apply_rope(
     ----------
     - :cite:t:`Su2021`
     - Two lectures to watch: :cite:t:`EfficientNLP2023`, from absolute and relative positions to the
-      matrix, and :cite:t:`DeepLearningHero2023`, from sinusoidal encodings to rotations beyond two
-      dimensions
+      matrix, and :cite:t:`UmarJamil2023`, who writes it in PyTorch together with grouped heads,
+      a key-value cache and RMS norm
 
     Examples
     --------

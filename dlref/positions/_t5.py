@@ -2,7 +2,7 @@ r"""T5's relative positions: one learned number for each of a few ranges of offs
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from ._relative_bias import as_grid, diagonal_sums, diagonals
 __all__ = ["t5_bias", "t5_bias_jvp", "t5_bias_vjp", "t5_relative_position_bucket"]
 
 
-@cache
+@lru_cache(maxsize=64)
 def _thresholds(buckets: int, max_distance: int) -> npt.NDArray[np.int64]:
     """Return the least distance of every bucket but the first, by integer arithmetic."""
     exact = buckets // 2

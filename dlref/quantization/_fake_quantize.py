@@ -22,7 +22,7 @@ from .._core.arguments import (
     result,
 )
 from .._core.jit import inline_fma, kernel
-from .._core.threads import as_carray, over_rows, with_room
+from .._core.threads import as_carray, over_rows, with_workspace
 from .._math.elementary import summed
 
 __all__ = ["fake_quantize", "fake_quantize_jvp", "fake_quantize_vjp"]
@@ -309,7 +309,7 @@ def fake_quantize_vjp(
         rows = _Range.of(NAMES, arrays[0], arrays[1], zero_point, bits)
         check_shape("dout", u, shape)
         dx, dscales = np.empty(rows.x.shape, arrays[0].dtype), np.empty(len(rows.scales))
-        loop = with_room(_slopes, rows.block)
+        loop = with_workspace(_slopes, rows.block)
         rows.run(loop, as_carray(u).reshape(-1), dx, dscales)
         dscale = rows.total(dscales, arrays[1].shape, len(shape))
         return result(dx.reshape(shape), dtype), result(dscale, dtype)

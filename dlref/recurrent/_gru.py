@@ -10,7 +10,7 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_bool
 from .._core.jit import kernel
 from .._core.threads import as_carray
-from .._math.dense import product
+from .._math.dense import blas_matmul
 from .._math.elementary import sigmoid, tanh
 from .._math.gemm import panels
 from ._kernels.recurrence import (
@@ -283,11 +283,11 @@ def _vjp(dout: FloatArray, a: Inputs, steps: Steps, *, after: bool) -> tuple[Flo
     return a.gradients(
         x=steps.arranged(product_of_steps(dz, a.w_ih).swapaxes(0, 1)),
         h=dh[:, :size],
-        w_ih=product(rows.T, rows_of(x)),
+        w_ih=blas_matmul(rows.T, rows_of(x)),
         w_hh=np.concatenate(
             [
-                product(rows[:, :two].T, before),
-                product(rows_of(hidden).T, before if after else rows_of(inside)),
+                blas_matmul(rows[:, :two].T, before),
+                blas_matmul(rows_of(hidden).T, before if after else rows_of(inside)),
             ]
         ),
         b_ih=sums,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_integer, choice, result
 from .._core.jit import kernel
 from .._core.threads import as_carray
-from .._math.dense import product
+from .._math.dense import blas_matmul
 from .._math.elementary import sigmoid, tanh
 from .._math.gemm import panels
 from ._kernels.recurrence import (
@@ -205,8 +205,8 @@ def _vjp(
     return a.gradients(
         x=steps.arranged(product_of_steps(dz, a.w_ih).swapaxes(0, 1)),
         h=dh,
-        w_ih=product(rows.T, rows_of(x)),
-        w_hh=product(rows.T, rows_of(h[:-1])),
+        w_ih=blas_matmul(rows.T, rows_of(x)),
+        w_hh=blas_matmul(rows.T, rows_of(h[:-1])),
         b_ih=sums,
         b_hh=sums.copy(),
     )

@@ -151,7 +151,7 @@ def selective_scan(
 
     **Mamba-2.** If all N rates of a channel are one number, :math:`a_n = a`, and the
     channels of a head share it and delta, the states of a head are a matrix
-    :math:`\mat S` of shape (N, D), and
+    :math:`\mat S` of shape (N, D). Without the skip connection, d = 0,
 
     .. math:: \mat S_t = e^{\Delta_t a}\, \mat S_{t-1} + \vec b_t (\Delta_t \vec x_t)^\top , \qquad
        \vec y_t = \mat S_t^\top \vec c_t ,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .._core.arguments import as_number
-from .._core.pytree import leaves, mapped
+from .._core.pytree import leaves, tree_map
 
 __all__ = ["clip_by_norm", "clip_by_value"]
 
@@ -58,7 +58,7 @@ def clip_by_value(grads: Any, limit: float) -> Any:
     array([1., 1.])
     """
     limit = as_number("limit", limit, above=0)
-    return mapped("grads", lambda g: np.clip(g, -limit, limit), grads)
+    return tree_map("grads", lambda g: np.clip(g, -limit, limit), grads)
 
 
 def clip_by_norm(grads: Any, max_norm: float) -> Any:
@@ -125,4 +125,4 @@ def clip_by_norm(grads: Any, max_norm: float) -> Any:
         scale = largest if largest > 0.0 else np.float64(1.0)  # NaN is not greater
         ratio = np.sqrt(sum(np.sum((g / scale) ** 2) for g in arrays))  # norm / scale
         factor = np.float64(1.0) if scale * ratio <= max_norm else max_norm / scale / ratio
-    return mapped("grads", lambda g: g * factor, grads)
+    return tree_map("grads", lambda g: g * factor, grads)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from .._core.arguments import FloatArray, as_integer, as_number, check_callable
-from .._core.pytree import mapped
+from .._core.pytree import tree_map
 from ._kernels.steps import sgd, updated
 
 if TYPE_CHECKING:
@@ -130,7 +130,7 @@ def gradient_descent(
     if callback is not None:
         check_callable("callback", callback)
     trace = np.empty(steps)
-    params = mapped("params", np.copy, params)
+    params = tree_map("params", np.copy, params)
     for k in range(steps):
         rate = learning_rate(k + 1) if callable(learning_rate) else learning_rate
         eta = as_number("learning_rate", rate, least=0)

@@ -15,7 +15,7 @@ from .._core.arguments import (
     check_callable,
     check_shape,
 )
-from .._core.pytree import displayed, mapped
+from .._core.pytree import displayed, tree_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -256,7 +256,7 @@ def minibatch_descent(
     for name, function in (("validation", validation), ("progress", progress)):
         if function is not None or (name == "validation" and patience is not None):
             check_callable(name, function)
-    params = mapped("params", np.copy, params)
+    params = tree_map("params", np.copy, params)
     best, best_epoch, least, state = params, 0, np.inf, None
     losses, checks = [], []
     for epoch in range(1, epochs + 1) if progress is None else progress(range(1, epochs + 1)):

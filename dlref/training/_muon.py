@@ -160,8 +160,8 @@ def muon_step(
 
     where :math:`\operatorname{NS}(\mat N)` is close to :math:`\mat U \mat V^\top`, the product of
     the singular vectors of :math:`\mat N = \mat U\, \mat S\, \mat V^\top`: five steps bring
-    singular values above 0.5 % of the norm of N to between 0.68 and 1.13, and smaller ones may stay
-    small. Without `nesterov` it acts on :math:`\mat M_t`.
+    singular values above 0.52 % of the norm of N to between 0.68 and 1.13, and smaller ones may
+    stay small. Without `nesterov` it acts on :math:`\mat M_t`.
 
     **Why the singular values are removed.** A step that changes the weights by :math:`\mat O`
     changes the outputs of a layer by :math:`\mat O \vec x`, at most by the spectral norm (its

@@ -17,7 +17,7 @@ from .._core.arguments import (
     float_dtype,
     result,
 )
-from .._core.pytree import check_tree, named_leaves, rebuilt, refilled
+from .._core.pytree import check_tree, named_leaves, rebuilt, tree_unflatten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,7 +85,9 @@ def tree_map(f: Callable[..., Any], tree: Any, *others: Any) -> Any:
                 msg = f"Argument {path!r} must be an array, as in 'tree', not None."
                 raise ValueError(msg)
         columns.append(_arrays(named))
-    return refilled(tree, iter([_copied(f(*entries)) for entries in zip(*columns, strict=True)]))
+    return tree_unflatten(
+        tree, iter([_copied(f(*entries)) for entries in zip(*columns, strict=True)])
+    )
 
 
 def tree_ravel(tree: Any) -> FloatArray:
@@ -200,7 +202,7 @@ def tree_unravel(vector: npt.ArrayLike, like: Any) -> Any:
     check_shape("vector", numbers, (sum(sizes),))
     parts = np.split(numbers, np.cumsum(sizes)[:-1]) if sizes else []
     cut = zip(parts, arrays, strict=True)
-    return refilled(
+    return tree_unflatten(
         like, iter([result(a.reshape(shape).copy(), dtype) for a, (dtype, shape) in cut])
     )
 

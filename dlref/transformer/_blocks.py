@@ -24,7 +24,7 @@ from .._core.arguments import (
     check_size,
     float_dtype,
 )
-from .._core.pytree import as_float_trees, as_tree_tangents, rounded, shaped_like
+from .._core.pytree import as_float_trees, as_tree_tangents, rounded
 from ..attention import AttentionParams, KVCache, LatentAttentionParams, document_mask
 from ..attention._block import AttentionBlock, check_attention_params
 from ..attention._latent import LatentBlock, check_latent_params
@@ -38,23 +38,26 @@ from ..normalization import (
 )
 from ._delta import DeltaBlock, check_delta_params
 from ._experts import (
-    as_mixture_params,
     check_mixture,
     mixture_forward,
     mixture_of,
     mixture_tangent,
 )
-from ._feed_forward import Pullback, check_network, network_forward, network_tangent
+from ._feed_forward import (
+    Pullback,
+    check_network,
+    network_forward,
+    network_tangent,
+)
 from ._options import BlockOptions, Call, Setup, as_options, set_up
 from ._params import (
     DecoderBlockParams,
     EncoderBlockParams,
-    FeedForwardParams,
     GatedDeltaParams,
-    GatedFeedForwardParams,
     MixtureParams,
     NormParams,
 )
+from ._structure import as_block, sublayer_fields
 
 __all__ = [
     "decoder_block",
@@ -71,7 +74,6 @@ Block = TypeVar("Block")
 Caches = dict[str, Any]
 #: What lets tokens read each other: attention, of latents too, or a gated delta rule.
 Mixer = AttentionBlock | LatentBlock | DeltaBlock
-OTHER_MIXERS = LatentAttentionParams, GatedDeltaParams
 
 
 # Private functions compute in the dtype they are given and check nothing.  `..._forward` returns
@@ -140,8 +142,7 @@ class _Sublayer(NamedTuple):
 
 def sublayers(p: Any, factors: tuple[FloatArray | None, ...] = ()) -> list[_Sublayer]:
     """Return the sub-layers of a block in order."""
-    names = [name for name in p._fields if "norm" not in name]
-    pairs = zip_longest(names, factors)
+    pairs = zip_longest(sublayer_fields(type(p)), factors)
     return [_Sublayer(n, f"norm{i}", f"output_norm{i}", c) for i, (n, c) in enumerate(pairs, 1)]
 
 
@@ -312,40 +313,8 @@ def block_tangent(
 # Checks.
 
 
-def as_norm(name: str, value: Any) -> NormParams:
-    """Return the parameters of a norm as such."""
-    return shaped_like(NormParams, name, value)
-
-
-def _as_network(name: str, value: Any) -> Any:
-    if isinstance(value, tuple) and len(value) == 6:
-        return as_mixture_params(name, value)
-    if isinstance(value, tuple) and len(value) == 3:
-        return shaped_like(GatedFeedForwardParams, name, value)
-    return shaped_like(FeedForwardParams, name, value)
-
-
-def as_block(kind: type[Block], name: str, value: Any) -> Block:
-    """Return the parameters of a block, named tuples in place of plain ones."""
-    block: Any = shaped_like(kind, name, value)
-    entries: dict[str, Any] = {}
-    for field, entry in zip(block._fields, block, strict=True):
-        path = f"{name}.{field}"
-        if "norm" in field:
-            missing = entry is None and "None" in str(kind.__annotations__[field])
-            entries[field] = None if missing else as_norm(path, entry)
-        elif field == "feed_forward":
-            entries[field] = _as_network(path, entry)
-        else:
-            other = field != "cross_attention" and isinstance(entry, OTHER_MIXERS)
-            entries[field] = shaped_like(type(entry) if other else AttentionParams, path, entry)
-    return kind(**entries)
-
-
-def check_norm(name: str, p: NormParams | None, width: int, o: BlockOptions) -> None:
+def check_norm(name: str, p: NormParams, width: int, o: BlockOptions) -> None:
     """Raise unless the shapes fit rows of the given width, and the kind of norm."""
-    if p is None:
-        return
     if p.bias is not None and (o.norm == "rms" or o.norm_offset):
         why = "norm is 'rms'" if o.norm == "rms" else "norm_offset is not 0"
         msg = f"Argument '{name}.bias' must be None where {why}, not an array."
@@ -363,7 +332,9 @@ def check_block(name: str, p: Any, width: int, memory: int, o: BlockOptions) -> 
         raise ValueError(msg)
     for field, entry in zip(p._fields, p, strict=True):
         path = f"{name}.{field}"
-        if "norm" in field:
+        if entry is None:
+            continue
+        if isinstance(entry, NormParams):
             check_norm(path, entry, width, o)
         elif field == "feed_forward":
             if isinstance(entry, MixtureParams):

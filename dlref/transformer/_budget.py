@@ -142,7 +142,7 @@ def parameter_counts(config: LanguageModelConfig) -> ParameterCounts:
 
     brackets only with biases. RMS norm has no bias: the 2 there is for layer norm alone. T5
     has 32 H numbers for positions; rotary, sinusoidal and ALiBi none. A post-norm model has no last
-    norm. With another ``head_width`` E, queries and outputs have the width H E: attention has
+    norm. With another ``head_dim`` E, queries and outputs have the width H E: attention has
     :math:`2 D H E` in place of :math:`2 D^2`, and H E of its biases in place of D. For
     :math:`H_k = H` and :math:`F = 4 D` the blocks have about :math:`12 L D^2`.
 
@@ -155,7 +155,7 @@ def parameter_counts(config: LanguageModelConfig) -> ParameterCounts:
     GPT-2 has 124 million:
 
     >>> from dlref.transformer import LanguageModelConfig, parameter_counts
-    >>> gpt2 = LanguageModelConfig(50257, 768, 12, layers=12)
+    >>> gpt2 = LanguageModelConfig(50257, 768, 12, num_layers=12)
     >>> counts = parameter_counts(gpt2)
     >>> f"{counts.total:,}", f"{counts.feed_forward / counts.total:.0%}"
     ('124,439,808', '46%')
@@ -166,8 +166,8 @@ def parameter_counts(config: LanguageModelConfig) -> ParameterCounts:
     ...     32000,
     ...     4096,
     ...     32,
-    ...     layers=32,
-    ...     hidden=11008,
+    ...     num_layers=32,
+    ...     d_ff=11008,
     ...     positions="rope",
     ...     norm="rms",
     ...     activation="swiglu",
@@ -178,9 +178,9 @@ def parameter_counts(config: LanguageModelConfig) -> ParameterCounts:
     '6,738,415,616'
     """
     check_config(config)
-    D, F, L, V = config.width, config.hidden, config.layers, config.vocabulary
-    Q, K = (n * config.head_width for n in (config.heads, config.kv_heads))
-    tables = {"learned": config.length * D, "t5": T5_BUCKETS * config.heads}
+    D, F, L, V = config.d_model, config.d_ff, config.num_layers, config.vocab_size
+    Q, K = (n * config.head_dim for n in (config.num_heads, config.num_kv_heads))
+    tables = {"learned": config.length * D, "t5": T5_BUCKETS * config.num_heads}
     with_bias = config.biases and config.norm == "layer"
     biases = D + Q + 2 * K if config.biases else 0
     plain = 2 * D * F + (F + D if config.biases else 0)
@@ -230,7 +230,7 @@ def multiplication_counts(config: LanguageModelConfig, *, context: int) -> Multi
 
     A matrix element is used once for each token, so the projections, the networks and the head
     cost as many multiplications as they have weights. The scores remain: a query of
-    D numbers with each of S keys, and as many for the values. With another ``head_width`` E, H E
+    D numbers with each of S keys, and as many for the values. With another ``head_dim`` E, H E
     replaces one D of the projections, as in :func:`parameter_counts`, and the D of the scores.
 
     **When is attention the expensive part?** Scores cost more than everything else in a block from
@@ -251,24 +251,24 @@ def multiplication_counts(config: LanguageModelConfig, *, context: int) -> Multi
     Examples
     --------
     >>> from dlref.transformer import LanguageModelConfig, multiplication_counts
-    >>> gpt2 = LanguageModelConfig(50257, 768, 12, layers=12)
+    >>> gpt2 = LanguageModelConfig(50257, 768, 12, num_layers=12)
     >>> counts = multiplication_counts(gpt2, context=512)
     >>> f"{counts.total:,}", f"{counts.scores / counts.total:.0%}"
     ('132,969,216', '7%')
 
     A cache does not change them, and fewer heads of keys save projections only:
 
-    >>> grouped = LanguageModelConfig(50257, 768, 12, 4, layers=12)
+    >>> grouped = LanguageModelConfig(50257, 768, 12, 4, num_layers=12)
     >>> multiplication_counts(grouped, context=512).scores == counts.scores
     True
     """
     check_config(config)
     S = as_integer("context", context, least=1)
-    D, F, L = config.width, config.hidden, config.layers
-    Q, K = (n * config.head_width for n in (config.heads, config.kv_heads))
+    D, F, L = config.d_model, config.d_ff, config.num_layers
+    Q, K = (n * config.head_dim for n in (config.num_heads, config.num_kv_heads))
     return MultiplicationCounts(
         projections=L * (2 * D * Q + 2 * D * K),
         scores=L * 2 * Q * S,
         feed_forward=L * (3 if config.gated else 2) * D * F,
-        head=config.vocabulary * D,
+        head=config.vocab_size * D,
     )

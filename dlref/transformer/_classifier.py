@@ -113,11 +113,11 @@ def init_sequence_classifier(
     kind = float_dtype("dtype", dtype)
     params = SequenceClassifierParams(
         init_embedding(rng, config, 1)[0],
-        init_embedding(rng, config, config.vocabulary),
+        init_embedding(rng, config, config.vocab_size),
         init_positions(rng, config, config.length),
         init_blocks(rng, config, EncoderBlockParams),
         init_norm(config) if config.norm_first else None,
-        rng.normal(0.0, 0.02, (C, config.width)),
+        rng.normal(0.0, 0.02, (C, config.d_model)),
         np.zeros(C) if config.biases else None,
     )
     return rounded(params, kind)

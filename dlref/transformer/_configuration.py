@@ -24,7 +24,7 @@ from .._core.arguments import (
     float_dtype,
     shown,
 )
-from .._core.pytree import rounded
+from .._core.pytree import declared, rounded
 from ..activations._by_name import ACTIVATIONS
 from ..attention import AttentionParams
 from ..positions import (
@@ -47,6 +47,7 @@ from ._params import (
     LanguageModelParams,
     NormParams,
 )
+from ._structure import norm_fields, sublayer_fields
 
 __all__ = ["LanguageModelConfig", "init_language_model"]
 
@@ -93,17 +94,17 @@ class LanguageModelConfig:
 
     Parameters
     ----------
-    vocabulary : int
+    vocab_size : int
         Number V of tokens.
-    width : int
-        Number D of features of a position, a multiple of `heads` unless ``head_width`` is given.
-    heads : int
+    d_model : int
+        Number D of features of a position, a multiple of `num_heads` unless ``head_dim`` is given.
+    num_heads : int
         Number H of attention heads.
-    kv_heads : int or None
-        Number of heads of keys and values, a divisor of `heads`; None is `heads`.
-    layers : int, default 2
+    num_kv_heads : int or None
+        Number of heads of keys and values, a divisor of `num_heads`; None is `num_heads`.
+    num_layers : int, default 2
         Number L of blocks.
-    hidden : int or None
+    d_ff : int or None
         Number F of hidden units of the feed-forward networks; None is 4 D, or 8 D / 3
         if they are gated.
     positions : {"learned", "sinusoidal", "rope", "alibi", "t5", "none"}
@@ -130,7 +131,7 @@ class LanguageModelConfig:
         positions.
     eps : float, default 1e-5
         Epsilon of the normalizations.
-    head_width : int or None
+    head_dim : int or None
         Number E of features of a head; None is D / H.
     rope_dim : int or None
         Number of rotated channels of each head, the first ones; None is all.
@@ -161,9 +162,9 @@ class LanguageModelConfig:
 
     Notes
     -----
-    GPT-2 is ``LanguageModelConfig(50257, 768, 12, layers=12, activation="gelu_tanh")``: learned
+    GPT-2 is ``LanguageModelConfig(50257, 768, 12, num_layers=12, activation="gelu_tanh")``: learned
     positions, layer norm before each sub-layer, GELU in its tanh form, biases, tied embeddings.
-    LLaMA is ``LanguageModelConfig(32000, 4096, 32, layers=32, hidden=11008, positions="rope",
+    LLaMA is ``LanguageModelConfig(32000, 4096, 32, num_layers=32, d_ff=11008, positions="rope",
     norm="rms", activation="swiglu", tied=False, biases=False, eps=1e-6)``; its later versions have
     fewer heads of keys.
 
@@ -176,19 +177,19 @@ class LanguageModelConfig:
     --------
     >>> from dlref.transformer import LanguageModelConfig
     >>> config = LanguageModelConfig(256, 64, 4, activation="swiglu", positions="rope")
-    >>> config.head_width, config.kv_heads, config.hidden
+    >>> config.head_dim, config.num_kv_heads, config.d_ff
     (16, 4, 171)
     >>> LanguageModelConfig(256, 10, 3)
     Traceback (most recent call last):
-    ValueError: Argument 'heads' must divide width = 10, not 3.
+    ValueError: Argument 'num_heads' must divide d_model = 10, not 3.
     """
 
-    vocabulary: int
-    width: int
-    heads: int
-    kv_heads: int = field(default=None)  # type: ignore[assignment]
-    layers: int = 2
-    hidden: int = field(default=None)  # type: ignore[assignment]
+    vocab_size: int
+    d_model: int
+    num_heads: int
+    num_kv_heads: int = field(default=None)  # type: ignore[assignment]
+    num_layers: int = 2
+    d_ff: int = field(default=None)  # type: ignore[assignment]
     positions: str = "learned"
     norm: str = "layer"
     activation: str = "gelu"
@@ -200,7 +201,7 @@ class LanguageModelConfig:
     rope_scaling: Mapping[str, Any] | None = None
     scale_embeddings: bool = field(default=None)  # type: ignore[assignment]
     eps: float = 1e-5
-    head_width: int = field(default=None)  # type: ignore[assignment]
+    head_dim: int = field(default=None)  # type: ignore[assignment]
     rope_dim: int | None = None
     blocks: Mapping[str, Any] | tuple[Mapping[str, Any], ...] | None = None
     embedding_scale: float = field(default=None)  # type: ignore[assignment]
@@ -213,17 +214,17 @@ class LanguageModelConfig:
         choice("norm", self.norm, ("layer", "rms"))
         choice("activation", self.activation, (*ACTIVATIONS, *GATED))
         check_flags(norm_first=self.norm_first, tied=self.tied, biases=self.biases)
-        self._integer("vocabulary")
-        self._integer("width")
-        self._integer("heads")
-        if self.head_width is None:
-            self._divides("heads", "width")
-        self._integer("head_width", self.width // self.heads)
-        self._integer("kv_heads", self.heads)
-        self._divides("kv_heads", "heads")
-        self._integer("layers", least=0)
-        gated = (8 * self.width + 2) // 3
-        self._integer("hidden", gated if self.gated else 4 * self.width)
+        self._integer("vocab_size")
+        self._integer("d_model")
+        self._integer("num_heads")
+        if self.head_dim is None:
+            self._divides("num_heads", "d_model")
+        self._integer("head_dim", self.d_model // self.num_heads)
+        self._integer("num_kv_heads", self.num_heads)
+        self._divides("num_kv_heads", "num_heads")
+        self._integer("num_layers", least=0)
+        gated = (8 * self.d_model + 2) // 3
+        self._integer("d_ff", gated if self.gated else 4 * self.d_model)
         self._integer("length")
         self._set("rope_base", as_number("rope_base", self.rope_base, above=0))
         self._set("eps", as_number("eps", self.eps, least=0))
@@ -233,16 +234,16 @@ class LanguageModelConfig:
         if self.rope_scaling is not None:
             check_mapping("rope_scaling", self.rope_scaling)
             self._set("rope_scaling", _frozen("rope_scaling", self.rope_scaling))
-        root = math.sqrt(self.width) if self.scale_embeddings else 1.0
+        root = math.sqrt(self.d_model) if self.scale_embeddings else 1.0
         scale = root if self.embedding_scale is None else self.embedding_scale
         self._set("embedding_scale", as_number("embedding_scale", scale))
         self._set("logit_scale", as_number("logit_scale", self.logit_scale))
         if self.logit_softcap is not None:
             self._set("logit_softcap", as_number("logit_softcap", self.logit_softcap, above=0))
         if self.rope_dim is not None:
-            as_even("rope_dim", self.rope_dim, least=2, most=self.head_width)
-        if self.positions == "rope" and self.rope_dim is None and self.head_width % 2:
-            odd = f"head_width = {self.head_width} is odd: rotations turn pairs"
+            as_even("rope_dim", self.rope_dim, least=2, most=self.head_dim)
+        if self.positions == "rope" and self.rope_dim is None and self.head_dim % 2:
+            odd = f"head_dim = {self.head_dim} is odd: rotations turn pairs"
             msg = f"Argument 'positions' must not be 'rope' where {odd}."
             raise ValueError(msg)
         self._freeze_blocks()
@@ -250,8 +251,9 @@ class LanguageModelConfig:
     def _freeze_blocks(self) -> None:
         """Check the further options of the blocks, by making them."""
         if isinstance(self.blocks, tuple | list):
-            if len(self.blocks) != self.layers:
-                some = f"a tuple of layers = {self.layers} dictionaries, not {len(self.blocks)}"
+            if len(self.blocks) != self.num_layers:
+                count = len(self.blocks)
+                some = f"a tuple of num_layers = {self.num_layers} dictionaries, not {count}"
                 msg = f"Argument 'blocks' must be a dictionary or {some}."
                 raise ValueError(msg)
             each = (_frozen(f"blocks[{i}]", told) for i, told in enumerate(self.blocks))
@@ -295,15 +297,15 @@ def zeros_if(wanted: bool, size: int) -> FloatArray | None:
 def init_norm(config: LanguageModelConfig) -> NormParams:
     """Return a norm that does nothing more than to normalize."""
     with_bias = config.biases and config.norm == "layer"
-    return NormParams(np.ones(config.width), zeros_if(with_bias, config.width))
+    return NormParams(np.ones(config.d_model), zeros_if(with_bias, config.d_model))
 
 
 def init_attention(
     rng: np.random.Generator, config: LanguageModelConfig, shrink: float
 ) -> AttentionParams:
     """Draw projections; those whose output is added to the residual stream are smaller."""
-    D, E = config.width, config.head_width
-    asked, keys = config.heads * E, config.kv_heads * E
+    D, E = config.d_model, config.head_dim
+    asked, keys = config.num_heads * E, config.num_kv_heads * E
     w_q, w_k, w_v = (lecun_normal(rng, (rows, D)) for rows in (asked, keys, keys))
     w_o = shrink * lecun_normal(rng, (D, asked))
     b_q, b_k, b_v, b_o = (zeros_if(config.biases, rows) for rows in (asked, keys, keys, D))
@@ -314,7 +316,7 @@ def init_network(
     rng: np.random.Generator, config: LanguageModelConfig, shrink: float
 ) -> FeedForwardParams | GatedFeedForwardParams:
     """Draw the weights of a feed-forward network."""
-    D, F = config.width, config.hidden
+    D, F = config.d_model, config.d_ff
     if config.gated:
         gate, up = (lecun_normal(rng, (F, D)) for _ in range(2))
         return GatedFeedForwardParams(gate, up, shrink * lecun_normal(rng, (D, F)))
@@ -326,23 +328,23 @@ def init_blocks(
     rng: np.random.Generator, config: LanguageModelConfig, kind: type[Block]
 ) -> tuple[Block, ...]:
     """Draw the parameters of all blocks."""
-    fields: tuple[str, ...] = kind._fields  # type: ignore[attr-defined]
-    sums = sum("norm" not in name for name in fields) * max(config.layers, 1)
+    sums = len(sublayer_fields(kind)) * max(config.num_layers, 1)
     shrink = 1 / math.sqrt(sums) if config.norm_first else 1.0
+    needed = [name for name in declared(kind) if name not in kind._field_defaults]  # type: ignore[attr-defined]
 
     def drawn(field: str) -> Any:
-        if "norm" in field:
-            return None if field.startswith("output") else init_norm(config)
+        if field in norm_fields(kind):
+            return init_norm(config)
         draw = init_network if field == "feed_forward" else init_attention
         return draw(rng, config, shrink)
 
-    return tuple(kind(*map(drawn, fields)) for _ in range(config.layers))
+    return tuple(kind(*map(drawn, needed)) for _ in range(config.num_layers))
 
 
 def init_embedding(rng: np.random.Generator, config: LanguageModelConfig, rows: int) -> FloatArray:
     """Draw embeddings."""
     sd = 0.02 if config.embedding_scale == 1 else 1 / config.embedding_scale
-    return as_generator("rng", rng).normal(0.0, sd, (rows, config.width))
+    return as_generator("rng", rng).normal(0.0, sd, (rows, config.d_model))
 
 
 def init_positions(
@@ -350,8 +352,8 @@ def init_positions(
 ) -> FloatArray | None:
     """Draw the table that the scheme needs, if it needs one."""
     if config.positions == "learned":
-        return rng.normal(0.0, 0.02, (rows, config.width))
-    return np.zeros((T5_BUCKETS, config.heads)) if config.positions == "t5" else None
+        return rng.normal(0.0, 0.02, (rows, config.d_model))
+    return np.zeros((T5_BUCKETS, config.num_heads)) if config.positions == "t5" else None
 
 
 def init_language_model(
@@ -422,7 +424,7 @@ def init_language_model(
     as_generator("rng", rng)
     check_config(config)
     kind = float_dtype("dtype", dtype)
-    embedding = init_embedding(rng, config, config.vocabulary)
+    embedding = init_embedding(rng, config, config.vocab_size)
     params = LanguageModelParams(
         embedding,
         init_positions(rng, config, config.length),
@@ -466,9 +468,9 @@ def places(
             raise ValueError(msg)
         vectors = table[start:S]
     elif scheme == "sinusoidal":
-        vectors = sinusoidal(T, config.width, offset=start).astype(dtype)
+        vectors = sinusoidal(T, config.d_model, offset=start).astype(dtype)
     elif scheme == "alibi" and T:
-        slopes = alibi_slopes(config.heads)
+        slopes = alibi_slopes(config.num_heads)
         bias = alibi_bias(slopes, T, S, q_offset=start, symmetric=not causal).astype(dtype)
     elif scheme == "t5" and T:
         assert table is not None
@@ -486,15 +488,15 @@ def block_options(
 ) -> list[BlockOptions]:
     """Return the options of each block, and at least of one, for T positions from `start`."""
     whole: dict[str, Any] = {
-        "num_heads": config.heads,
-        "num_kv_heads": config.kv_heads,
+        "num_heads": config.num_heads,
+        "num_kv_heads": config.num_kv_heads,
         "norm_first": config.norm_first,
         "norm": config.norm,
         "activation": GATED.get(config.activation, config.activation),
         "is_causal": causal,
         "eps": config.eps,
     }
-    dim = config.rope_dim or config.head_width
+    dim = config.rope_dim or config.head_dim
     default = {"base": config.rope_base, "scaling": config.rope_scaling, "dim": dim}
     given = config.blocks if isinstance(config.blocks, tuple) else (config.blocks,)
     found: dict[Any, BlockOptions] = {}  # equal blocks share their tables
@@ -509,7 +511,7 @@ def block_options(
                 rope = cos.astype(dtype), sin.astype(dtype)
             found[told] = as_options(None, own | {"rope": rope})
     each = [found[told] for told in given]
-    return each * max(config.layers, 1) if len(each) == 1 else each
+    return each * max(config.num_layers, 1) if len(each) == 1 else each
 
 
 def _rotation_tables(

@@ -77,7 +77,7 @@ def init_encoder_decoder_model(
     rng : numpy.random.Generator
         Source of random numbers.
     config : LanguageModelConfig
-        Architecture of both halves: `layers` blocks each.
+        Architecture of both halves: `num_layers` blocks each.
     dtype : dtype, default float64
         Type of the parameters.
 
@@ -99,7 +99,7 @@ def init_encoder_decoder_model(
 
     Notes
     -----
-    The model of 2017 is ``LanguageModelConfig(37000, 512, 8, layers=6, hidden=2048,
+    The model of 2017 is ``LanguageModelConfig(37000, 512, 8, num_layers=6, d_ff=2048,
     positions="sinusoidal", activation="relu", norm_first=False)``.
 
     Examples
@@ -107,14 +107,14 @@ def init_encoder_decoder_model(
     >>> import numpy as np
     >>> from dlref.transformer import LanguageModelConfig, init_encoder_decoder_model
     >>> rng = np.random.default_rng(0)
-    >>> params = init_encoder_decoder_model(rng, LanguageModelConfig(9, 8, 2, layers=3))
+    >>> params = init_encoder_decoder_model(rng, LanguageModelConfig(9, 8, 2, num_layers=3))
     >>> len(params.encoder), len(params.decoder)
     (3, 3)
     """
     as_generator("rng", rng)
     check_config(config)
     kind = float_dtype("dtype", dtype)
-    embedding = init_embedding(rng, config, config.vocabulary)
+    embedding = init_embedding(rng, config, config.vocab_size)
     there, here = (init_positions(rng, config, config.length) for _ in range(2))
     encoder = init_blocks(rng, config, EncoderBlockParams)
     decoder = init_blocks(rng, config, DecoderBlockParams)
@@ -372,7 +372,7 @@ def encoder_decoder_model_vjp(
     array([False,  True, False, False,  True])
     """
     dtype, ids, answer, p, [u] = _arguments(source, target, params, config, dout=dout)
-    check_shape("dout", u, (*answer.shape, config.vocabulary))
+    check_shape("dout", u, (*answer.shape, config.vocab_size))
     drops = _halves(dropout, attention_dropout, embedding_dropout)
     return rounded(_run(p, _texts(ids, answer, p, config, drops), lengths)[1](u), dtype)
 
@@ -516,7 +516,7 @@ def encoder_decoder_model_loss(
     ids, wanted = next_tokens("target", target, targets)
     drops = dropout, attention_dropout, embedding_dropout
     logits = _logits(source, ids, params, config, lengths, *drops)
-    check_predicted("target", targets, wanted, config.vocabulary)
+    check_predicted("target", targets, wanted, config.vocab_size)
     return cross_entropy(logits, wanted)
 
 
@@ -577,7 +577,7 @@ def encoder_decoder_model_loss_value_and_grad(
     """
     ids, wanted = next_tokens("target", target, targets)
     dtype, texts, answer, p, _ = _arguments(source, ids, params, config)
-    check_predicted("target", targets, wanted, config.vocabulary)
+    check_predicted("target", targets, wanted, config.vocab_size)
     drops = _halves(dropout, attention_dropout, embedding_dropout)
     logits, pullback = _run(p, _texts(texts, answer, p, config, drops), lengths)
     loss, dlogits = cross_entropy_value_and_grad(logits, wanted)
@@ -716,7 +716,7 @@ def encoder_decoder_generate(
     check_config(config)
     tokens = [as_integer("start", start, least=0), as_integer("steps", steps, least=0)]
     for name, token in {"start": start, "stop": 0 if stop is None else stop}.items():
-        check_range(name, np.array(as_integer(name, token, least=0)), config.vocabulary)
+        check_range(name, np.array(as_integer(name, token, least=0)), config.vocab_size)
     _, [ids], p, _ = model_arguments(EncoderDecoderParams, {"source": source}, params, config)
     check_size(source=ids.size, steps=tokens[1])
     text = Text(ids, p.embedding, p.source_positions, config, causal=False)

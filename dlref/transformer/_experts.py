@@ -221,16 +221,6 @@ def _shared_tangent(
 # Checks.
 
 
-def as_mixture_params(name: str, value: Any) -> MixtureParams:
-    """Return parameters as such, named tuples in place of plain ones."""
-    p = shaped_like(MixtureParams, name, value)
-    shared = p.shared
-    if shared is not None:
-        shared = shaped_like(GatedFeedForwardParams, f"{name}.shared", shared)
-    experts = shaped_like(ExpertParams, f"{name}.experts", p.experts)
-    return p._replace(experts=experts, shared=shared)
-
-
 def check_mixture(name: str, p: MixtureParams, width: int) -> None:
     """Raise unless the shapes fit each other and rows of the given width."""
     start = f"{name}." if name else ""

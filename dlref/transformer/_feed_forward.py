@@ -8,10 +8,11 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, check_axes, check_ndim, check_shape
-from .._core.pytree import as_float_trees, as_tree_tangents, rounded, shaped_like
+from .._core.pytree import as_float_trees, as_tree_tangents, rounded
 from .._math.dense import affine, affine_jvp, affine_vjp
 from ..activations._by_name import by_name
 from ._params import FeedForwardParams, GatedFeedForwardParams
+from ._structure import as_network
 
 __all__ = [
     "feed_forward",
@@ -103,7 +104,7 @@ def check_network(name: str, params: Params, width: int) -> None:
 
 def _map(x: npt.ArrayLike, params: Any, kind: type[Any], activation: str) -> FloatArray:
     by_name(activation)
-    dtype, [a, p] = as_float_trees({"x": x, "params": shaped_like(kind, "params", params)})
+    dtype, [a, p] = as_float_trees({"x": x, "params": as_network(kind, "params", params)})
     check_ndim("x", a, 1)
     check_network("params", p, a.shape[-1])
     return rounded(network_forward(a, p, activation)[0], dtype)
@@ -113,7 +114,7 @@ def _vjp(
     dout: npt.ArrayLike, x: npt.ArrayLike, params: Any, kind: type[Kind], activation: str
 ) -> tuple[FloatArray, Kind]:
     by_name(activation)
-    trees = {"dout": dout, "x": x, "params": shaped_like(kind, "params", params)}
+    trees = {"dout": dout, "x": x, "params": as_network(kind, "params", params)}
     dtype, [u, a, p] = as_float_trees(trees)
     check_ndim("x", a, 1)
     check_network("params", p, a.shape[-1])
@@ -125,7 +126,7 @@ def _vjp(
 def _jvp(primals: Any, tangents: Any, kind: type[Any], activation: str) -> FloatArray:
     by_name(activation)
     dtype, [x, p], [v, dp] = as_tree_tangents(("x", "params"), primals, tangents)
-    p = shaped_like(kind, "primals.params", p)
+    p = as_network(kind, "primals.params", p)
     check_ndim("primals.x", x, 1)
     check_network("primals.params", p, x.shape[-1])
     return rounded(network_tangent(x, v, p, dp, activation)[1], dtype)

@@ -370,7 +370,7 @@ def generate(
         as_generator("rng", rng)
     check_config(config)
     if stop is not None:
-        check_range("stop", np.array(as_integer("stop", stop, least=0)), config.vocabulary)
+        check_range("stop", np.array(as_integer("stop", stop, least=0)), config.vocab_size)
     groups = _groups(prompt, lengths, padding)
     if groups is None:
         texts, batch, steps, decoding = _start(prompt, params, config, steps)
@@ -525,16 +525,16 @@ def beam_search(
     power = as_number("length_penalty", length_penalty, least=0, most=100)
     check_config(config)
     if stop is not None:
-        check_range("stop", np.array(as_integer("stop", stop, least=0)), config.vocabulary)
+        check_range("stop", np.array(as_integer("stop", stop, least=0)), config.vocab_size)
     groups = _groups(prompt, lengths, padding)
     if groups is None:
         texts, batch, steps, decoding = _start(prompt, params, config, steps, K)
-        out, scores = _searched(texts, decoding, config.vocabulary, steps, K, power, stop)
+        out, scores = _searched(texts, decoding, config.vocab_size, steps, K, power, stop)
         return out.reshape(*batch, *out.shape[1:]), scores.reshape(*batch, K)
     scores = np.empty((len(groups.texts), K))
     for rows, alike in groups:
         texts, _, steps, decoding = _start(alike, params, config, steps, K)
-        out, scores[rows] = _searched(texts, decoding, config.vocabulary, steps, K, power, stop)
+        out, scores[rows] = _searched(texts, decoding, config.vocab_size, steps, K, power, stop)
         groups.add(rows, out)
     return groups.result(), scores.reshape(*groups.batch, K)
 

@@ -330,7 +330,7 @@ def language_model_vjp(
     dtype, [ids], p, [u] = model_arguments(
         LanguageModelParams, {"tokens": tokens}, params, config, dout=dout
     )
-    check_shape("dout", u, (*ids.shape, config.vocabulary))
+    check_shape("dout", u, (*ids.shape, config.vocab_size))
     drops = dropout, attention_dropout, embedding_dropout
     if (pad := as_padding(lengths, padding, ids.shape, *drops)) is not None:
         ids, u = pad.texts(ids), pad.rows(u)
@@ -481,7 +481,7 @@ def language_model_loss(
     kind, drops = LanguageModelParams, (dropout, attention_dropout, embedding_dropout)
     ids, wanted = _next(tokens, targets, lengths, padding, *drops)
     dtype, [ids], p, _ = model_arguments(kind, {"tokens": ids}, params, config)
-    check_predicted("tokens", targets, wanted, config.vocabulary)
+    check_predicted("tokens", targets, wanted, config.vocab_size)
     return cross_entropy(rounded(_logits(ids, p, config, *drops), dtype), wanted)
 
 
@@ -542,7 +542,7 @@ def language_model_loss_value_and_grad(
     >>> from dlref.transformer import LanguageModelConfig, init_language_model
     >>> from dlref.transformer import language_model_loss_value_and_grad
     >>> text = np.frombuffer(b"the cat sat on the mat", np.uint8)
-    >>> config = LanguageModelConfig(128, 32, 2, layers=1)
+    >>> config = LanguageModelConfig(128, 32, 2, num_layers=1)
     >>> params, state = init_language_model(np.random.default_rng(0), config), None
     >>> for step in range(10):
     ...     loss, grads = language_model_loss_value_and_grad(text, params, config)
@@ -555,7 +555,7 @@ def language_model_loss_value_and_grad(
     drops = dropout, attention_dropout, embedding_dropout
     ids, wanted = _next(tokens, targets, lengths, padding, *drops)
     dtype, [ids], p, _ = model_arguments(LanguageModelParams, {"tokens": ids}, params, config)
-    check_predicted("tokens", targets, wanted, config.vocabulary)
+    check_predicted("tokens", targets, wanted, config.vocab_size)
     logits, pullback = _run(p, _text(ids, p, config, *drops))
     loss, dlogits = cross_entropy_value_and_grad(logits, wanted)
     return rounded((loss, pullback(dlogits)), dtype)

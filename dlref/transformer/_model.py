@@ -20,7 +20,7 @@ from .._core.pytree import as_float_trees, as_tree_tangents, params_tangents, sh
 from .._math.dense import affine, affine_jvp, affine_vjp
 from ..attention import padding_mask
 from ..positions import learned_positions_vjp, t5_bias
-from ._blocks import as_block, as_norm, check_block, check_norm, sublayers
+from ._blocks import check_block, check_norm, sublayers
 from ._configuration import (
     T5_BUCKETS,
     LanguageModelConfig,
@@ -39,6 +39,7 @@ from ._params import (
     NormParams,
 )
 from ._stacks import Stack
+from ._structure import as_block, as_norm, norm_fields
 
 IntArray = npt.NDArray[np.int64]
 Model = TypeVar("Model")
@@ -61,21 +62,22 @@ def as_model(kind: type[Model], name: str, params: Any, config: LanguageModelCon
     for field, entry in zip(p._fields, p, strict=True):
         path = f"{name}.{field}"
         if field in STACKS:
-            if not isinstance(entry, tuple) or len(entry) != config.layers:
+            if not isinstance(entry, tuple) or len(entry) != config.num_layers:
                 got = len(entry) if isinstance(entry, tuple) else type(entry).__name__
-                msg = f"Argument {path!r} must be a tuple of layers = {config.layers}, not {got}."
+                want = f"a tuple of num_layers = {config.num_layers}"
+                msg = f"Argument {path!r} must be {want}, not {got}."
                 raise ValueError(msg)
             changed[field] = tuple(
                 as_block(STACKS[field], f"{path}[{i}]", block) for i, block in enumerate(entry)
             )
-        elif field.endswith("norm") and entry is not None:
+        elif field in norm_fields(kind) and entry is not None:
             changed[field] = as_norm(path, entry)
     return p._replace(**changed)  # type: ignore[no-any-return]
 
 
 def check_model(name: str, p: Any, config: LanguageModelConfig) -> None:
     """Raise unless the shapes fit the configuration."""
-    V, D = config.vocabulary, config.width
+    V, D = config.vocab_size, config.d_model
     each = block_options(config)
     shapes = {"embedding": (V, D), "head": (V, D), "class_token": (D,)}
     for field, entry in zip(p._fields, p, strict=True):
@@ -87,7 +89,7 @@ def check_model(name: str, p: Any, config: LanguageModelConfig) -> None:
             _check_table(path, entry, config)
         elif entry is None:
             continue
-        elif field.endswith("norm"):
+        elif isinstance(entry, NormParams):
             check_norm(path, entry, D, each[-1])
         elif field == "w_head":
             check_shape(path, entry, (*entry.shape[:1], D))
@@ -100,10 +102,10 @@ def check_model(name: str, p: Any, config: LanguageModelConfig) -> None:
 def _check_table(name: str, table: FloatArray | None, config: LanguageModelConfig) -> None:
     """Raise unless the table of positions is the one of the scheme."""
     if config.positions == "t5":
-        check_shape(name, np.asarray(table), (T5_BUCKETS, config.heads))
+        check_shape(name, np.asarray(table), (T5_BUCKETS, config.num_heads))
     elif config.positions == "learned":
         rows = 0 if table is None else len(np.atleast_1d(table))
-        check_shape(name, np.asarray(table), (rows, config.width))
+        check_shape(name, np.asarray(table), (rows, config.d_model))
     elif table is not None:
         msg = f"Argument {name!r} must be None, as config.positions is {config.positions!r}."
         raise ValueError(msg)
@@ -129,7 +131,7 @@ def model_arguments(
     p = as_model(kind, "params", params, config)
     dtype, [p, *rest] = as_float_trees({"params": p, **arrays})
     check_model("params", p, config)
-    return dtype, [as_tokens(n, t, config.vocabulary) for n, t in texts.items()], p, rest
+    return dtype, [as_tokens(n, t, config.vocab_size) for n, t in texts.items()], p, rest
 
 
 def model_tangents(
@@ -146,7 +148,7 @@ def model_tangents(
     dtype, [p], [dp] = as_tree_tangents(("params",), p, dp)
     check_model("primals.params", p, config)
     ids = [
-        as_tokens(f"primals.{n}", t, config.vocabulary) for n, t in zip(names, texts, strict=True)
+        as_tokens(f"primals.{n}", t, config.vocab_size) for n, t in zip(names, texts, strict=True)
     ]
     return dtype, ids, p, as_model(kind, "tangents.params", dp, config)
 
@@ -266,7 +268,7 @@ class Text(NamedTuple):
         if self.config.embedding_scale != 1:
             dx = dx * dx.dtype.type(self.config.embedding_scale)
         before = self._length - self.tokens.shape[-1]
-        first = dx[..., :before, :].reshape(-1, self.config.width).sum(0)
+        first = dx[..., :before, :].reshape(-1, self.config.d_model).sum(0)
         dembedding = learned_positions_vjp(dx[..., before:, :], self.embedding, self.tokens)
         return np.asarray(dembedding), dtable, first
 

@@ -342,7 +342,7 @@ class DecoderBlockParams(NamedTuple):
 
     Parameters
     ----------
-    self_attention : AttentionParams
+    self_attention : AttentionParams, LatentAttentionParams or GatedDeltaParams
         Attention over the decoder's own positions.
     norm1 : NormParams
         Normalization that belongs to it.
@@ -372,7 +372,7 @@ class DecoderBlockParams(NamedTuple):
     ('cross_attention', 'norm2')
     """
 
-    self_attention: AttentionParams
+    self_attention: AttentionParams | LatentAttentionParams | GatedDeltaParams
     norm1: NormParams
     cross_attention: AttentionParams
     norm2: NormParams

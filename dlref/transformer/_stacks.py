@@ -10,8 +10,6 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, check_ndim, check_shape
 from .._core.pytree import as_float_trees, as_tree_tangents, rounded
 from ._blocks import (
-    as_block,
-    as_norm,
     block_forward,
     block_tangent,
     check_block,
@@ -23,6 +21,7 @@ from ._blocks import (
 from ._feed_forward import Pullback
 from ._options import BlockOptions, Call, Setup, options_of_blocks, set_up_blocks
 from ._params import DecoderBlockParams, EncoderBlockParams, NormParams
+from ._structure import as_block, as_norm, sublayer_fields
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -127,9 +126,7 @@ class _Kind(NamedTuple):
         check_ndim(f"{prefix}x", x, 2)
         check_ndim(f"{prefix}memory", source, 2)
         each = options_of_blocks(self.options, self.keywords, len(blocks))
-        setups = set_up_blocks(
-            each, call, len(blocks), 3 if self.params is DecoderBlockParams else 2, x
-        )
+        setups = set_up_blocks(each, call, len(blocks), len(sublayer_fields(self.params)), x)
         for i, (p, s) in enumerate(zip(blocks, setups, strict=True)):
             check_block(f"params[{i}]", p, x.shape[-1], source.shape[-1], s.options)
         if norm is not None:
@@ -273,7 +270,7 @@ def encoder(
 
     >>> from dlref.transformer import LanguageModelConfig, encoder_block, init_language_model
     >>> rng = np.random.default_rng(0)
-    >>> blocks = init_language_model(rng, LanguageModelConfig(9, 8, 2, layers=2)).blocks
+    >>> blocks = init_language_model(rng, LanguageModelConfig(9, 8, 2, num_layers=2)).blocks
     >>> x = rng.normal(size=(3, 8))
     >>> y = encoder_block(encoder_block(x, blocks[0], num_heads=2), blocks[1], num_heads=2)
     >>> bool(np.all(encoder(x, blocks, num_heads=2) == y))

@@ -198,7 +198,7 @@ def _config(settings: Any) -> LanguageModelConfig | None:
         return None
     known = {entry.name for entry in fields(LanguageModelConfig)}
     check_mapping("config", settings)
-    check_keys("config", settings, {"vocabulary", "width", "heads"}, known)
+    check_keys("config", settings, {"vocab_size", "d_model", "num_heads"}, known)
     return LanguageModelConfig(**settings)
 
 

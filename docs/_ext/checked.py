@@ -54,11 +54,10 @@ def code(text):
 
 def folded(check):
     """Return a check as a folded block; a link to what is inside unfolds it."""
-    kind = "definition" if check.is_definition else "equation"
     _, anchor = address(check)
     source = inspect.getsource(check.function).rstrip()
     block = code(source).replace("python\n", f"python\n   :name: {anchor}\n", 1)
-    return f".. dropdown:: {check.function.__name__} ({kind})\n\n{indent(block, '   ')}\n"
+    return f".. dropdown:: {check.function.__name__} ({check.kind})\n\n{indent(block, '   ')}\n"
 
 
 def shared(path):
@@ -78,8 +77,9 @@ def page(name, path, checks):
     functions = {check.function: check for check in checks}
     intro = (
         f":nosearch:\n\n{title}\n{'=' * len(title)}\n\n"
-        "Each function writes down both sides of an equation, as the page has them, and yields the "
-        "values that must agree. See :doc:`index`.\n\n"
+        "A function with ``@reads`` returns the values of the symbols of its equations, which are "
+        "evaluated from their TeX; any other writes down both sides and yields the values that "
+        "must agree. See :doc:`index`.\n\n"
         ".. dropdown:: Imports, values and functions of all checks\n\n"
     )
     return "\n".join([intro + indent(code(shared(path)), "   "), *map(folded, functions.values())])
@@ -102,9 +102,13 @@ def displayed(reader):
 def overview(ledger, modules, equations):
     """Return the page with the counts."""
     places = Counter(address(ledger.CHECKS[text])[0].rpartition("/")[2] for text in equations)
-    kinds = Counter((address(c)[0], c.is_definition) for c in ledger.CHECKS.values())
+    kinds = Counter((address(c)[0], c.kind) for c in ledger.CHECKS.values())
     rows = [
-        (f":doc:`{name}`", places[name], *(kinds[f"equations/{name}", d] for d in (False, True)))
+        (
+            f":doc:`{name}`",
+            places[name],
+            *(kinds[f"equations/{name}", k] for k in ("read", "written")),
+        )
         for name in modules
     ]
     total = ("all", *(sum(row[k] for row in rows) for k in (1, 2, 3)))
@@ -113,21 +117,23 @@ def overview(ledger, modules, equations):
     return (
         "How equations are checked\n=========================\n\n"
         "The mark :octicon:`check` beside a displayed equation leads to the test that checks it. "
-        "The test is written from the equation's text: it computes both sides, and each step of a "
-        "chain, with NumPy on random inputs, and compares them. A derivative is compared with a "
-        "complex step through the function. A definition is transcribed and compared with what "
-        "dlref computes.\n\n"
+        "Most equations are *read*: a parser turns the TeX of the page into a computation, and "
+        "both sides, with each step of a chain, are evaluated on random inputs and compared. "
+        "Where a side is only a name, its value comes from the formula in ``dlref.formulas``, and "
+        "a derivative is a complex step through this formula. Equations outside of the grammar, "
+        "such as integrals and expectations, are *written* again in NumPy.\n\n"
         "An equation without a test, or whose text has changed since its test was written, fails "
         "the build of the project; so does a wrong sign, index or factor, since the other side "
-        "disagrees. `tests/equations/test_planted.py` plants signs, operations, factors, powers, "
-        "indices and axes that are wrong in the checks of every chapter, and asks that each is "
+        "disagrees. `tests/equations/test_reading.py` plants signs, factors, powers, indices and "
+        "missing terms in the TeX of equations that are read, and "
+        "`tests/equations/test_planted.py` in the checks that are written; both ask that they are "
         "found. Of relations within a sentence, those between numbers and identities are "
         "evaluated, and more than three hundred others have a check; "
         "`tests/equations/test_inline.py` asks that at least 180 of 200 planted mistakes are "
         "found.\n\n"
         ".. list-table:: Counted when these pages were built\n   :header-rows: 1\n\n"
-        "   * - Chapter\n     - Displayed equations\n     - Different, checked\n"
-        f"     - Different, definitions\n{table}\n"
+        "   * - Chapter\n     - Displayed equations\n     - Different, read\n"
+        f"     - Different, written\n{table}\n"
         f".. toctree::\n   :hidden:\n\n{tree}"
     )
 

@@ -20,7 +20,8 @@ from textwrap import indent
 FOLDER = Path(__file__).parents[2] / "dlref" / "formulas"
 HEADING = re.compile(r"^# == (\w+)$", re.MULTILINE)
 DERIVATIVE = re.compile(r"_(deriv2?|grad|jacobian|hessian|vjp|jvp|value_and_grad)$")
-LONG = 18  # lines of code beyond which a block is folded
+LONG = 32  # lines beyond which a block is folded, with its imports and its call
+LATER = 12  # lines beyond which all but the first block of a page are folded
 INLINED = 40  # lines of helpers beyond which a block imports them
 FEW = 3  # options that a public form may have without being folded behind a plain one
 
@@ -60,6 +61,11 @@ class Formula:
             start -= 1
         kept = lines[self.node.lineno - 1 : first.lineno - 1] + lines[start : self.node.end_lineno]
         return "\n".join(line.removesuffix("  # fmt: skip") for line in kept)
+
+    @property
+    def takes_names(self):
+        """Whether it finds other formulas by their names: a block imports it."""
+        return "globals()" in self.code
 
     @property
     def call(self):
@@ -134,28 +140,27 @@ class Blocks:
             helper = self.find(formula.module, name)
             if helper is not None and helper not in seen:
                 seen[helper] = None  # a recursion ends here
-                self.helpers(helper, seen)
+                if not helper.takes_names:
+                    self.helpers(helper, seen)
                 seen[helper] = seen.pop(helper)
         return [helper for helper in seen if helper is not formula]
 
     def code(self, formula):
         """Return a block that runs where nothing is imported, and ends with the example."""
-        helpers = self.helpers(formula)
+        helpers = [helper for helper in self.helpers(formula) if not helper.takes_names]
         lines = sum(helper.code.count("\n") + 1 for helper in helpers)
-        by_name = any("globals()" in helper.code for helper in helpers)
-        inlined = helpers if lines <= INLINED and not by_name else []
-        statements = {"import numpy as np": None}
+        inlined = helpers if lines <= INLINED else []
+        statements, imported = {"import numpy as np": None}, defaultdict(list)
         for used in (*inlined, formula):
             for name in sorted(used.uses):
                 if name in used.module.statements:
                     statements[used.module.statements[name]] = None
-        imported = defaultdict(list)
-        for name in sorted(formula.uses) if not inlined else ():
-            if (helper := self.find(formula.module, name)) is not None:
-                imported[helper.module.chapter].append(helper.name)
+                helper = self.find(used.module, name)
+                if helper is not None and helper not in (*inlined, formula):
+                    imported[helper.module.chapter].append(helper.name)
         imports = sorted((s for s in statements if s.startswith(("import ", "from "))), key=len)
         constants = [s for s in statements if s not in imports]
-        head = [*imports, *(from_formulas(*pair) for pair in imported.items())]
+        head = [*imports, *(from_formulas(c, [*dict.fromkeys(n)]) for c, n in imported.items())]
         parts = ["\n".join(head + [""] * bool(constants) + constants)]
         parts += [part.code for part in (*inlined, formula)]
         return "\n\n\n".join([*parts, formula.call])
@@ -174,7 +179,7 @@ class Blocks:
             if plain and formula.name in topic.names and options >= FEW:
                 title = f"``{formula.name}`` in NumPy, with all options"
                 block = f".. dropdown:: {title}\n\n{indent(block, '   ')}"
-            elif code.count("\n") > LONG:
+            elif code.count("\n") > (LATER if out else LONG):
                 title = f"``{formula.name}`` in NumPy"
                 block = f".. dropdown:: {title}\n\n{indent(block, '   ')}"
             out.append((formula, f"**In NumPy.** {formula.caption}\n\n{block}"))

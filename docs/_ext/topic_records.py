@@ -23,6 +23,8 @@ class Record:
     symbols: str
     #: The title of the page, where it is not the name of the topic.
     title: str = ""
+    #: The version that has it first.
+    since: str = "0.1.0"
     #: Words that people search for.
     search: str = ""
     #: A sentence before the examples, where the docstring begins with code.

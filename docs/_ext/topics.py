@@ -9,8 +9,7 @@ import importlib
 import inspect
 import pkgutil
 import re
-from pathlib import Path
-from textwrap import dedent, indent
+from textwrap import dedent
 
 import facts
 from learn import Route
@@ -34,7 +33,6 @@ TOLD = {"Notes", "Examples", "References"}  # on the page, not in the folded doc
 LISTED = re.compile(r"\.\. autosummary::\n +:toctree: generated\n\n((?: +\w+\n|\n(?= ))+)")
 UPSTREAM = r"$u$: the upstream gradient, the derivative of the loss $L$ with respect to the output."
 MANY = 32  # lines of examples before the others are folded
-SHORT = 6  # lines of code that may stand next to a formula
 SENTENCE = re.compile(r"^(?!\.\. |\d\. |- |>>> )\S[^\n]*(?:\n\S[^\n]*)*\.\n\n", re.MULTILINE)
 FORMULA = re.compile(r"^\.\. math::.*?(?=\n\S|\Z)", re.MULTILINE | re.DOTALL)
 
@@ -155,17 +153,6 @@ def continued(rest):
     return "\n\n".join(taken), "\n\n".join(blocks)
 
 
-def side_by_side(formula, code):
-    """Formula and a few lines of code in two columns, longer code below the formula."""
-    lines = code.partition("code-block:: python")[2].strip().split("\n")
-    if not code or not formula or len(lines) > SHORT:
-        return f"{formula}\n\n{code}\n"
-    columns = "".join(
-        f"   .. container:: column\n\n{indent(text, '      ')}\n\n" for text in (formula, code)
-    )
-    return f".. container:: twofold\n\n{columns}"
-
-
 def figure(srcdir, script, number=1):
     """Return a figure of a gallery script, light and dark; the first one if none is named."""
     path = srcdir / "gallery" / f"{script}.rst"
@@ -212,6 +199,27 @@ def variant(name, text):
     return text if ".. dropdown::" in text else facts.dropdown(f"``{name}`` in NumPy", text)
 
 
+def signatures(topic):
+    """Return the line that imports a map with its backward pass, and their signatures, linked."""
+    functions = [name for name in topic.names if name not in topic.classes]
+    main = [n for n in functions if n == topic.first or n.startswith(f"{topic.first}_")]
+    backward = next((n for kind in ("vjp", "grad") for n in main if form(n) == kind), None)
+    shown = [name for name in (topic.first, backward) if name in functions]
+    if not shown:
+        return ""
+    package = importlib.import_module(f"dlref.{topic.chapter}")
+    links = []
+    for name in shown:
+        signature = inspect.signature(getattr(package, name))
+        plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
+        text = str(inspect.Signature(plain))
+        links.append(f":func:`{name}`\\ ``{text}``")
+    line = f"from dlref.{topic.chapter} import {', '.join(shown)}"
+    since = f"Since version {topic.record.since}."
+    head = f".. code-block:: python\n   :class: import\n\n   {line}\n"
+    return f"{head}\n.. rst-class:: signatures\n\n| " + "\n| ".join([*links, since]) + "\n"
+
+
 def opening(topic, srcdir, told):
     """Return the title, what the map is and where it is used, its symbols, and its figure."""
     plain = re.sub(r"\$[^$]*\$", "", topic.record.lead)
@@ -220,7 +228,7 @@ def opening(topic, srcdir, told):
     if topic.record.search:  # in the index, where the search finds them
         out += [f".. index:: {topic.record.search}\n"]
     out += told.learn.box(topic.page, told.titles)
-    out += [f".. rst-class:: lead\n\n{with_roles(topic.record.lead)}\n"]
+    out += [signatures(topic), f".. rst-class:: lead\n\n{with_roles(topic.record.lead)}\n"]
     if topic.symbols:
         out += [f".. rst-class:: symbols\n\n*Symbols.* {with_roles(topic.symbols, 'sym')}\n"]
     return [*out, hero(topic, srcdir), ""]
@@ -230,7 +238,7 @@ def defined(topic, parts, code):
     """Return the definition, whose sentence ends before the code begins, and what follows it."""
     intro, formula, rest = definition(parts["kept"].removeprefix("**Definition.** "))
     finish, rest = continued(rest)
-    shown = f"{formula}\n\n{finish}\n\n{code}" if finish else side_by_side(formula, code)
+    shown = "\n\n".join(part for part in (formula, finish, code) if part)
     summary = topic.parts[topic.first][""]  # has the map itself where the notes derive from it
     above = summary if ":math:" in summary else ""
     title = heading("Definition", "-", topic.label("definition"))
@@ -416,26 +424,6 @@ def fold(app, _what, name, _obj, _options, lines):
     lines[:] = "\n".join(kept).split("\n")
 
 
-def redirect(app, exception):
-    """Old addresses, a page for each function, lead to the topic's page."""
-    if exception or app.builder.name != "html":
-        return
-    old = Path(app.outdir) / "reference" / "generated"
-    old.mkdir(parents=True, exist_ok=True)
-    moved = {f"dlref.{n}": "../../conventions.html" for n in ("get_num_threads", "set_num_threads")}
-    for topic in app.topics.values():
-        page = f"../{topic.chapter}/{topic.name}.html"
-        moved |= {f"dlref.{topic.chapter}.{n}": page for n in topic.names}
-    for name, page in moved.items():
-        new = f"{page}#{name}"
-        (old / f"{name}.html").write_text(
-            f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{name}</title>'
-            f'<meta http-equiv="refresh" content="0; url={new}">'
-            f'<p>Moved to <a href="{new}">{name}</a>.</p></html>\n',
-            encoding="utf-8",
-        )
-
-
 def setup(app):
     """Connect after the gallery is written and before the pages are read."""
     app.add_config_value("topic_chapters", [], "env", list)
@@ -443,5 +431,4 @@ def setup(app):
     app.connect("builder-inited", write_pages, priority=700)
     app.connect("source-read", list_topics)
     app.connect("autodoc-process-docstring", fold, priority=100)  # before numpydoc
-    app.connect("build-finished", redirect, priority=950)  # after stale pages are removed
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -29,7 +29,8 @@ document.addEventListener("DOMContentLoaded", () => {
   // A formula that is a little too wide for its column gets a smaller type; on a phone it scrolls.
   const fit = () => {
     for (const formula of document.querySelectorAll("mjx-container[display=true]")) {
-      formula.style.fontSize = "";
+      // MathJax matches the x-height of the text by a size of its own: keep it.
+      formula.style.fontSize = formula.dataset.size ??= formula.style.fontSize;
       const share = formula.clientWidth / formula.scrollWidth;
       if (share < 1 && formula.clientWidth > 500)
         formula.style.fontSize = `${Math.max(0.65, 0.99 * share) * parseFloat(getComputedStyle(formula).fontSize)}px`;

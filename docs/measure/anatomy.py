@@ -64,7 +64,7 @@ class Model:
         c = self.config
         words = f"{link('RoPE')}, base {c.rope_base:g}"
         if c.rope_dim:
-            words += f", {c.rope_dim} of {c.head_width} channels"
+            words += f", {c.rope_dim} of {c.head_dim} channels"
         without = self.count(lambda o: o.get("rope", 0) is None)
         words += f", none{share(without, len(self.told))}" if without else ""
         near = [o["rope"]["base"] for o in self.told if o.get("rope")]
@@ -83,14 +83,14 @@ class Model:
 
     def attention(self):
         c = self.config
-        heads = c.options["num_heads"] if isinstance(c, families.Encoder) else c.heads
-        width = c.sizes["D"] // heads if isinstance(c, families.Encoder) else c.head_width
+        heads = c.options["num_heads"] if isinstance(c, families.Encoder) else c.num_heads
+        width = c.sizes["D"] // heads if isinstance(c, families.Encoder) else c.head_dim
         parts = [block[0] for block in self.blocks]
         deltas = sum(isinstance(part, GatedDeltaParams) for part in parts)
         usual = next(part for part in parts if not isinstance(part, GatedDeltaParams))
         if hasattr(usual, "w_dkv"):
             return f"{link('latent attention')}, {heads} heads of {width}"
-        keys = getattr(c, "kv_heads", heads)
+        keys = getattr(c, "num_kv_heads", heads)
         shared = f", {keys} of keys" if keys != heads else ""
         words = [f"{heads} {link('heads')} of {width}{shared}"]
         if deltas:

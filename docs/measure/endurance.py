@@ -61,10 +61,12 @@ def trained(steps, threads):
     set_num_threads(threads)
     try:
         rng = np.random.default_rng(0)
-        config = LanguageModelConfig(vocabulary=12, width=32, heads=4, layers=2, length=32)
+        config = LanguageModelConfig(
+            vocab_size=12, d_model=32, num_heads=4, num_layers=2, length=32
+        )
         params, state = init_language_model(rng, config), None
         for _ in range(steps):
-            tokens, targets = copy_task(rng, 8, length=10, vocabulary=config.vocabulary)
+            tokens, targets = copy_task(rng, 8, length=10, vocabulary=config.vocab_size)
             _, grads = language_model_loss_value_and_grad(tokens, params, config, targets=targets)
             params, state = adamw_step(params, grads, state, learning_rate=1e-3)
     finally:

@@ -94,11 +94,13 @@ class HangError(Exception):
 def models():
     """Return (name, file, parameters, configuration) of what is to be damaged."""
     rng = np.random.default_rng(0)
-    config = LanguageModelConfig(7, 6, 3, layers=1, kv_heads=1, hidden=4, length=5, norm="rms")
+    config = LanguageModelConfig(
+        7, 6, 3, num_layers=1, num_kv_heads=1, d_ff=4, length=5, norm="rms"
+    )
     scaled = LanguageModelConfig(
         *(5, 4, 1),
-        layers=1,
-        hidden=3,
+        num_layers=1,
+        d_ff=3,
         positions="rope",
         rope_scaling={"type": "linear", "factor": 2.0},
     )

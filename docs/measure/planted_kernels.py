@@ -41,14 +41,14 @@ sys.path.insert(0, str(ROOT / "tests"))
 from chapters import RECORDS  # noqa: E402
 
 from dlref import activations, check  # noqa: E402
-from dlref._core.pytree import flat, rebuilt  # noqa: E402
+from dlref._core.pytree import rebuilt, tree_leaves  # noqa: E402
 from dlref._records import spec_of  # noqa: E402
-from dlref.check._inputs import BEYOND  # noqa: E402
-from dlref.check._oracle.calls import Call, form, is_float, widened  # noqa: E402
+from dlref.check._inputs import BEYOND_TILES  # noqa: E402
+from dlref.check._oracle.calls import ReferenceCall, form, is_float, widened  # noqa: E402
 from dlref.check._oracle.causes import VALUE, _trials  # noqa: E402
-from dlref.check._oracle.causes.slips import OTHER, mutants  # noqa: E402
-from dlref.check._oracle.examples import along, drawn_like  # noqa: E402
-from dlref.check._oracle.together import APART, TOGETHER  # noqa: E402
+from dlref.check._oracle.causes.mutations import OTHER, mutants  # noqa: E402
+from dlref.check._oracle.examples import drawn_like, jvp_arguments  # noqa: E402
+from dlref.check._oracle.pairwise_options import INSEPARABLE, SEPARABLE  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results" / "planted.csv"
 KINDS = ROOT / "docs" / "results" / "planted_cases.csv"
@@ -125,17 +125,20 @@ def calls(known, kind):
     rng = np.random.default_rng(5)
     with contextlib.suppress(TypeError):
         for case in check.hard_inputs(known.f, "float64", every_option=True):
-            if case.name.startswith(BEYOND) or sum(map(np.size, flat(case.inputs))) > 5000:
+            if (
+                case.name.startswith(BEYOND_TILES)
+                or sum(map(np.size, tree_leaves(case.inputs))) > 5000
+            ):
                 continue
             out = known.f(*case.inputs, **case.options)
-            if not all(np.isfinite(a).all() for a in flat(out) if is_float(a)):
+            if not all(np.isfinite(a).all() for a in tree_leaves(out) if is_float(a)):
                 continue
             arguments = case.inputs
             if kind == "vjp":
                 arguments = drawn_like(out, rng), *case.inputs
             elif kind == "jvp":
-                arguments = along(known, case.inputs, rng)
-            yield Call(known.f, kind, arguments, case.options)
+                arguments = jvp_arguments(known, case.inputs, rng)
+            yield ReferenceCall(known.f, kind, arguments, case.options)
 
 
 def is_other(results, right):
@@ -156,9 +159,9 @@ def mistaken(op, kind, words):
 
     def kernel(*arguments, **options):
         told = {k: widened(a) if isinstance(a, np.ndarray) else a for k, a in options.items()}
-        right = Call(op, kind, arguments, options).run()
-        for said, results in _trials(Call(op, kind, widened(arguments), told)):
-            if said == words and len(results) == len(flat(right)):
+        right = ReferenceCall(op, kind, arguments, options).run()
+        for said, results in _trials(ReferenceCall(op, kind, widened(arguments), told)):
+            if said == words and len(results) == len(tree_leaves(right)):
                 return like(right, iter(results))
         return right
 
@@ -178,7 +181,7 @@ def of_records(rng):
             found = {}
             with np.errstate(all="ignore"):
                 for call in itertools.islice(calls(known, kind), 12):
-                    right = flat(call.run())
+                    right = tree_leaves(call.run())
                     for words, results in _trials(call):
                         if len(results) == len(right) and is_other(results, right):
                             found.setdefault(words)
@@ -191,11 +194,11 @@ def of_records(rng):
 
 
 def one_case(inputs, options, **told):
-    return {"cases": [check.HardCase("a case", tuple(inputs), options)], **told}
+    return {"cases": [check.TestCase("a case", tuple(inputs), options)], **told}
 
 
 def dtype_of(inputs):
-    return next((np.asarray(a).dtype for a in flat(tuple(inputs)) if is_float(a)), "float64")
+    return next((np.asarray(a).dtype for a in tree_leaves(tuple(inputs)) if is_float(a)), "float64")
 
 
 def of_tests():
@@ -255,14 +258,18 @@ def in_place_of(op, kind, formula):
 
     def kernel(*arguments, **options):
         with np.errstate(all="ignore"):
-            right = Call(op, kind, arguments, options)
+            right = ReferenceCall(op, kind, arguments, options)
             try:
-                out = formula(*arguments, **right.told)
+                out = formula(*arguments, **right.non_default_options)
             except NotImplementedError:
                 return right.run()
             whole = right.run()
             # a formula returns numbers where dlref has arrays without axes
-            return like(whole, iter(flat(out))) if len(flat(out)) == len(flat(whole)) else out
+            return (
+                like(whole, iter(tree_leaves(out)))
+                if len(tree_leaves(out)) == len(tree_leaves(whole))
+                else out
+            )
 
     return kernel
 
@@ -272,8 +279,8 @@ def is_seen(known, kind, formula, other):
     for call in calls(known, kind):
         try:
             with np.errstate(all="ignore"):
-                right = flat(formula(*call.arguments, **call.told))
-                if is_other(flat(other(*call.arguments, **call.told)), right):
+                right = tree_leaves(formula(*call.arguments, **call.non_default_options))
+                if is_other(tree_leaves(other(*call.arguments, **call.non_default_options)), right):
                     return True
         except NotImplementedError:
             continue
@@ -318,7 +325,7 @@ def right_kernels(rng):
     for (op, f), dtype in itertools.product(right.of_jax(jax).items(), DTYPES):
         narrow = op is activations.softmax and dtype in ("float16", "bfloat16")
         told = {"dtype": dtype, "framework": "jax"}
-        told |= {"accumulate": dtype} if narrow else {}
+        told |= {"accum_dtype": dtype} if narrow else {}
         if op is not activations.logsumexp:
             yield Kernel("JAX", op.__name__, op, "forward", f, told, None)
 
@@ -438,9 +445,9 @@ def of_cases(kernels, outcomes_of_wrong):
 
 #: How the names of cases begin, and what cases of that kind are called.
 NAMED = {
-    BEYOND: "sizes beyond tiles, and pairs of options",
-    TOGETHER: "several options together",
-    APART: "several options together",
+    BEYOND_TILES: "sizes beyond tiles, and pairs of options",
+    SEPARABLE: "several options together",
+    INSEPARABLE: "several options together",
     "the option": "one option",
     "memory with gaps along rows": "memory with gaps, after an offset",
     "memory with gaps": "memory with gaps in the first array",

@@ -323,7 +323,7 @@ def configuration(vocabulary, scheme):
     """Return the model around a scheme."""
     told = scheme if isinstance(scheme, str) else "none"
     return LanguageModelConfig(
-        vocabulary, D, H, layers=LAYERS, positions=told, length=LENGTHS[-1], tied=False
+        vocabulary, D, H, num_layers=LAYERS, positions=told, length=LENGTHS[-1], tied=False
     )
 
 

@@ -77,7 +77,7 @@ def recall(mixers, seed, steps=250, D=32):
     """Return the share of values that a model of one head recalls after so many steps."""
     rng = np.random.default_rng(seed)
     config = LanguageModelConfig(
-        RECALL["keys"] + RECALL["values"], D, 1, layers=2, hidden=2 * D, positions="rope",
+        RECALL["keys"] + RECALL["values"], D, 1, num_layers=2, d_ff=2 * D, positions="rope",
         rope_base=10.0, norm="rms", activation="swiglu", biases=False, tied=False,
         scale_embeddings=True,
     )  # fmt: skip

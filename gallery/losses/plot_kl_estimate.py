@@ -16,14 +16,11 @@ what do their gradients point to?
 import matplotlib.pyplot as plt
 import numpy as np
 
+from dlref.formulas.activations import log_softmax
 from dlref.losses import kl_estimate, kl_estimate_grad
 
 rng = np.random.default_rng(0)
 start, drift = rng.normal(size=(2, 50))
-
-
-def log_softmax(x):
-    return x - np.log(np.exp(x).sum())
 
 
 log_ref = log_softmax(start)

@@ -24,7 +24,7 @@ from dlref.transformer import (
 SIZES = {"small": (768, 12, 12), "medium": (1024, 16, 24)}
 SIZES |= {"large": (1280, 20, 36), "XL": (1600, 25, 48)}
 models = {
-    name: LanguageModelConfig(50257, width, heads, layers=layers)
+    name: LanguageModelConfig(50257, width, heads, num_layers=layers)
     for name, (width, heads, layers) in SIZES.items()
 }
 counts = {name: parameter_counts(config) for name, config in models.items()}
@@ -63,8 +63,8 @@ fig, ax = plt.subplots()
 for field in ("feed_forward", "projections", "scores", "head"):
     values = [getattr(p, field) / 1e6 for p in parts]
     ax.loglog(context, values, label=field.replace("_", "-"))
-ax.axvline(6 * small.width, color="0.5", ls=":", lw=1)
-ax.annotate("6 × width", (6 * small.width, 1.5), ha="right", rotation=90)
+ax.axvline(6 * small.d_model, color="0.5", ls=":", lw=1)
+ax.annotate("6 × width", (6 * small.d_model, 1.5), ha="right", rotation=90)
 ax.set(
     title="GPT-2 small: one token",
     xlabel="tokens attended to",

@@ -38,7 +38,7 @@ def texts(rng, count):
 def trained(scheme):
     """Train a classifier; return its accuracy on the way."""
     config = LanguageModelConfig(
-        LETTERS, 32, 4, layers=2, positions=scheme, length=T + 1
+        LETTERS, 32, 4, num_layers=2, positions=scheme, length=T + 1
     )
     rng = np.random.default_rng(0)
     params = init_sequence_classifier(rng, config, 2, dtype=np.float32)

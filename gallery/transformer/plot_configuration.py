@@ -48,7 +48,7 @@ BIGRAM = -np.mean(np.log(pairs[held[:-1], held[1:]]))
 def trained(scheme):
     """Train a model, and return its losses."""
     config = LanguageModelConfig(
-        V, 48, 4, layers=2, positions=scheme, length=FAR, tied=False
+        V, 48, 4, num_layers=2, positions=scheme, length=FAR, tied=False
     )
     rng = np.random.default_rng(0)
     params, state = init_language_model(rng, config, dtype=np.float32), None

@@ -24,7 +24,7 @@ from dlref.transformer import (
 
 N, SYMBOLS, STEPS = 8, 10, 200
 config = LanguageModelConfig(
-    1 + SYMBOLS, 32, 4, layers=1, hidden=64, positions="learned", length=N + 1
+    1 + SYMBOLS, 32, 4, num_layers=1, d_ff=64, positions="learned", length=N + 1
 )
 rng = np.random.default_rng(0)
 params, state = init_encoder_decoder_model(rng, config, dtype=np.float32), None

@@ -91,7 +91,7 @@ ax.legend()
 
 from dlref.transformer import LanguageModelConfig, multiplication_counts
 
-gpt2 = LanguageModelConfig(50257, 768, 12, layers=12)
+gpt2 = LanguageModelConfig(50257, 768, 12, num_layers=12)
 lengths = np.arange(1, 1025)
 each = [multiplication_counts(gpt2, context=int(n)).total for n in lengths]
 with_cache = np.cumsum(each)

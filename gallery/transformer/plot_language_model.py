@@ -62,7 +62,7 @@ config = LanguageModelConfig(
     V,
     64,
     4,
-    layers=2,
+    num_layers=2,
     positions="rope",
     norm="rms",
     activation="swiglu",

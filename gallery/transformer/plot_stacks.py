@@ -27,7 +27,7 @@ LAYERS, D = 32, 64
 rng = np.random.default_rng(0)
 x0, u0 = rng.normal(size=(2, 4, 24, D))
 post = LanguageModelConfig(
-    8, D, 4, layers=LAYERS, norm_first=False, positions="none"
+    8, D, 4, num_layers=LAYERS, norm_first=False, positions="none"
 )
 # drawn for post-norm, where no weights are made smaller: the same for both
 blocks = init_language_model(np.random.default_rng(1), post).blocks
@@ -87,7 +87,7 @@ fig.alt_text = (
 
 fig, ax = plt.subplots()
 for layers in (8, 16, 32):
-    config = replace(post, norm_first=True, layers=layers)
+    config = replace(post, norm_first=True, num_layers=layers)
     params = init_language_model(np.random.default_rng(1), config)
     x, ratio = x0, []
     for block in params.blocks:

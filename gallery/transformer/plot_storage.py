@@ -38,7 +38,7 @@ V, T = len(characters), 32
 cut = len(tokens) * 9 // 10
 held = tokens[cut:]
 held = held[: len(held) // T * T].reshape(-1, T)
-config = LanguageModelConfig(V, 32, 4, layers=1, positions="rope")
+config = LanguageModelConfig(V, 32, 4, num_layers=1, positions="rope")
 rng = np.random.default_rng(0)
 params, state = init_language_model(rng, config, dtype=np.float32), None
 for _ in range(150):

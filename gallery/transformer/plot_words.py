@@ -101,7 +101,7 @@ for text in (*SENTENCES[:1], "The quick brown wombat jumps over the lazy dog."):
 
 T, B, STEPS, RATE = 24, 16, 240, 0.1
 config = LanguageModelConfig(
-    len(WORDS), 48, 4, layers=2, positions="alibi", tied=False
+    len(WORDS), 48, 4, num_layers=2, positions="alibi", tied=False
 )
 rng = np.random.default_rng(0)
 mixed = []

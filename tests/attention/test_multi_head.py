@@ -480,6 +480,17 @@ class TestCache:
         k, v = cache.append(q, q)
         assert np.all(abs(scaled_dot_product_attention(q, k, v)) > 0)
 
+    @pytest.mark.parametrize("bad", [1j, "1", np.datetime64("2026-11-27"), None])
+    def test_appended_values_must_be_real_numbers(self, bad):
+        cache = KVCache.empty((), 1, 1)
+        with pytest.raises(TypeError, match="Argument 'k' must be"):
+            cache.append(np.full((1, 1, 1), bad), np.ones((1, 1, 1)))
+        assert len(cache) == 0
+
+    def test_a_number_beyond_the_dtype_of_the_cache(self):
+        keys, values = KVCache.empty((), 1, 1).append([[[1e300]]], [[[1]]])
+        assert (float(keys[0, 0, 0]), float(values[0, 0, 0])) == (np.inf, 1.0)
+
     def test_errors(self):
         cache = KVCache.empty((2,), 1, 3, 4)
         with pytest.raises(

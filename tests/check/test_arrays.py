@@ -88,12 +88,12 @@ def test_a_storage_offset_by_a_stand_in(monkeypatch):
 def test_the_offset_of_a_tensor_is_kept_by_a_stand_in(fake):
     relu = lambda x: np.maximum(from_the_beginning(x), 0)  # noqa: E731
     memory = np.arange(-3.0, 5.0)
-    words = "the storage offset of x is ignored: memory is read from its beginning"
+    message = "the storage offset of x is ignored: memory is read from its beginning"
     for dtype in (float, ml_dtypes.bfloat16):
         x = memory.astype(dtype)[2:].reshape(2, 3)
         kind = "torch.float64" if dtype is float else "torch.bfloat16"
         verdict = check_forward(relu, activations.relu, Tensor(x, kind), framework="numpy")
-        assert verdict.cause == words
+        assert verdict.cause == message
     none = Tensor(memory[2:2])
     assert check_forward(lambda x: x.copy(), activations.relu, none, framework="numpy")
 
@@ -212,19 +212,19 @@ def test_a_storage_offset_that_is_ignored_is_named(rng):
     def of_both(x, w):
         return from_the_beginning(x) @ from_the_beginning(w).T
 
-    words = "the storage offset of {} is ignored: memory is read from its beginning"
+    message = "the storage offset of {} is ignored: memory is read from its beginning"
     relu = lambda x: np.maximum(from_the_beginning(x), 0)  # noqa: E731
-    assert check_forward(relu, activations.relu, x).cause == words.format("x")
-    assert check_forward(relu, activations.relu, x[2:]).cause == words.format("x")
+    assert check_forward(relu, activations.relu, x).cause == message.format("x")
+    assert check_forward(relu, activations.relu, x[2:]).cause == message.format("x")
     far = rng.normal(size=300)[203:].reshape(-1, 1)  # the same rest in place of 203 numbers
     assert arrays.lead_of(arrays.copied(far)) == arrays.lead_of(far) == 8 + 203 % 8
-    assert check_forward(relu, activations.relu, far).cause == words.format("x")
-    assert check_forward(of_both, neurons.linear, x, w).cause == words.format("x and weight")
-    one = lambda x, w: x @ from_the_beginning(w).T  # noqa: E731
-    assert check_forward(one, neurons.linear, x, w).cause == words.format("weight")
+    assert check_forward(relu, activations.relu, far).cause == message.format("x")
+    assert check_forward(of_both, neurons.linear, x, w).cause == message.format("x and weight")
+    kernel = lambda x, w: x @ from_the_beginning(w).T  # noqa: E731
+    assert check_forward(kernel, neurons.linear, x, w).cause == message.format("weight")
     own = np.concatenate([np.zeros(3), np.ones(24)])[3:].reshape(4, 6)
     backward = lambda u, x: from_the_beginning(u) * (x > 0)  # noqa: E731
-    assert check_vjp(backward, activations.relu, own, x).cause == words.format("dout")
+    assert check_vjp(backward, activations.relu, own, x).cause == message.format("dout")
 
 
 @pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16"])

@@ -13,6 +13,7 @@ from dlref import normalization as norm
 from dlref._records import spec_of
 from dlref.check import _reports
 from dlref.check._oracle.causes import positions as of_positions
+from dlref.check._oracle.explanations import explanation_of
 
 from .test_cases import maps
 
@@ -44,7 +45,9 @@ def has_three_axes(case):
     return np.ndim(first) > 2 and first.size > 1
 
 
-@pytest.mark.parametrize("f", [pytest.param(one.values[0], id=one.id) for one in maps()])
+@pytest.mark.parametrize(
+    "f", [pytest.param(parameter.values[0], id=parameter.id) for parameter in maps()]
+)
 def test_every_map_has_a_case_of_three_axes(f, request):
     plan = (case for case, _ in _reports._plan(f, "float64", None, None, {}))
     assert any(map(has_three_axes, plan)) == (request.node.callspec.id not in FLAT)
@@ -71,10 +74,10 @@ def test_small_values_are_not_right_as_zeros(op, form, x, options, zeros):
     wrong = lambda *given, **_: np.full_like(given[-1], zeros or 0.0)  # noqa: E731
     if op is losses.cross_entropy:
         verdict = check.check_forward(lambda *_: np.float64(0), op, x, np.array([0]))
-        assert not verdict.cannot_tell
+        assert not verdict.inconclusive
     elif form == "vjp":
         verdict = check.check_vjp(wrong, op, np.ones_like(x), x)
-        assert verdict.cannot_tell == (x.dtype == np.float32 and op is not norm.rms_norm)
+        assert verdict.inconclusive == (x.dtype == np.float32 and op is not norm.rms_norm)
     else:
         verdict = check.check_forward(wrong, op, x, **options)
         mixed = np.append(x, np.float32([1.0, 0.5]))
@@ -93,16 +96,16 @@ def row_by_row(terms):
     return total
 
 
-def of_layer_norm(u, x, w=None, b=None, **told):
-    out = norm.layer_norm_vjp(u, x, w, b, **told)
+def of_layer_norm(u, x, w=None, b=None, **options):
+    out = norm.layer_norm_vjp(u, x, w, b, **options)
     if w is None or b is None:
         return out
-    return out[0], row_by_row(u * norm.layer_norm(x, **told)), row_by_row(u)
+    return out[0], row_by_row(u * norm.layer_norm(x, **options)), row_by_row(u)
 
 
-def of_rms_norm(u, x, w=None, **told):
-    out = norm.rms_norm_vjp(u, x, w, **told)
-    return out if w is None else (out[0], row_by_row(u * norm.rms_norm(x, **told)))
+def of_rms_norm(u, x, w=None, **options):
+    out = norm.rms_norm_vjp(u, x, w, **options)
+    return out if w is None else (out[0], row_by_row(u * norm.rms_norm(x, **options)))
 
 
 def of_linear(u, x, w, b=None):
@@ -126,8 +129,11 @@ def test_gradients_of_weights_that_are_added_in_16_bits(op, vjp, dtype):
     pytest.importorskip("ml_dtypes")
     report = check.check_all(None, op, vjp=vjp, dtype=dtype)
     failed = {row.case: row.verdict for row in report.failed}
-    (many,) = (one for what, one in failed.items() if "2053" in what)
-    assert next(one.name for one in many.outputs if one.wrong) == "output 1 (gradient of weight)"
+    (many,) = (output for what, output in failed.items() if "2053" in what)
+    assert (
+        next(output.name for output in many.outputs if output.num_wrong)
+        == "output 1 (gradient of weight)"
+    )
     if dtype == "float16":
         assert many.cause.startswith("these are sums in float16")
     assert not many.cause or "sums in" in many.cause
@@ -177,8 +183,8 @@ def test_bfloat16_by_name_in_a_process_of_its_own():
         "assert 'ml_dtypes' not in sys.modules;"
         "x, = next(check.hard_inputs(activations.relu, 'bfloat16')).inputs; print(x.dtype)"
     )
-    told = [sys.executable, "-c", code]
-    out = subprocess.run(told, capture_output=True, text=True, check=True)
+    command = [sys.executable, "-c", code]
+    out = subprocess.run(command, capture_output=True, text=True, check=True)
     assert out.stdout == "bfloat16\n"
 
 
@@ -193,20 +199,20 @@ def adam(p, g, state, *, learning_rate, betas=(0.9, 0.999), eps=1e-8):
 
 
 def test_an_optimizer_of_arrays():
-    told = {"dtype": "float64", "options": ("betas", "eps")}
-    assert not check.check_all(adam, training.adam_step, **told)
+    options = {"dtype": "float64", "options": ("betas", "eps")}
+    assert not check.check_all(adam, training.adam_step, **options)
     for shapes in ([(4, 5)], [(4, 5), (3,)]):
         report = check.check_all(training.adam_step, training.adam_step, shapes=[shapes])
         assert report
         assert len(report.rows) == 8
-    report = check.check_all(adam, training.adam_step, shapes=[[(4, 5)]], **told)
+    report = check.check_all(adam, training.adam_step, shapes=[[(4, 5)]], **options)
     assert report, str(report)
     assert [row.case.partition(", the ")[2] for row in report.rows[:2]] == [
         "first step",
         "second step",
     ]
     late = lambda p, g, s, **o: adam(p, g, s and (s[0] - 1, *s[1:]), **o)  # noqa: E731
-    assert not check.check_all(late, training.adam_step, shapes=[[(4, 5)]], **told)
+    assert not check.check_all(late, training.adam_step, shapes=[[(4, 5)]], **options)
 
 
 # Wrong causes.
@@ -222,9 +228,9 @@ def wavelengths(dim, *, scaling):
 
 
 def test_bands_that_are_smoothed_in_wavelengths_are_no_noise():
-    told = {"type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
-    told["original_max_position_embeddings"] = 8192
-    verdict = check.check_forward(wavelengths, positions.rope_frequencies, 128, scaling=told)
+    scaling = {"type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
+    scaling["original_max_position_embeddings"] = 8192
+    verdict = check.check_forward(wavelengths, positions.rope_frequencies, 128, scaling=scaling)
     assert not verdict
     assert verdict.cause == ""
 
@@ -236,8 +242,8 @@ def test_nan_is_no_overflow_and_no_multiple(rng):
     p, g = rng.normal(size=(2, 4, 5)).astype("f")
     step = lambda p, g, s, **o: (np.nan * p, training.adam_step(p, g, s, **o)[1])  # noqa: E731
     adam = check.check_forward(step, training.adam_step, p, g, None, learning_rate=0.1)
-    for one in (verdict, adam):
-        assert one.cause == "a division by zero or an overflow inside"
+    for judged in (verdict, adam):
+        assert judged.cause == "a division by zero or an overflow inside"
 
 
 @pytest.mark.parametrize("mean", [0.0, 100.0])
@@ -301,9 +307,9 @@ def test_sums_that_stagnate_are_no_multiple(size):
 def test_an_exponential_that_overflows_is_not_taken_for_its_square():
     x = np.float32([-3, 0, 2, 50, 90, 100, 200])
     u = np.linspace(1, 2, 7, dtype="f")
-    for limit, words in ((88.0, "an exponential overflows"), (44.0, "the square of an exp")):
+    for limit, message in ((88.0, "an exponential overflows"), (44.0, "the square of an exp")):
         wrong = lambda u, x, n=limit: act.softplus_vjp(u, x) * (x < n)  # noqa: E731
-        assert check.check_vjp(wrong, act.softplus, u, x).cause.startswith(words)
+        assert check.check_vjp(wrong, act.softplus, u, x).cause.startswith(message)
     wrong = lambda u, x: act.softplus_vjp(u, x) * (x != 100)  # noqa: E731
     assert "not written" in check.check_vjp(wrong, act.softplus, u, x).cause
 
@@ -320,7 +326,7 @@ def rounded(distance, num_buckets=32, max_distance=128):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "words"),
+    ("kernel", "message"),
     [
         (rounded, "buckets of far distances are rounded, not down"),
         (lambda d: BUCKET(d, max_distance=64), "max_distance is 64, not 128"),
@@ -329,8 +335,8 @@ def rounded(distance, num_buckets=32, max_distance=128):
         (lambda d: BUCKET(d, bidirectional=False), "share the buckets of one direction"),
     ],
 )
-def test_buckets(kernel, words):
-    assert words in check.check_forward(kernel, BUCKET, np.arange(-200, 201)).cause
+def test_buckets(kernel, message):
+    assert message in check.check_forward(kernel, BUCKET, np.arange(-200, 201)).cause
 
 
 def test_buckets_of_a_bias(rng):
@@ -351,9 +357,12 @@ def test_another_base_of_given_tables(rng):
     x = rng.normal(size=(2, 9, 8))
     verdict = check.check_forward(other, ROPE, x, *tables(1e4))
     assert verdict.cause == "the base of the rotation is 500000, not 10000"
-    for told in (tables(1e4, 3), [a[:, :1] for a in tables(1e4)]):  # of a cache, of one pair
-        width = 2 * told[0].shape[-1]
-        wrong = check.check_forward(lambda x, *_: np.cos(x), ROPE, x[..., :width], *told)
+    for given_tables in (
+        tables(1e4, 3),
+        [a[:, :1] for a in tables(1e4)],
+    ):  # of a cache, of one pair
+        width = 2 * given_tables[0].shape[-1]
+        wrong = check.check_forward(lambda x, *_: np.cos(x), ROPE, x[..., :width], *given_tables)
         assert "base" not in wrong.cause
 
 
@@ -366,9 +375,9 @@ def test_a_bias_that_is_subtracted(rng):
 
 def test_no_momentum_in_a_first_step_is_also_plain_momentum(rng):
     p, g = rng.normal(size=(2, 4, 5))
-    nesterov, told = training.nesterov_step, {"learning_rate": 0.1}
+    nesterov, options = training.nesterov_step, {"learning_rate": 0.1}
     for kernel in (training.momentum_step, lambda *a, **o: nesterov(*a, momentum=0.0, **o)):
-        cause = check.check_forward(kernel, nesterov, p, g, None, **told).cause
+        cause = check.check_forward(kernel, nesterov, p, g, None, **options).cause
         assert cause == (
             "it is plain momentum, without Nesterov's look-ahead, or momentum is 0.0, not 0.9"
         )
@@ -376,10 +385,10 @@ def test_no_momentum_in_a_first_step_is_also_plain_momentum(rng):
 
 def test_formulas_of_buckets_are_those_of_the_map():
     for both in (False, True):
-        call = check._oracle.calls.Call(
+        call = check._oracle.calls.ReferenceCall(
             BUCKET, "forward", (np.arange(-300, 301),), {"bidirectional": both}
         )
         rounding = dict(of_positions.other_buckets(call))
         down = rounding["buckets of far distances are rounded up, not down"][0] - call.run()
         assert set(np.unique(down)) == {0, 1}
-    assert spec_of(BUCKET)[0].mistakes
+    assert explanation_of(spec_of(BUCKET)[0]).mistakes

@@ -19,8 +19,8 @@ from dlref import (
     transformer,
 )
 from dlref._core.pytree import map_floats
-from dlref.check._candidates import _named
-from dlref.check._oracle.calls import Call, form
+from dlref.check._candidates import _names_of_outputs
+from dlref.check._oracle.calls import ReferenceCall, form
 
 
 def naive_softmax(x, axis=-1):
@@ -139,7 +139,7 @@ class TestEveryElementHasItsBound:
         assert check.check_vjp(right, op, dout, x)
         verdict = check.check_vjp(wrong, op, dout, x)
         assert not verdict
-        assert verdict.worst.wrong == 16
+        assert verdict.worst.num_wrong == 16
         assert verdict.worst.places == "all of 1 along axis 0"
         assert "not written" in verdict.cause
 
@@ -150,7 +150,7 @@ class TestEveryElementHasItsBound:
         right = neurons.linear
         wrong = lambda x, w: right(x, w) * (np.arange(4) != 2)[:, None].astype(x.dtype)  # noqa: E731
         assert check.check_forward(right, neurons.linear, x, w)
-        assert check.check_forward(wrong, neurons.linear, x, w).worst.wrong == 3
+        assert check.check_forward(wrong, neurons.linear, x, w).worst.num_wrong == 3
 
     def test_half_a_softmax_in_bfloat16(self, rng):
         x = rng.normal(size=(2, 1024)).astype(ml_dtypes.bfloat16)
@@ -161,7 +161,7 @@ class TestEveryElementHasItsBound:
             return out
 
         verdict = check.check_forward(wrong, activations.softmax, x)
-        assert verdict.worst.wrong == 1024
+        assert verdict.worst.num_wrong == 1024
         assert verdict.worst.places == "all of 512 to 1023 along axis 1"
 
     def test_a_wrong_epsilon(self, rng):
@@ -235,10 +235,10 @@ def names_of_gradients(op, dout, *inputs, **options):
     """Return the names of outputs that are off where all gradients are doubled."""
     vjp, _ = form(op, "vjp")
     double = functools.partial(map_floats, lambda a: 2 * a)
-    wrong = lambda *args, **told: double(vjp(*args, **told))  # noqa: E731
+    wrong = lambda *args, **options: double(vjp(*args, **options))  # noqa: E731
     outputs = check.check_vjp(wrong, op, dout, *inputs, **options).outputs
     assert outputs
-    return [one.name.partition(" (gradient of ")[2].rstrip(")") for one in outputs]
+    return [output.name.partition(" (gradient of ")[2].rstrip(")") for output in outputs]
 
 
 def test_gradients_of_options_have_their_names(rng):
@@ -258,9 +258,9 @@ def test_gradients_next_to_parameters_that_are_none_have_their_names(rng):
     params = attention.AttentionParams(*rng.normal(size=(4, 8, 8)), b_o=np.ones(8))
     x, dout = rng.normal(size=(2, 5, 8))
     options = {"num_heads": 2, "bias": np.zeros((5, 5))}
-    found = names_of_gradients(attention.multi_head_attention, dout, x, x, params, **options)
+    names = names_of_gradients(attention.multi_head_attention, dout, x, x, params, **options)
     of_params = ["params.w_q", "params.w_k", "params.w_v", "params.w_o", "params.b_o"]
-    assert found == ["x_q", "x_kv", *of_params, "bias"]
+    assert names == ["x_q", "x_kv", *of_params, "bias"]
 
 
 def test_gradients_next_to_constants_have_their_names(rng):
@@ -272,16 +272,16 @@ def test_gradients_next_to_constants_have_their_names(rng):
 
 def test_gradients_that_are_no_inputs_have_numbers(rng):
     x, dout = rng.normal(size=(2, 3))
-    call = Call(activations.relu, "vjp", (dout, x), {})
-    assert _named(call, [x]) == ["output 0 (gradient of x)"]
-    assert _named(call, [x, x]) == ["output 0", "output 1"]
+    call = ReferenceCall(activations.relu, "vjp", (dout, x), {})
+    assert _names_of_outputs(call, [x]) == ["output 0 (gradient of x)"]
+    assert _names_of_outputs(call, [x, x]) == ["output 0", "output 1"]
 
 
 def test_every_failing_output_is_listed(rng):
     x, w, b, dout = (rng.normal(size=s) for s in ((5, 3), (2, 3), (2,), (5, 2)))
     wrong = lambda u, x, w, b: (u @ w, 2 * u.T @ x, u.mean(0))  # noqa: E731
     verdict = check.check_vjp(wrong, neurons.linear, dout, x, w, b)
-    assert [one.ok for one in verdict.outputs] == [True, False, False]
+    assert [output.ok for output in verdict.outputs] == [True, False, False]
     assert "2 of 3 outputs are off: output 1 (gradient of weight)" in str(verdict)
     assert "doubled" in verdict.outputs[1].cause
     assert "a mean stands where a sum is due" in verdict.outputs[2].cause
@@ -339,14 +339,14 @@ class TestWrappedFunctions:
 def test_a_bad_condition_is_told(rng):
     x = np.array([[1e8, -1e8, 1.0]])
     verdict = check.check_forward(lambda x, w: x @ w.T + 1.0, neurons.linear, x, np.ones((1, 3)))
-    assert verdict.worst.condition > 1e7
+    assert verdict.worst.condition_number > 1e7
     assert "one rounding of the inputs moves it" in str(verdict)
 
 
 def test_places(rng):
     x = rng.normal(size=(6, 8)) + 5
     tanh = lambda *at: lambda x: _broken(activations.relu(x), *at)  # noqa: E731
-    for at, words in (
+    for at, message in (
         ((slice(None), slice(None)), "everywhere"),
         ((slice(None), slice(1, 8, 2)), "all of 1, 3, ... 7 along axis 1"),
         (([1, 4], slice(None)), "all of 1, 4 along axis 0"),
@@ -354,7 +354,7 @@ def test_places(rng):
         ((np.arange(6), np.arange(6)), "at (0, 0), (1, 1)"),
     ):
         verdict = check.check_forward(tanh(*at), activations.relu, x)
-        assert words.split()[0] in verdict.worst.places
+        assert message.split()[0] in verdict.worst.places
 
 
 def _broken(out, *at):
@@ -370,7 +370,7 @@ def test_nested_lists_and_integers(rng):
     mask = lambda t, s: np.tri(t, s, dtype=bool)  # noqa: E731
     assert check.check_forward(mask, attention.causal_mask, 3, 4)
     verdict = check.check_forward(lambda t, s: ~mask(t, s), attention.causal_mask, 3, 4)
-    assert verdict.worst.wrong == 12
+    assert verdict.worst.num_wrong == 12
 
 
 def test_nested_parameters(rng):
@@ -383,7 +383,7 @@ def test_nested_parameters(rng):
     assert check.check_vjp(vjp, f, dout, x, params)
     wrong = lambda dout, x, params: (vjp(dout, x, params)[0], vjp(2 * dout, x, params)[1])  # noqa: E731
     verdict = check.check_vjp(wrong, f, dout, x, params)
-    assert [one.ok for one in verdict.outputs] == [True, False, False, False, False]
+    assert [output.ok for output in verdict.outputs] == [True, False, False, False, False]
 
 
 def test_a_wrong_dtype_of_objects(rng):
@@ -400,7 +400,7 @@ def test_outputs_that_are_none_or_integers(rng):
     x = rng.normal(size=4)
     assert check.check_forward(op, op, x)
     verdict = check.check_forward(lambda x: (x, None, np.argsort(-x), x), op, x)
-    assert [one.ok for one in verdict.outputs] == [False, False, True]
+    assert [output.ok for output in verdict.outputs] == [False, False, True]
 
 
 def test_inputs_at_the_edge_of_what_is_valid():
@@ -451,7 +451,7 @@ def test_the_same_infinity_is_no_error(candidate, cause, rng):
     q, k = rng.normal(size=(2, 2, 6, 8))
     verdict = check.check_forward(candidate, attention.attention_scores, q, k, is_causal=True)
     assert cause in verdict.cause
-    assert verdict.outputs[0].wrong <= 42
+    assert verdict.outputs[0].num_wrong <= 42
 
 
 def test_float16_below_its_normal_numbers_has_no_error_of_its_own_size(rng):
@@ -469,7 +469,7 @@ def test_float16_below_its_normal_numbers_has_no_error_of_its_own_size(rng):
     assert check.check_vjp(gradient, *given)
     assert check.check_vjp(lambda *a: gradient(*a, least=2.0**-14), *given)
     verdict = check.check_vjp(lambda *a: gradient(*a, factor=1.9), *given)
-    assert verdict.outputs[0].wrong > 60_000
+    assert verdict.outputs[0].num_wrong > 60_000
 
 
 def test_what_is_no_array_is_a_verdict(rng):
@@ -504,3 +504,21 @@ def test_features_that_underflow(rng):
     assert check.check_forward(of_features, attention.linear_attention, q, k, v)
     verdict = check.check_forward(of_features, attention.linear_attention, q - 800, k, v)
     assert verdict.cause == "the weights of a query add up to 0 or to infinity"
+
+
+def test_the_cause_of_a_verdict_is_the_worst_outputs(rng):
+    x, w, dout = (rng.normal(size=shape) for shape in ((5, 3), (2, 3), (5, 2)))
+    wrong = lambda u, x, w: (2 * (u @ w), 1000 * u.T @ x)  # noqa: E731
+    verdict = check.check_vjp(wrong, neurons.linear, dout, x, w)
+    doubled, multiplied = verdict.outputs
+    assert doubled.cause.startswith("it is doubled")
+    assert verdict.cause == multiplied.cause == "it is the exact result times 1000"
+    assert verdict.worst is multiplied
+
+
+def test_an_output_that_is_empty_or_not_judged_has_numbers(rng):
+    empty = check.OutputCheck("output 0", ok=True)
+    assert (empty.size, empty.error, empty.allowed, empty.places) == (0, 0.0, 0.0, "")
+    assert str(check.Verdict(ok=True, outputs=(empty,), message="right")) == "right"
+    with pytest.raises(AttributeError):
+        empty.ok = False

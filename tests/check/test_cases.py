@@ -10,7 +10,7 @@ import dlref
 from dlref import activations as act
 from dlref import attention, check, losses, neurons, positions, recurrent
 from dlref import normalization as norm
-from dlref._core.pytree import flat, rebuilt
+from dlref._core.pytree import rebuilt, tree_leaves
 from dlref._records import spec_of
 from dlref._records._spec import pairwise
 from dlref.check import _reports
@@ -27,9 +27,9 @@ def mapped(f, value):
 def broken(op, where):
     """Return a kernel that is right but where the inputs and options say otherwise."""
 
-    def kernel(*inputs, **told):
-        out = op(*inputs, **told)
-        return mapped(lambda a: 0 * a, out) if where(*inputs, **told) else out
+    def kernel(*inputs, **options):
+        out = op(*inputs, **options)
+        return mapped(lambda a: 0 * a, out) if where(*inputs, **options) else out
 
     return kernel
 
@@ -75,35 +75,46 @@ def test_a_bias_whose_gradient_is_summed_over_the_first_batch_only():
     assert not check.check_all(None, neurons.linear, vjp=vjp)
 
 
-def keys(_q, k, *_, **told):
-    return k.shape[-2] > 64 and told
+def keys(_q, k, *_, **options):
+    return k.shape[-2] > 64 and options
 
 
 @pytest.mark.broad
 @pytest.mark.parametrize(
     ("op", "where"),
     [
-        (SDPA, lambda q, k, v, **told: k.shape[-2] > 128),
-        (SDPA, lambda q, k, v, **told: q.shape[-2] > 64),
-        (SDPA, lambda q, k, v, **told: q.shape[-1] >= 64),
+        (SDPA, lambda q, k, v, **options: k.shape[-2] > 128),
+        (SDPA, lambda q, k, v, **options: q.shape[-2] > 64),
+        (SDPA, lambda q, k, v, **options: q.shape[-1] >= 64),
         *(
-            (SDPA, lambda *qkv, key=key, **told: keys(*qkv, **told) and key in told)
+            (SDPA, lambda *qkv, key=key, **options: keys(*qkv, **options) and key in options)
             for key in ("is_causal", "window", "softcap", "sink", "mask", "dropout", "bias")
         ),
-        (SDPA, lambda *qkv, **told: keys(*qkv, **told) and {"window", "softcap"} <= {*told}),
-        (SDPA, lambda *qkv, **told: keys(*qkv, **told) and "sink" in told and "mask" not in told),
+        (
+            SDPA,
+            lambda *qkv, **options: keys(*qkv, **options) and {"window", "softcap"} <= {*options},
+        ),
+        (
+            SDPA,
+            lambda *qkv, **options: (
+                keys(*qkv, **options) and "sink" in options and "mask" not in options
+            ),
+        ),
         (SDPA, lambda q, k, v, **_: k.shape[-2] > 64 and q.shape[-3] > k.shape[-3]),
         (norm.layer_norm, lambda x, *_, **__: x.shape[-1] > 1024),
         (norm.layer_norm, lambda x, w, *_, **__: x.shape[-1] > 256 and w is not None),
         (norm.rms_norm, lambda x, *_, **__: x.shape[-1] > 4096),
-        (norm.rms_norm, lambda x, *_, **told: x.shape[-1] > 1000 and "weight_offset" in told),
+        (norm.rms_norm, lambda x, *_, **options: x.shape[-1] > 1000 and "weight_offset" in options),
         (act.softmax, lambda x, **_: x.shape[-1] > 1024),
-        (act.softmax, lambda x, **told: x.ndim == 3 and told.get("axis") == 1),
+        (act.softmax, lambda x, **options: x.ndim == 3 and options.get("axis") == 1),
         (losses.cross_entropy, lambda x, *_, **__: x.shape[-1] > 512),
         (recurrent.lstm, lambda x, *_, **__: x.shape[-2] > 64),
-        (recurrent.gru, lambda x, *_, **told: x.shape[-2] > 64 and "lengths" in told),
+        (recurrent.gru, lambda x, *_, **options: x.shape[-2] > 64 and "lengths" in options),
         (positions.apply_rope, lambda x, *_, **__: x.shape[-2] > 128),
-        (positions.apply_rope, lambda x, *_, **told: x.shape[-1] > 32 and "rotary_dim" in told),
+        (
+            positions.apply_rope,
+            lambda x, *_, **options: x.shape[-1] > 32 and "rotary_dim" in options,
+        ),
     ],
 )
 def test_what_is_wrong_beyond_a_tile_alone(op, where):
@@ -115,11 +126,11 @@ def test_what_is_wrong_beyond_a_tile_alone(op, where):
 def test_every_two_groups_are_together_alone_and_both_left_out():
     for count in range(10):
         calls = pairwise(((2,),), *({str(i): i} for i in range(count)))
-        told = [{*one.options} for one in calls]
-        assert len(told) <= 2 + 2 * max(count - 1, 0).bit_length()
+        key_sets = [{*sample.options} for sample in calls]
+        assert len(key_sets) <= 2 + 2 * max(count - 1, 0).bit_length()
         for i in range(count):
             for j in range(i):
-                pairs = {(str(i) in one, str(j) in one) for one in told}
+                pairs = {(str(i) in keys, str(j) in keys) for keys in key_sets}
                 assert len(pairs) == 4, (count, i, j)
 
 
@@ -141,18 +152,18 @@ def maps():
 def test_no_cotangent_or_tangent_is_an_input(f, module, monkeypatch):
     calls = []
 
-    def seen(_candidate, _op, _form, arguments, *_, **_options):
-        calls.append(arguments)
-        return check.Verdict(True, (), "")
+    def seen(_candidate, call, *_, **_options):
+        calls.append(call.arguments)
+        return check.Verdict(ok=True)
 
-    monkeypatch.setattr(_reports, "judged", seen)
+    monkeypatch.setattr(_reports, "judge", seen)
     takes_name = next(iter(inspect.signature(f).parameters)) == "f"
     jvp = None if takes_name or not hasattr(module, f"{f.__name__}_jvp") else seen
     check.check_all(None, f, vjp=seen, jvp=jvp)
     assert calls
     for first, *others in calls:
-        for a in (a for a in flat((first,)) if np.size(a) > 2):
-            for b in flat(tuple(others)):
+        for a in (a for a in tree_leaves((first,)) if np.size(a) > 2):
+            for b in tree_leaves(tuple(others)):
                 if np.shape(a) == np.shape(b) and np.ptp(a):
                     assert not np.array_equal(a, b)
 
@@ -174,11 +185,11 @@ def as_if_contiguous(a):
 def test_strides_that_are_ignored(op):
     vjp = getattr(getattr(dlref, op.__module__.split(".")[1]), f"{op.__name__}_vjp")
     report = check.check_all(
-        lambda x, *rest, **told: op(as_if_contiguous(x), *rest, **told), op, dtype="float64"
+        lambda x, *rest, **options: op(as_if_contiguous(x), *rest, **options), op, dtype="float64"
     )
     assert {"memory in reverse", "memory that is transposed"} <= {row.case for row in report.failed}
     backward = check.check_all(
-        None, op, vjp=lambda u, x, *rest, **told: vjp(u, as_if_contiguous(x), *rest, **told)
+        None, op, vjp=lambda u, x, *rest, **options: vjp(u, as_if_contiguous(x), *rest, **options)
     )
     assert not backward
     assert all(row.case.startswith("memory") for row in backward.failed)
@@ -207,28 +218,30 @@ def test_a_kernel_that_writes_to_its_inputs():
 
 
 def test_a_backward_that_ignores_dlse():
-    def vjp(dout, q, k, v, dlse=None, **told):
+    def vjp(dout, q, k, v, dlse=None, **options):
         del dlse
-        return attention.scaled_dot_product_attention_vjp(dout, q, k, v, **told)
+        return attention.scaled_dot_product_attention_vjp(dout, q, k, v, **options)
 
     failed = check.check_all(None, SDPA, vjp=vjp).failed
     assert [row.case for row in failed] == ["the option 'dlse'"]
 
 
 def test_outputs_that_a_kernel_does_not_return_are_left_out():
-    def forward(q, k, v, **told):
-        if {"return_lse", "return_weights"} & {*told}:
+    def forward(q, k, v, **options):
+        if {"return_lse", "return_weights"} & {*options}:
             msg = "got an unexpected keyword argument 'return_lse', 'return_weights'"
             raise TypeError(msg)
-        return SDPA(q, k, v, **told)
+        return SDPA(q, k, v, **options)
 
     def vjp(dout, q, k, v, mask=None):
         return attention.scaled_dot_product_attention_vjp(dout, q, k, v, mask=mask)
 
     report = check.check_all(lambda q, k, v, mask=None: SDPA(q, k, v, mask=mask), SDPA, vjp=vjp)
     assert report, str(report)
-    assert {"return_lse", "return_weights", "dlse", "is_causal", "window"} <= {*report.left_out}
-    assert "mask" not in report.left_out
+    assert {"return_lse", "return_weights", "dlse", "is_causal", "window"} <= {
+        *report.skipped_options
+    }
+    assert "mask" not in report.skipped_options
 
 
 # Kernels with fewer options.
@@ -240,11 +253,11 @@ def test_a_kernel_is_judged_on_what_it_takes():
 
     report = check.check_all(attend, SDPA)
     assert report, str(report)
-    assert {"mask", "bias", "softcap", "q_offset"} <= {*report.left_out}
+    assert {"mask", "bias", "softcap", "q_offset"} <= {*report.skipped_options}
     assert sum(row.case.startswith("beyond tiles") for row in report.rows) >= 3
     wrong = check.check_all(broken(attend, lambda q, k, v, **_: k.shape[-2] > 64), SDPA)
     assert not wrong
-    assert check.check_all(lambda x: act.gelu(x), act.gelu).left_out == ("approximate",)  # noqa: PLW0108
+    assert check.check_all(lambda x: act.gelu(x), act.gelu).skipped_options == ("approximate",)  # noqa: PLW0108
 
 
 # What has a state.

@@ -106,9 +106,9 @@ def test_the_names_of_a_callable_without_a_signature():
 
 def test_a_step_without_decay():
     f = training.adamw_step
-    told = {"learning_rate": 0.1, "weight_decay": 0.0}
+    options = {"learning_rate": 0.1, "weight_decay": 0.0}
     away = lambda p, g, s, **o: (p + 1, *f(p, g, s, **o)[1:])  # noqa: E731
-    assert not check.check_forward(away, f, draw(3), draw(3), None, **told)
+    assert not check.check_forward(away, f, draw(3), draw(3), None, **options)
 
 
 def test_dtypes_by_name():
@@ -124,17 +124,17 @@ def test_a_forward_mode_that_takes_a_cell():
 
 
 def test_a_summary_names_the_outputs_of_which_nothing_is_told():
-    told = SimpleNamespace(ok=True, cannot_tell=False, name="output 0")
-    untold = SimpleNamespace(ok=False, cannot_tell=True, name="output 1")
-    assert "1 of 2 outputs are right; cannot tell here of" in _summary([told, untold])
-    assert _summary([untold, untold]).startswith("cannot tell here of output 1")
+    conclusive = SimpleNamespace(ok=True, inconclusive=False, name="output 0")
+    inconclusive = SimpleNamespace(ok=False, inconclusive=True, name="output 1")
+    assert "1 of 2 outputs are right; inconclusive for" in _summary([conclusive, inconclusive])
+    assert _summary([inconclusive, inconclusive]).startswith("inconclusive for output 1")
 
 
 def test_ignored_rows_of_a_smoothed_and_weighted_loss():
-    told = {"label_smoothing": 0.25, "weight": np.array([1.0, 2.0, 3.0])}
+    options = {"label_smoothing": 0.25, "weight": np.array([1.0, 2.0, 3.0])}
     x, target, dout = draw(4, 3), np.array([0, -100, 2, 1]), np.float64(1.0)
     f = losses.cross_entropy
-    report = check.check_vjp(twice(losses.cross_entropy_vjp), f, dout, x, target, **told)
+    report = check.check_vjp(twice(losses.cross_entropy_vjp), f, dout, x, target, **options)
     assert not report.ok
     assert "smoothed" not in report.cause
 
@@ -157,18 +157,18 @@ def _ripple(a):
 @pytest.mark.parametrize("ignored", [False, True])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_smoothed_losses_of_ignored_rows(reduction, ignored, weighted):
-    told = {"label_smoothing": 0.25, "reduction": reduction}
-    told |= {"weight": np.array([1.0, 2.0, 4.0])} if weighted else {}
+    options = {"label_smoothing": 0.25, "reduction": reduction}
+    options |= {"weight": np.array([1.0, 2.0, 4.0])} if weighted else {}
     target = np.array([0, -100 if ignored else 1, 2, 1])
     f = losses.cross_entropy
-    for one in ({}, {"label_smoothing": 0.0}):
-        assert not check.check_forward(noisy(f), f, draw(4, 3), target, **(told | one)).ok
+    for changes in ({}, {"label_smoothing": 0.0}):
+        assert not check.check_forward(noisy(f), f, draw(4, 3), target, **(options | changes)).ok
 
 
 def test_all_targets_are_ignored():
-    told = {"weight": np.array([1.0, 2.0, 4.0]), "reduction": "sum"}
+    options = {"weight": np.array([1.0, 2.0, 4.0]), "reduction": "sum"}
     f = losses.cross_entropy
-    assert not check.check_forward(noisy(f), f, draw(4, 3), np.full(4, -100), **told).ok
+    assert not check.check_forward(noisy(f), f, draw(4, 3), np.full(4, -100), **options).ok
 
 
 @pytest.mark.parametrize("width", [200, 300, 64, 1025])

@@ -50,7 +50,7 @@ def test_right_and_wrong(kernels, capsys, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "words"),
+    ("arguments", "message"),
     [
         (["nowhere:relu", "dlref.activations.relu"], "nowhere"),
         (["numpy:nothing", "dlref.activations.relu"], "nothing"),
@@ -58,11 +58,11 @@ def test_right_and_wrong(kernels, capsys, tmp_path):
         (["numpy:abs", "dlref.activations.relu", "--layout", "XY"], "layout"),
     ],
 )
-def test_errors_in_words(arguments, words, capsys):
+def test_errors_in_words(arguments, message, capsys):
     with pytest.raises(SystemExit) as error:
         main(arguments)
     assert error.value.code == 2
-    assert words in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_as_a_program(kernels):
@@ -76,6 +76,6 @@ def test_a_file_that_cannot_be_written(kernels, capsys):
     with pytest.raises(SystemExit) as raised:
         main([f"{kernels}:relu", "dlref.activations.relu", "--json", "nowhere/report.json"])
     assert raised.value.code == 2
-    found = capsys.readouterr()
-    assert "relu, float32: right in all cases" in found.out
-    assert "nowhere/report.json" in found.err
+    captured = capsys.readouterr()
+    assert "relu, float32: right in all cases" in captured.out
+    assert "nowhere/report.json" in captured.err

@@ -13,7 +13,7 @@ import dlref
 from dlref import activations as act
 from dlref import attention, check, losses, recurrent
 from dlref import normalization as norm
-from dlref._core.pytree import flat
+from dlref._core.pytree import tree_leaves
 from dlref.check._oracle.formulas import computed
 
 SDPA = attention.scaled_dot_product_attention
@@ -23,7 +23,7 @@ def test_a_variant_of_cross_entropy_takes_probabilities(rng):
     logits, target = rng.normal(size=(6, 8)), act.softmax(rng.normal(size=(6, 8)))
     given = rng.normal(), logits, target
     for formula in VARIANTS["cross_entropy", "vjp"]:
-        got = flat(formula(*given, label_smoothing=0.1))
+        got = tree_leaves(formula(*given, label_smoothing=0.1))
         exact = losses.cross_entropy_vjp(*given, label_smoothing=0.1)
         for a, b in zip(got, exact, strict=True):
             np.testing.assert_allclose(a, b, atol=1e-14)

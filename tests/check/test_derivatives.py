@@ -85,17 +85,17 @@ class TestCheckGradients:
     @pytest.mark.parametrize("order", [1, 2])
     def test_right_and_wrong(self, fast, method, order, rng):
         point = rng.normal(size=(3, 4)), rng.normal(size=(4, 2)), 3
-        told = {"fast": fast, "method": method, "order": order}
-        good = check_gradients(self.f, self.vjp, *point, **told)
+        options = {"fast": fast, "method": method, "order": order}
+        good = check_gradients(self.f, self.vjp, *point, **options)
         assert good
         assert "all gradients are right" in str(good)
         assert np.isnan(good.gaps[2])
         wrong = lambda *a: list(self.vjp(*a, bug=1e-3))  # noqa: E731
-        bad = check_gradients(self.f, wrong, *point, **told)
+        bad = check_gradients(self.f, wrong, *point, **options)
         assert not bad
         assert bad.gaps[0] < 1e-7 < bad.gaps[1]
         assert "the gradient of input 1 is off" in str(bad)
-        assert check_gradients(self.f, wrong, *point, rtol=1e-2, **{**told, "order": 1})
+        assert check_gradients(self.f, wrong, *point, rtol=1e-2, **{**options, "order": 1})
 
     def test_the_second_order_finds_what_is_no_gradient(self, rng):
         x = rng.normal(size=3)
@@ -110,18 +110,18 @@ class TestCheckGradients:
         assert check_gradients(np.sin, lambda u, x: u * np.inf, x).gaps == (np.inf,)
         assert check_gradients(np.sin, lambda u, x: (None,), x).gaps == (np.inf,)
         for fast in (False, True):
-            found = check_gradients(np.sin, lambda u, x: u * np.nan, x, fast=fast)
-            assert not found
-            assert "the gradient of input 0 is off by inf" in str(found)
+            check = check_gradients(np.sin, lambda u, x: u * np.nan, x, fast=fast)
+            assert not check
+            assert "the gradient of input 0 is off by inf" in str(check)
         zero = lambda *a: np.zeros(2)  # noqa: E731
         assert check_gradients(zero, zero, np.ones(2), fast=True, order=2)
         assert check_gradients(lambda x: zero(), zero, np.ones(2), order=2).gaps == (0.0,)
 
     def test_the_second_order_of_gradients_of_another_shape(self, rng):
-        found = check_gradients(np.sin, lambda u, x: np.ones((2, 3)), rng.normal(size=3), order=2)
-        assert not found
-        assert found.gaps == (np.inf,)
-        assert found.second == np.inf
+        check = check_gradients(np.sin, lambda u, x: np.ones((2, 3)), rng.normal(size=3), order=2)
+        assert not check
+        assert check.gaps == (np.inf,)
+        assert check.second == np.inf
 
     def test_errors(self, rng):
         x = rng.normal(size=3)
@@ -152,11 +152,11 @@ def test_errors(rng):
 
 def test_in_a_notebook_a_check_is_a_table():
     wrong = lambda u, x: 2 * u * np.cos(x)  # noqa: E731
-    found = check_gradients(np.sin, wrong, np.ones(3))
-    html = found._repr_html_()
+    check = check_gradients(np.sin, wrong, np.ones(3))
+    html = check._repr_html_()
     assert "the gradient of input 0 is off by" in html
-    assert html.count("<tr><td>") == len(found.gaps) + 1
-    second = found._replace(second=0.5)._repr_html_()
+    assert html.count("<tr><td>") == len(check.gaps) + 1
+    second = check._replace(second=0.5)._repr_html_()
     assert "<td>the second order</td><td>0.5</td>" in second
 
 
@@ -181,17 +181,17 @@ def test_missing_upstream_gradients_are_zeros():
     wrong = check.check_gradients(two, ones, x, undefined=True)
     assert str(wrong).startswith("the gradient where an upstream gradient is None is off by")
     assert "upstream gradient is None" in wrong._repr_html_()
-    one = lambda u, x: None if u is None else u * np.cos(x)  # noqa: E731
-    assert check.check_gradients(np.sin, one, x, undefined=True)
+    of_one_output = lambda u, x: None if u is None else u * np.cos(x)  # noqa: E731
+    assert check.check_gradients(np.sin, of_one_output, x, undefined=True)
     few = lambda u, x: () if u is None else u * np.cos(x)  # noqa: E731
     assert not check.check_gradients(np.sin, few, x, undefined=True)
 
 
 def test_batched_gradients_need_a_framework():
-    for told in ({"batched": True}, {"vjp": "autograd"}):
-        vjp = told.pop("vjp", lambda u, x: u)
+    for options in ({"batched": True}, {"vjp": "autograd"}):
+        vjp = options.pop("vjp", lambda u, x: u)
         with pytest.raises(ValueError, match="framework"):
-            check.check_gradients(lambda x: x, vjp, np.ones(2), **told)
+            check.check_gradients(lambda x: x, vjp, np.ones(2), **options)
     with pytest.raises(ValueError, match="vjp"):
         check.check_gradients(lambda x: x, "numeric", np.ones(2))
 
@@ -237,7 +237,7 @@ def test_stacked_upstream_gradients(monkeypatch, kind):
 def test_gradients_by_torch():
     torch = peers.torch
     x = np.linspace(-1.0, 1.0, 5)
-    told = {"framework": "torch", "order": 2, "batched": True, "undefined": True}
+    options = {"framework": "torch", "order": 2, "batched": True, "undefined": True}
     silu = torch.nn.functional.silu
     assert check.check_gradients(silu, "autograd", x, framework="torch", order=2)
 
@@ -245,18 +245,18 @@ def test_gradients_by_torch():
         s = torch.sigmoid(x)
         return (0 if u is None else u) * s * (1 + x * (1 - s))
 
-    assert check.check_gradients(silu, right, x, **told)
+    assert check.check_gradients(silu, right, x, **options)
 
     def stateful(u, x):
         return right(u, x) * (1 if u is None or u.ndim == 1 else 2) + (u is None)
 
-    assert "is None is off" in str(check.check_gradients(silu, stateful, x, **told))
+    assert "is None is off" in str(check.check_gradients(silu, stateful, x, **options))
 
 
 def test_gradients_by_jax():
     jax = pytest.importorskip("jax")
     x = np.linspace(-1.0, 1.0, 5)
-    told = {"framework": "jax", "order": 2, "batched": True}
+    options = {"framework": "jax", "order": 2, "batched": True}
     right = lambda u, x: jax.vjp(jax.nn.silu, x)[1](u)[0]  # noqa: E731
-    assert check.check_gradients(jax.nn.silu, right, x, **told)
-    assert check.check_gradients(jax.nn.silu, "autograd", x, **told)
+    assert check.check_gradients(jax.nn.silu, right, x, **options)
+    assert check.check_gradients(jax.nn.silu, "autograd", x, **options)

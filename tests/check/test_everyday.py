@@ -13,7 +13,7 @@ import pytest
 from dlref import activations as act
 from dlref import attention as att
 from dlref import check, losses
-from dlref.check._oracle.rounded import rounded
+from dlref.check._oracle.stochastic_rounding import stochastically_rounded
 
 R = np.random.default_rng(4)
 TARGET = np.arange(6) % 5
@@ -141,13 +141,13 @@ def sure():
     """Yield losses of classes: function, kernel, gradient, inputs, options."""
     mixed = np.eye(5) + 0.1 * R.normal(size=(5, 5))
     for margin, reduction in itertools.product((3, 10, 25), ("none", "mean")):
-        told, z = {"reduction": reduction}, logits(margin)
-        yield losses.cross_entropy, cross_entropy, cross_entropy_vjp, (z, TARGET), told
+        options, z = {"reduction": reduction}, logits(margin)
+        yield losses.cross_entropy, cross_entropy, cross_entropy_vjp, (z, TARGET), options
         layer = z @ np.linalg.inv(mixed).T, mixed, TARGET, R.normal(size=5)
         both = linear_cross_entropy, linear_cross_entropy_vjp
-        yield losses.linear_cross_entropy, *both, layer, told
+        yield losses.linear_cross_entropy, *both, layer, options
         pairs = R.normal(size=(6, 6)) + margin * np.eye(6)
-        yield losses.info_nce, info_nce, info_nce_vjp, (pairs,), told
+        yield losses.info_nce, info_nce, info_nce_vjp, (pairs,), options
         yield act.log_softmax, log_softmax, None, (z,), {}
         for temperature in (1.0, 0.1):
             noisy = z, R.gumbel(size=z.shape)
@@ -159,10 +159,10 @@ def nearly_equal():
     """Yield divergences."""
     each = {"reduction": "none"}
     for gap in (1, 1e-2, 1e-5):
-        for margin, told in ((10, each), (0, {"temperature": 4.0})):
+        for margin, options in ((10, each), (0, {"temperature": 4.0})):
             z = logits(margin)
             both = distillation, distillation_vjp
-            yield losses.distillation_loss, *both, (z, near(z, gap)), told
+            yield losses.distillation_loss, *both, (z, near(z, gap)), options
         for kind in ("reverse", "jsd"):
             z = logits(3)
             yield losses.distillation_loss, distillation, None, (z, near(z, gap)), {"kind": kind}
@@ -187,10 +187,10 @@ def verdicts(row, dtype, wrong=1.0):
     inputs = in_dtype(inputs, dtype)
 
     def of(kernel):
-        def candidate(*args, **told):
-            out = kernel(*args, **told)
+        def candidate(*args, **options):
+            out = kernel(*args, **options)
             many = out if isinstance(out, tuple) else (out,)
-            many = tuple((wrong * one).astype(dtype) for one in many)
+            many = tuple((wrong * part).astype(dtype) for part in many)
             return many if isinstance(out, tuple) else many[0]
 
         return candidate
@@ -207,14 +207,14 @@ def verdicts(row, dtype, wrong=1.0):
 @pytest.mark.parametrize("row", USUAL, ids=lambda row: row[0].__name__)
 def test_a_usual_formula_is_not_accused(row, dtype):
     for verdict in verdicts(row, dtype):
-        assert verdict or verdict.cannot_tell, str(verdict)
+        assert verdict or verdict.inconclusive, str(verdict)
 
 
 @pytest.mark.parametrize("row", USUAL, ids=lambda row: row[0].__name__)
 def test_a_mistake_of_some_per_cent_is(row):
     for verdict in verdicts(row, np.float64, wrong=1.03):
         assert not verdict, str(verdict)
-        assert not verdict.cannot_tell, str(verdict)
+        assert not verdict.inconclusive, str(verdict)
 
 
 NEW = [
@@ -238,30 +238,30 @@ def test_operations_are_rounded_up_and_down():
     """Around the plain result, by a unit in the last place at most; exact operations not at all."""
     rng = np.random.default_rng(0)
     x = np.full(100, 1.7)
-    moved = np.asarray(np.exp(rounded(x, rng)))
+    moved = np.asarray(np.exp(stochastically_rounded(x, rng)))
     steps = (moved - np.exp(x)) / np.spacing(np.exp(1.7))
     assert {*steps.tolist()} == {-1.0, 0.0, 1.0}
     for exact in (np.negative, np.maximum.reduce, lambda a: a > 1, np.floor):
-        np.testing.assert_array_equal(np.asarray(exact(rounded(x, rng))), exact(x))
-    after = np.exp(-rounded(x, rng))  # an exact operation does not end it
+        np.testing.assert_array_equal(np.asarray(exact(stochastically_rounded(x, rng))), exact(x))
+    after = np.exp(-stochastically_rounded(x, rng))  # an exact operation does not end it
     assert len({*np.asarray(after).tolist()}) == 3
 
 
 def test_errors_of_a_sum_are_of_its_terms_where_it_cancels():
     rng = np.random.default_rng(0)
     x = np.array([1e8, 1.0, -1e8])
-    totals = {float(rounded(x, rng).sum()) for _ in range(20)}
+    totals = {float(stochastically_rounded(x, rng).sum()) for _ in range(20)}
     assert len(totals) > 1
     assert max(abs(total - 1) for total in totals) < 1e8 * 2.0**-50
 
 
 def test_an_operation_in_place_takes_the_rounded_result():
-    x = rounded(np.full(100, 1.7), np.random.default_rng(0))
+    x = stochastically_rounded(np.full(100, 1.7), np.random.default_rng(0))
     x += 1.7
     assert len({*np.asarray(x).tolist()}) > 1
 
 
 def test_what_is_added_at_places_is_written_in_place():
-    x = rounded(np.zeros(3), np.random.default_rng(0))
+    x = stochastically_rounded(np.zeros(3), np.random.default_rng(0))
     np.add.at(x, [0, 0, 2], 1.0)
     np.testing.assert_array_equal(np.asarray(x), [2, 0, 1])

@@ -38,10 +38,10 @@ FITTED = {
 @pytest.mark.parametrize("what", FITTED)
 @pytest.mark.parametrize("name", ["gpt2", "llama"])
 def test_a_value_is_found(what, name):
-    changes, where, words = FITTED[what]
-    found = first_difference(*both(name, **changes))
-    assert found.name == where
-    assert words in found.cause
+    changes, where, message = FITTED[what]
+    difference = first_difference(*both(name, **changes))
+    assert difference.name == where
+    assert message in difference.cause
 
 
 def test_another_soft_cap_is_found():
@@ -58,8 +58,13 @@ def test_what_is_no_option_is_not_found():
     assert first_difference(right, other).cause == ""
     x, p, options, _ = problem("llama")
     first = {"rope": tuple(table[:1] for table in tables())}
-    one = trace(encoder_block, x[:1], p, **options | first)
-    assert first_difference(one, {"norm1": one["norm1"] + np.arange(x.shape[-1])}).cause == ""
+    first_trace = trace(encoder_block, x[:1], p, **options | first)
+    assert (
+        first_difference(
+            first_trace, {"norm1": first_trace["norm1"] + np.arange(x.shape[-1])}
+        ).cause
+        == ""
+    )
 
 
 def in_float32(steps):
@@ -75,8 +80,8 @@ def test_norms_in_float32_within_float64_are_no_difference():
     assert first_difference(right, several).name == "norm1"
     small = in_float32(port)
     small["norm1"] = port["norm1"] * (1 + 1e-6)  # it follows the array
-    found = first_difference(right, small)
-    assert (found.name, found.cause) == ("norm1", "it is multiplied by 1.000001")
+    difference = first_difference(right, small)
+    assert (difference.name, difference.cause) == ("norm1", "it is multiplied by 1.000001")
     heads = {"attention.q": np.swapaxes(in_float32(port)["attention.q"], 0, 1)}
     assert first_difference(right, heads) is None
     few = {"a": np.array([1.0, 2.0])}

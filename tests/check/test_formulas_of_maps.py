@@ -10,7 +10,7 @@ from chapters import PLAIN, RECORDS, VARIANTS
 
 import dlref
 from dlref import check
-from dlref._core.pytree import flat, map_floats
+from dlref._core.pytree import map_floats, tree_leaves
 from dlref.check._oracle.examples import in_form
 from dlref.check._oracle.formulas import REFUSALS, computed
 
@@ -52,7 +52,7 @@ def is_finite(value):
 
 
 def close(got, want, tolerance):
-    got, want = flat(got), flat(want)
+    got, want = tree_leaves(got), tree_leaves(want)
     assert len(got) == len(want)
     whole = max((np.max(abs(w), initial=0.0) for w in want if is_finite(w)), default=0.0)
     for g, w in zip(got, want, strict=True):
@@ -88,8 +88,8 @@ def test_a_kernel_of_16_bits_returns_them(name, narrow, dtype):
     for form in ("forward", "vjp"):
         _, inputs, options = next(cases(name, form))
         rounded = map_floats(lambda a: np.asarray(a).astype(dtype), inputs)
-        got = flat(computed(PLAIN[name, form], *rounded, narrow=narrow, **options))
-        want = flat(function(name, form)(*inputs, **options))
+        got = tree_leaves(computed(PLAIN[name, form], *rounded, narrow=narrow, **options))
+        want = tree_leaves(function(name, form)(*inputs, **options))
         for g, w in zip(got, want, strict=True):
             assert g.dtype == dtype
             np.testing.assert_allclose(np.asarray(g, float), w, atol=0.1 * np.max(abs(w)))

@@ -4,6 +4,7 @@ Kernels of engineers who have not seen the explanations.
 The wrong ones had no cause or a false one, the right ones were called wrong.
 """
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -157,8 +158,8 @@ FORWARD = [
 NORM = (U, X, B, W[0])
 # the same with dout before the inputs
 BACKWARD = [
-    *((norm.layer_norm, functools.partial(layer_norm_vjp, slip=slip), NORM, {}, words)
-      for slip, words in (
+    *((norm.layer_norm, functools.partial(layer_norm_vjp, slip=slip), NORM, {}, message)
+      for slip, message in (
           ("mean", "through the mean lacks the weight"),
           ("variance", "lacks the factor 1 / variance"),
           ("deviation", "lacks one factor 1 / standard deviation"),
@@ -181,23 +182,23 @@ BACKWARD = [
 
 
 def ids(rows):
-    return [f"{one[0].__name__}-{one[-1]}" for one in rows]
+    return [f"{row[0].__name__}-{row[-1]}" for row in rows]
 
 
-@pytest.mark.parametrize("one", FORWARD, ids=ids(FORWARD))
-def test_a_wrong_kernel_is_named(one):
-    op, candidate, inputs, options, words = one
+@pytest.mark.parametrize("row", FORWARD, ids=ids(FORWARD))
+def test_a_wrong_kernel_is_named(row):
+    op, candidate, inputs, options, message = row
     verdict = check.check_forward(candidate, op, *inputs, **options)
     assert not verdict
-    assert words in verdict.cause, verdict.cause
+    assert message in verdict.cause, verdict.cause
 
 
-@pytest.mark.parametrize("one", BACKWARD, ids=ids(BACKWARD))
-def test_a_wrong_gradient_is_named(one):
-    op, candidate, inputs, options, words = one
+@pytest.mark.parametrize("row", BACKWARD, ids=ids(BACKWARD))
+def test_a_wrong_gradient_is_named(row):
+    op, candidate, inputs, options, message = row
     verdict = check.check_vjp(candidate, op, *inputs, **options)
     assert not verdict
-    assert words in verdict.cause, verdict.cause
+    assert message in verdict.cause, verdict.cause
 
 
 def changed(out):
@@ -265,10 +266,13 @@ def test_noise_is_a_cause_where_most_cases_show_it():
     report = check.check_all(rounded, neurons.linear, shapes=[[(40, 32), (33, 32)]])
     assert all("noise" in cause for cause in report.causes)
 
-    one = check.check_forward(rounded, neurons.linear, np.float32(W), np.float32(W)).outputs[0]
+    output = check.check_forward(rounded, neurons.linear, np.float32(W), np.float32(W)).outputs[0]
 
     def rows(*causes):
-        some = [one._replace(ok=False, size=n, cause=c) for n, c in enumerate(causes, start=20)]
+        some = [
+            dataclasses.replace(output, ok=False, size=n, cause=c)
+            for n, c in enumerate(causes, start=20)
+        ]
         return [CheckRow("vjp", "", Verdict(False, (part,), part.cause)) for part in some]
 
     noise = "the errors are noise, of the size that ..."
@@ -355,14 +359,14 @@ def test_a_momentum_of_one_has_no_sum_of_gradients():
         new, state = training.muon_step(p, g, state, **options)
         return new + 1, state
 
-    told = {"momentum": 1.0, **RATE}
-    verdict = check.check_forward(other, training.muon_step, MATRIX, MATRIX, None, **told)
+    kwargs = {"momentum": 1.0, **RATE}
+    verdict = check.check_forward(other, training.muon_step, MATRIX, MATRIX, None, **kwargs)
     assert not verdict
     assert "momentum" not in verdict.cause
 
 
 def test_a_candidate_that_lacks_what_each_case_has_is_told_so():
-    cases = [check.HardCase("columns", (X,), {"axis": 0})]
+    cases = [check.TestCase("columns", (X,), {"axis": 0})]
     with pytest.raises(ValueError, match="must take an option that each case has, of 'axis'"):
         check.check_all(softmax, act.softmax, cases=cases)
 
@@ -380,7 +384,7 @@ def test_a_map_that_refuses_some_numbers_is_asked_about_its_kinks():
 
 def test_options_of_a_partial_leave_no_case_with_others():
     cases, rows = (
-        [check.HardCase("columns", (X,), {"axis": 0})],
+        [check.TestCase("columns", (X,), {"axis": 0})],
         functools.partial(act.softmax, axis=1),
     )
     with pytest.raises(ValueError, match="'op' must be a function that takes one of the cases"):

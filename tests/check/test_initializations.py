@@ -74,19 +74,19 @@ ROWS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("op", "candidate", "shape", "options", "words"), ROWS)
-def test_a_mistake_is_named(op, candidate, shape, options, words):
+@pytest.mark.parametrize(("op", "candidate", "shape", "options", "message"), ROWS)
+def test_a_mistake_is_named(op, candidate, shape, options, message):
     rng = np.random.default_rng(3)
     verdict = check.check_forward(candidate, op, rng, SHAPES[shape], **options)
     assert not verdict
-    assert words in verdict.cause
+    assert message in verdict.cause
 
 
 def test_mistakes_that_lead_to_the_same_numbers_are_both_named():
     rng = np.random.default_rng(3)
     candidate = normal(lambda _, n: 2 / n)
-    words = "fan_out stands where fan_in is due, or the factor 2 of the ReLU is missing"
-    assert check.check_forward(candidate, HE, rng, (40, 20)).cause == words
+    message = "fan_out stands where fan_in is due, or the factor 2 of the ReLU is missing"
+    assert check.check_forward(candidate, HE, rng, (40, 20)).cause == message
 
 
 @pytest.mark.parametrize("op", [HE, GLOROT, propagation.he_uniform, propagation.orthogonal])

@@ -20,7 +20,7 @@ from dlref import (
     recurrent,
     transformer,
 )
-from dlref._core.pytree import flat, is_float
+from dlref._core.pytree import is_float, tree_leaves
 from dlref.neurons import linear
 
 
@@ -106,25 +106,25 @@ def test_hard_inputs_hold_what_kernels_break_at():
     assert not cases["memory with gaps"].inputs[0].flags.c_contiguous
 
 
-def capped_last(q, k, v, softcap=None, bias=0.0, **told):
+def capped_last(q, k, v, softcap=None, bias=0.0, **options):
     """Attention that caps the scores with their bias."""
     if softcap is None:
-        return attention.scaled_dot_product_attention(q, k, v, bias=bias, **told)
+        return attention.scaled_dot_product_attention(q, k, v, bias=bias, **options)
     scores = q @ np.swapaxes(k, -1, -2) * q.shape[-1] ** -0.5 + bias
     scores = softcap * np.tanh(scores / softcap)
     narrow = np.zeros((*scores.shape[:-1], 1)), np.zeros((*k.shape[:-1], 1)), v
-    return attention.scaled_dot_product_attention(*narrow, bias=scores, **told)
+    return attention.scaled_dot_product_attention(*narrow, bias=scores, **options)
 
 
-def smoothed_before_weights(x, target, weight=None, label_smoothing=0.0, **told):
+def smoothed_before_weights(x, target, weight=None, label_smoothing=0.0, **options):
     """Cross-entropy whose smoothed classes have the weight of the target."""
     if weight is None or not label_smoothing:
         return losses.cross_entropy(
-            x, target, weight=weight, label_smoothing=label_smoothing, **told
+            x, target, weight=weight, label_smoothing=label_smoothing, **options
         )
     kept = weight[np.maximum(target, 0)] * (target >= 0)
-    told = {"label_smoothing": label_smoothing, "reduction": "none"}
-    return (kept * losses.cross_entropy(x, target, **told)).sum() / kept.sum()
+    options = {"label_smoothing": label_smoothing, "reduction": "none"}
+    return (kept * losses.cross_entropy(x, target, **options)).sum() / kept.sum()
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ REFUSED = {
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_every_public_function_has_cases_or_words_why_not(chapter):
     module = getattr(dlref, chapter)
-    why = {name: words for words, names in REFUSED.items() for name in names}
+    why = {name: message for message, names in REFUSED.items() for name in names}
     for name in module.__all__:
         f = getattr(module, name)
         if not inspect.isfunction(f):
@@ -214,7 +214,10 @@ def test_every_public_function_has_cases_or_words_why_not(chapter):
         for case in cases:
             with np.errstate(all="ignore"):
                 out = f(*case.inputs, **case.options)
-            assert not any(np.isnan(a).any() for a in flat(out) if is_float(a)), (name, case.name)
+            assert not any(np.isnan(a).any() for a in tree_leaves(out) if is_float(a)), (
+                name,
+                case.name,
+            )
 
 
 def test_the_harder_cases_are_there():
@@ -267,7 +270,9 @@ def doubled(value):
 @pytest.mark.broad
 @pytest.mark.parametrize("op", MAPS, ids=lambda op: op.__name__)
 def test_and_what_is_wrong_is_named(op):
-    report = check.check_all(lambda *args, **told: doubled(op(*args, **told)), op, dtype="float64")
+    report = check.check_all(
+        lambda *args, **options: doubled(op(*args, **options)), op, dtype="float64"
+    )
     assert len(report.failed) > len(report.rows) / 2
     assert next(iter(report.causes)).startswith("it is doubled")
 
@@ -278,7 +283,9 @@ def test_a_wrong_gradient_of_nested_parameters_has_its_name():
         return dx, (w1, b1.mean() + 0 * b1, w2, b2)
 
     report = check.check_all(None, transformer.feed_forward, vjp=vjp)
-    wrong = {one.name for row in report.failed for one in row.verdict.outputs if not one.ok}
+    wrong = {
+        output.name for row in report.failed for output in row.verdict.outputs if not output.ok
+    }
     assert wrong == {"output 2 (gradient of params.b1)"}
 
 

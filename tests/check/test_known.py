@@ -11,7 +11,7 @@ from dlref import activations, calculus, check, interop, neurons, recurrent
 from dlref._records import UNKNOWN, spec_of
 from dlref._records._spec import MapSpec, call
 from dlref.check._oracle import causes
-from dlref.check._oracle.calls import Call
+from dlref.check._oracle.calls import ReferenceCall
 
 
 @pytest.mark.parametrize(
@@ -26,8 +26,8 @@ from dlref.check._oracle.calls import Call
     ],
 )
 def test_a_form_has_the_record_of_its_map(f, name, form):
-    record, found = spec_of(f)
-    assert (record.name, found) == (name, form)
+    record, found_form = spec_of(f)
+    assert (record.name, found_form) == (name, form)
 
 
 @pytest.mark.parametrize("f", [np.tanh, len, lambda x: x, check.check_all, object()])
@@ -39,8 +39,11 @@ def test_a_call_has_the_record_of_its_map_alone():
     softmax = spec_of(activations.softmax)[0]
     of_axis = functools.partial(activations.softmax, axis=0)
     for op in (activations.softmax, of_axis):
-        assert Call(op, "vjp", (np.ones(2), np.ones(2)), {}).spec is softmax
-    assert Call(activations.softmax_vjp, "forward", (np.ones(2), np.ones(2)), {}).spec is UNKNOWN
+        assert ReferenceCall(op, "vjp", (np.ones(2), np.ones(2)), {}).spec is softmax
+    assert (
+        ReferenceCall(activations.softmax_vjp, "forward", (np.ones(2), np.ones(2)), {}).spec
+        is UNKNOWN
+    )
 
 
 def test_why_nothing_is_known_is_said():
@@ -50,8 +53,8 @@ def test_why_nothing_is_known_is_said():
 
 def test_larger_calls_keep_what_depends_on_sizes():
     known = MapSpec(f=activations.silu, calls=[call((2, 1, 4)), call((3,), beta=2.0), call((0, 2))])
-    assert [one.shapes for one in known.hard_samples] == [((6, 1, 12),), ((2, 1, 4),)]
-    assert [one.options for one in known.option_samples] == [{"beta": 2.0}]
+    assert [sample.shapes for sample in known.hard_samples] == [((6, 1, 12),), ((2, 1, 4),)]
+    assert [sample.options for sample in known.option_samples] == [{"beta": 2.0}]
     needed = MapSpec(f=activations.silu, calls=known.calls, needed=("beta",))
     assert needed.hard_samples[-1].options == {"beta": 2.0}
     assert not needed.option_samples
@@ -75,8 +78,8 @@ def test_a_verdict_outlives_an_error_inside_a_mistake(monkeypatch):
     assert verdict.cause == ""
 
 
-def test_a_verdict_outlives_an_error_inside_a_sign(monkeypatch):
-    monkeypatch.setattr(causes, "SIGNS", (lambda _pair: {}["a bug"],))
+def test_a_verdict_outlives_an_error_inside_a_heuristic(monkeypatch):
+    monkeypatch.setattr(causes, "GENERAL_HEURISTICS", (lambda _pair: {}["a bug"],))
     x = np.linspace(0.1, 1.0, 3)
     with pytest.raises(KeyError, match="a bug"):
         check.check_forward(np.sin, activations.tanh, x)

@@ -70,9 +70,9 @@ def dampened(p, g, state, *, learning_rate, momentum, dampening):
     return each(lambda p, v: p - learning_rate * v, p, v), right._replace(velocity=v)
 
 
-def second(step, **told):
+def second(step, **options):
     """Return the inputs of a second step."""
-    return TREE, SMALLER, step(TREE, GRADS, None, **told)[1]
+    return TREE, SMALLER, step(TREE, GRADS, None, **options)[1]
 
 
 def grown(v):
@@ -321,19 +321,19 @@ BACKWARD = {
 
 @pytest.mark.parametrize("what", ROWS)
 def test_a_line_of_a_step_is_named(what):
-    op, wrong, inputs, options, words = ROWS[what]
+    op, wrong, inputs, options, message = ROWS[what]
     assert check.check_forward(op, op, *inputs, **options)
     verdict = check.check_forward(wrong, op, *inputs, **options)
     assert not verdict
-    assert words in verdict.cause, str(verdict)
+    assert message in verdict.cause, str(verdict)
 
 
 @pytest.mark.parametrize("what", BACKWARD)
 def test_a_line_of_a_backward_pass_is_named(what):
-    op, wrong, inputs, options, words = BACKWARD[what]
+    op, wrong, inputs, options, message = BACKWARD[what]
     verdict = check.check_vjp(wrong, op, *inputs, **options)
     assert not verdict
-    assert words in verdict.cause, str(verdict)
+    assert message in verdict.cause, str(verdict)
 
 
 def contiguous(a):
@@ -350,8 +350,8 @@ def test_strides_that_are_ignored():
         assert "the strides of x and weight are ignored" in verdict.cause
         verdict = check.check_forward(wrong, neurons.linear, x, layout(w))
         assert "the strides of weight are ignored" in verdict.cause
-    one = lambda u, x: u * np.cosh(contiguous(x)) ** -2.0  # noqa: E731
-    verdict = check.check_vjp(one, activations.tanh, w, x.T)
+    kernel = lambda u, x: u * np.cosh(contiguous(x)) ** -2.0  # noqa: E731
+    verdict = check.check_vjp(kernel, activations.tanh, w, x.T)
     assert "the strides of x are ignored" in verdict.cause
     behind = x[::-1, ::-1]  # what follows its first number is other memory
     assert "strides" not in check.check_forward(np.sin, activations.tanh, behind).cause

@@ -8,7 +8,7 @@ from chapters import CHAPTERS, FORMS
 
 import dlref
 from dlref import check
-from dlref._core.pytree import flat, rebuilt
+from dlref._core.pytree import rebuilt, tree_leaves
 from dlref.check._oracle.examples import drawn_like
 
 
@@ -39,15 +39,15 @@ MUTATIONS = {
 
 def mutants(value):
     """Yield a result whose largest output is changed, where that makes a difference."""
-    outputs = [a for a in flat(value) if isinstance(a, np.ndarray | np.floating)]
+    outputs = [a for a in tree_leaves(value) if isinstance(a, np.ndarray | np.floating)]
     sizes = [np.max(np.abs(a), where=np.isfinite(a), initial=0.0) for a in outputs]
     if not max(sizes, default=0.0):
         return
     chosen = outputs[int(np.argmax(sizes))]
     for what, change in MUTATIONS.items():
-        one = change(np.asarray(chosen))
-        if one.dtype != chosen.dtype or not np.array_equal(one, chosen):
-            yield what, with_one(value, chosen, one)
+        mutant = change(np.asarray(chosen))
+        if mutant.dtype != chosen.dtype or not np.array_equal(mutant, chosen):
+            yield what, with_one(value, chosen, mutant)
 
 
 def with_one(value, old, new):
@@ -62,7 +62,7 @@ def forms(chapter):
     module, rng = getattr(dlref, chapter), np.random.default_rng(0)
     for name in module.__all__:
         f = getattr(module, name)
-        base = next((name.removesuffix(one) for one in FORMS if name.endswith(one)), "")
+        base = next((name.removesuffix(form) for form in FORMS if name.endswith(form)), "")
         if not inspect.isfunction(f) or hasattr(module, base):  # a form of another
             continue
         try:

@@ -1,5 +1,6 @@
 """Zeros, constants, an input and random numbers are right for no operation and no form."""
 
+import dataclasses
 import inspect
 
 import numpy as np
@@ -10,10 +11,10 @@ import dlref
 from dlref import activations as act
 from dlref import check
 from dlref import normalization as norm
-from dlref._core.pytree import flat, is_float, rebuilt
+from dlref._core.pytree import is_float, rebuilt, tree_leaves
 from dlref._records import spec_of
 from dlref.check import _candidates
-from dlref.check._oracle.examples import along, drawn_like
+from dlref.check._oracle.examples import drawn_like, jvp_arguments
 
 
 def filled(value, f):
@@ -31,7 +32,7 @@ def impostors(value, inputs):
     yield "a constant", filled(value, lambda shape: np.full(shape, 0.3))
     yield "random numbers", filled(value, lambda shape: rng.normal(size=shape))
     if not isinstance(value, tuple):
-        same = [a for a in flat(inputs) if is_float(a) and np.shape(a) == np.shape(value)]
+        same = [a for a in tree_leaves(inputs) if is_float(a) and np.shape(a) == np.shape(value)]
         yield from (("an input", a) for a in same)
 
 
@@ -55,16 +56,19 @@ def forms(f, module):
         yield check.check_vjp, given, case.options, vjp(*given, **case.options)
     takes_name = next(iter(inspect.signature(f).parameters)) == "f"
     if (jvp := getattr(module, f"{f.__name__}_jvp", None)) is not None and not takes_name:
-        given = along(spec_of(f)[0], case.inputs, rng)
+        given = jvp_arguments(spec_of(f)[0], case.inputs, rng)
         yield check.check_jvp, given, case.options, jvp(*given, **case.options)
 
 
 @pytest.mark.parametrize(("f", "module"), list(maps()))
 def test_impostors(f, module):
     for judge, given, options, result in forms(f, module):
-        right = [a for a in flat(result) if is_float(a)]
+        right = [a for a in tree_leaves(result) if is_float(a)]
         for what, impostor in impostors(result, given):
-            if all(np.array_equal(a, b) for a, b in zip(flat(impostor), flat(result), strict=True)):
+            if all(
+                np.array_equal(a, b)
+                for a, b in zip(tree_leaves(impostor), tree_leaves(result), strict=True)
+            ):
                 continue  # it is what is right: the gradient of a sum is one number
             verdict = judge(lambda *_, out=impostor, **__: out, f, *given, **options)
             assert not verdict, (judge.__name__, what, len(right))
@@ -84,32 +88,32 @@ LARGE = (np.float32(1e4) + np.arange(16, dtype=np.float32) * np.float32(1e-3))[N
 def test_zeros_are_not_right_where_the_allowance_reaches_the_value(op, x):
     verdict = check.check_forward(np.zeros_like, op, x)
     assert not verdict
-    if verdict.cannot_tell:
-        assert "cannot tell" in str(verdict)
-        assert "cannot tell" in verdict._repr_html_()
+    if verdict.inconclusive:
+        assert "inconclusive" in str(verdict)
+        assert "inconclusive" in verdict._repr_html_()
         assert verdict.cause == ""
 
 
-def test_a_verdict_of_several_outputs_that_cannot_tell_says_of_which():
+def test_a_verdict_of_several_outputs_that_is_inconclusive_says_for_which():
     x = np.float32([[1e20, -1e20, 2e20, 0]])
     w, u = np.ones(4, np.float32), np.ones((1, 4), np.float32)
     verdict = check.check_vjp(norm.rms_norm_vjp, norm.rms_norm, u, x, w)
     assert str(verdict)
     blind = check.Verdict(False, (), "")
-    assert not blind.cannot_tell
+    assert not blind.inconclusive
 
 
-def test_what_cannot_tell_is_no_failure_of_a_report():
+def test_what_is_inconclusive_is_no_failure_of_a_report():
     report = check.check_all(act.tanhshrink, act.tanhshrink, vjp=act.tanhshrink_vjp)
     assert report
     verdict = check.check_forward(np.zeros_like, norm.layer_norm, LARGE)
     row = check.CheckRow("forward", "a case", verdict)
     only = check.CheckReport("layer_norm", "float32", (row,))
-    if verdict.cannot_tell:
-        assert row.outcome == "cannot tell"
+    if verdict.inconclusive:
+        assert row.outcome == "inconclusive"
         assert not only
         assert not only.failed
-        assert "cannot tell" in str(only)
+        assert "inconclusive" in str(only)
 
 
 def test_an_output_of_which_nothing_can_be_told_is_named():
@@ -118,29 +122,29 @@ def test_an_output_of_which_nothing_can_be_told_is_named():
     u, w, b = np.random.default_rng(0).normal(size=(3, 2, 8)).astype("f")
     given = u, x, w[0], b[0]
     verdict = check.check_vjp(norm.layer_norm_vjp, norm.layer_norm, *given)
-    untold = [one for one in verdict.outputs if one.cannot_tell]
-    if untold:
-        assert verdict.ok == any(one.ok for one in verdict.outputs)
-        assert "cannot tell here of" in verdict.message
-        assert not verdict.cannot_tell
-    case = check.HardCase("constant rows", (x, w[0], b[0]), {})
+    inconclusive = [output for output in verdict.outputs if output.inconclusive]
+    if inconclusive:
+        assert verdict.ok == any(output.ok for output in verdict.outputs)
+        assert "inconclusive for" in verdict.message
+        assert not verdict.inconclusive
+    case = check.TestCase("constant rows", (x, w[0], b[0]), {})
     report = check.check_all(None, norm.layer_norm, vjp=norm.layer_norm_vjp, cases=[case])
-    assert len(report.untold) == len(untold)
-    assert ("no case can tell of" in str(report)) == bool(untold)
+    assert len(report.inconclusive_outputs) == len(inconclusive)
+    assert ("no case is conclusive for" in str(report)) == bool(inconclusive)
 
 
 def test_outputs_that_cannot_be_told_are_said_of_a_right_verdict():
     right = check.check_forward(act.relu, act.relu, np.ones(4, np.float32)).outputs[0]
-    blind = right._replace(ok=False, wrong=0, name="output 1")
-    assert blind.cannot_tell
-    words = _candidates._summary([right, blind])
-    assert words.startswith("1 of 2 outputs are right; cannot tell here of output 1")
-    verdict = check.Verdict(True, (right, blind), words)
-    assert not verdict.cannot_tell
+    blind = dataclasses.replace(right, ok=False, num_wrong=0, name="output 1")
+    assert blind.inconclusive
+    message = _candidates._summary([right, blind])
+    assert message.startswith("1 of 2 outputs are right; inconclusive for output 1")
+    verdict = check.Verdict(True, (right, blind), message)
+    assert not verdict.inconclusive
     assert verdict.worst is right
     report = check.CheckReport("relu", "float32", (check.CheckRow("vjp", "a case", verdict),))
     assert report
-    assert report.untold == ("vjp: output 1",)
-    assert "no case can tell of vjp: output 1" in str(report)
-    assert "cannot tell here of output 1" in str(report)
-    assert check.Verdict(False, (blind, blind), _candidates._summary([blind, blind])).cannot_tell
+    assert report.inconclusive_outputs == ("vjp: output 1",)
+    assert "no case is conclusive for vjp: output 1" in str(report)
+    assert "inconclusive for output 1" in str(report)
+    assert check.Verdict(False, (blind, blind), _candidates._summary([blind, blind])).inconclusive

@@ -51,13 +51,13 @@ def is_default(value, default):
 
 def ignoring(f, key):
     """Return a function that does not hand an option on."""
-    return lambda *args, **told: f(*args, **{k: v for k, v in told.items() if k != key})
+    return lambda *args, **options: f(*args, **{k: v for k, v in options.items() if k != key})
 
 
-def is_flagged(judge, f, key, *arguments, **told):
+def is_flagged(judge, f, key, *arguments, **kwargs):
     """Return whether a candidate that ignores an option is called wrong, or refuses the inputs."""
     try:
-        return not judge(ignoring(f, key), *arguments, **told)
+        return not judge(ignoring(f, key), *arguments, **kwargs)
     except (TypeError, ValueError):
         return True
 
@@ -78,8 +78,8 @@ def test_a_kernel_that_ignores_an_option_is_found(chapter, f, vjp):
                 continue
             if is_flagged(check.check_forward, f, key, f, *case.inputs, **case.options):
                 del left[key]
-    told = f"dlref/_records/{chapter}.py: no call of {f.__name__} tells {left.keys()}"
-    assert left.keys() <= NOT_TOLD, told
+    message = f"dlref/_records/{chapter}.py: no call of {f.__name__} tells {left.keys()}"
+    assert left.keys() <= NOT_TOLD, message
 
 
 @pytest.mark.broad
@@ -101,9 +101,9 @@ def test_dlref_is_right_with_each_option_and_a_vjp_that_ignores_it_is_found(chap
 def test_options_that_a_candidate_does_not_take_are_named():
     report = check.check_all(lambda x: x * expit(x), activations.silu)
     assert report
-    assert report.left_out == ("beta",)
+    assert report.skipped_options == ("beta",)
     assert str(report).startswith("silu, float32: right in all cases\noptions not taken: beta\n")
-    assert json.loads(report.to_json())["left_out"] == ["beta"]
+    assert json.loads(report.to_json())["skipped_options"] == ["beta"]
     assert "options not taken: beta" in report.to_html()
 
 
@@ -113,15 +113,15 @@ def test_a_candidate_that_takes_any_option_has_to_heed_it():
     assert alone == "the option 'beta'"
     assert beyond.startswith("beyond tiles")
     assert report.causes == {"the option 'beta' is ignored": 2}
-    assert not report.left_out
+    assert not report.skipped_options
 
 
 def silu(x):
     return x * expit(x)
 
 
-def silu_of_any_options(x, **told):
-    return silu(x, **told)
+def silu_of_any_options(x, **options):
+    return silu(x, **options)
 
 
 def slope(dout, x):
@@ -131,7 +131,7 @@ def slope(dout, x):
 def test_options_that_are_refused_by_what_a_candidate_calls_are_not_taken():
     report = check.check_all(silu_of_any_options, activations.silu)
     assert report
-    assert report.left_out == ("beta",)
+    assert report.skipped_options == ("beta",)
 
 
 @pytest.mark.parametrize("vjp", [slope, activations.silu_vjp])
@@ -139,32 +139,34 @@ def test_options_that_one_of_the_forms_does_not_take_are_left_out_of_all(vjp):
     report = check.check_all(silu, activations.silu, vjp=vjp)
     assert report
     assert {row.form for row in report.rows} == {"forward", "vjp"}
-    assert report.left_out == ("beta",)
+    assert report.skipped_options == ("beta",)
 
 
 @pytest.mark.parametrize("candidate", [expit, max])
 def test_what_has_other_arguments_or_no_signature_takes_no_options(candidate):
     report = check.check_all(candidate, activations.hard_sigmoid)
     assert not report
-    assert report.left_out == ("alpha", "beta")
+    assert report.skipped_options == ("alpha", "beta")
 
 
 def test_attention_without_a_window_or_sink():
     def of_keys(q, k, v, *, mask=None, bias=None, is_causal=False, q_offset=0, scale=None,
                 softcap=None):  # fmt: skip
-        told = {"mask": mask, "bias": bias, "is_causal": is_causal, "q_offset": q_offset}
-        return attention.scaled_dot_product_attention(q, k, v, **told, scale=scale, softcap=softcap)
+        options = {"mask": mask, "bias": bias, "is_causal": is_causal, "q_offset": q_offset}
+        return attention.scaled_dot_product_attention(
+            q, k, v, **options, scale=scale, softcap=softcap
+        )
 
     report = check.check_all(of_keys, attention.scaled_dot_product_attention)
     assert report
     outputs = ("return_lse", "return_weights")
-    assert {*report.left_out} == {"window", "sink", "dropout", "indices", *outputs}
+    assert {*report.skipped_options} == {"window", "sink", "dropout", "indices", *outputs}
 
 
 def test_an_option_of_a_hard_input_that_is_not_taken_is_left_out():
     report = check.check_all(lambda x: activations.softmax(x), activations.softmax)  # noqa: PLW0108
     assert report
-    assert report.left_out == ("axis",)
+    assert report.skipped_options == ("axis",)
     assert "{'axis': 0}" not in {row.case for row in report.rows}
 
 

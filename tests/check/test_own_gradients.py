@@ -66,8 +66,10 @@ def test_the_gradient_of_torch():
     grads = own_vjp(f, "torch")(Tensor([1.0, 2.0, 3.0]), x, classes, (Tensor(np.ones(2)), None))
     assert grads[0].values.tolist() == grads[1][0].values.tolist() == [2.0, 4.0, 6.0]
     assert (len(grads), grads[1][1]) == (2, None)
-    one = own_vjp(lambda x: (Tensor(x.values), x), "torch")((Tensor([1.0]), None), Tensor([5.0]))
-    assert one.values.tolist() == [2.0]
+    gradients = own_vjp(lambda x: (Tensor(x.values), x), "torch")(
+        (Tensor([1.0]), None), Tensor([5.0])
+    )
+    assert gradients.values.tolist() == [2.0]
 
 
 @pytest.mark.usefixtures("torch")
@@ -77,8 +79,8 @@ def test_the_gradients_of_learned_options_follow_the_inputs():
         assert not scale.requires_grad
         return Tensor(x.values)
 
-    told = {"scale": Tensor(1.0), "bias": Tensor([7.0])}
-    grads = own_vjp(f, "torch", ("bias", "sink"))(Tensor([3.0]), Tensor([5.0]), **told)
+    options = {"scale": Tensor(1.0), "bias": Tensor([7.0])}
+    grads = own_vjp(f, "torch", ("bias", "sink"))(Tensor([3.0]), Tensor([5.0]), **options)
     assert [g.values.tolist() for g in grads] == [[6.0], [6.0]]
 
 
@@ -101,8 +103,8 @@ def test_the_gradient_of_jax(monkeypatch):
     module.vjp = vjp
     monkeypatch.setitem(sys.modules, "jax", module)
     x, ids = np.ones(3).view(Array), np.arange(3).view(Array)
-    one = own_vjp(lambda x, ids: 2 * x, "jax")(np.arange(3.0), x, ids)
-    assert one.tolist() == [0.0, 2.0, 4.0]
+    grads = own_vjp(lambda x, ids: 2 * x, "jax")(np.arange(3.0), x, ids)
+    assert grads.tolist() == [0.0, 2.0, 4.0]
     two = own_vjp(lambda x, y: (2 * x, y), "jax")((np.arange(3.0), np.zeros(3)), x, x)
     assert [g.tolist() for g in two] == [[0.0, 2.0, 4.0]] * 2
 

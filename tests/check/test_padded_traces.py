@@ -28,14 +28,14 @@ def texts(padding):
 
 def junk(steps, padding):
     """Return arrays as a port has them, which computes something at every place."""
-    rng, found = np.random.default_rng(1), {}
+    rng, arrays = np.random.default_rng(1), {}
     for name, array in steps.items():
-        found[name] = array.copy()
-        for row, here in zip(found[name], texts(padding), strict=True):
+        arrays[name] = array.copy()
+        for row, here in zip(arrays[name], texts(padding), strict=True):
             spare = np.ones(T, bool)
             spare[here] = False
             row[..., spare, :] = rng.normal(size=row[..., spare, :].shape)
-    return found
+    return arrays
 
 
 @pytest.mark.parametrize("padding", ["right", "left"])
@@ -43,10 +43,10 @@ def junk(steps, padding):
 class TestPaddedTraces:
     def test_each_text_is_as_if_alone(self, positions, padding):
         params, config, ids = model(positions)
-        told = {"lengths": LENGTHS, "padding": padding}
-        steps = trace(language_model, ids, params, config, **told)
+        options = {"lengths": LENGTHS, "padding": padding}
+        steps = trace(language_model, ids, params, config, **options)
         np.testing.assert_allclose(
-            steps["logits"], language_model(ids, params, config, **told), rtol=0, atol=1e-13
+            steps["logits"], language_model(ids, params, config, **options), rtol=0, atol=1e-13
         )
         for i, here in enumerate(texts(padding)):
             alone = trace(language_model, ids[i, here], params, config)
@@ -76,11 +76,11 @@ class TestPaddedTraces:
     def test_a_mistake_is_named(self, positions, padding):
         params, config, ids = model(positions, activation="gelu")
         wrong = model(positions, activation="relu")[1]
-        told = {"lengths": LENGTHS, "padding": padding}
-        steps = trace(language_model, ids, params, config, **told)
-        port = junk(trace(language_model, ids, params, wrong, **told), padding)
-        found = first_difference(steps, port)
-        assert (found.name, found.cause) == (
+        options = {"lengths": LENGTHS, "padding": padding}
+        steps = trace(language_model, ids, params, config, **options)
+        port = junk(trace(language_model, ids, params, wrong, **options), padding)
+        difference = first_difference(steps, port)
+        assert (difference.name, difference.cause) == (
             "blocks.0.feed_forward.hidden",
             "the activation is relu",
         )
@@ -95,9 +95,9 @@ def test_tokens_that_attend_to_the_padding():
     plain = trace(language_model, ids, params, config)["blocks.0.attention.weights"]
     port["blocks.0.attention.weights"] = plain
     del port["blocks.0.attention.scores"]
-    found = first_difference(steps, port)
-    assert found.name == "blocks.0.attention.weights"
-    assert found.cause == "tokens attend to the padding"
+    difference = first_difference(steps, port)
+    assert difference.name == "blocks.0.attention.weights"
+    assert difference.cause == "tokens attend to the padding"
     port["blocks.0.attention.weights"] = steps["blocks.0.attention.weights"] ** 2
     assert first_difference(steps, port).cause == ""
     port["blocks.0.attention.weights"] = plain[:, :1]
@@ -124,9 +124,9 @@ def test_a_block_with_a_gated_delta_rule(padding):
     delta = GatedDeltaParams(*(rng.normal(size=shape) / 2 for shape in shapes))
     blocks = tuple(block._replace(attention=delta) for block in params.blocks)
     params = params._replace(blocks=blocks)
-    told = {"lengths": LENGTHS, "padding": padding}
-    steps = trace(language_model, ids, params, config, **told)
-    want = language_model(ids, params, config, **told)
+    options = {"lengths": LENGTHS, "padding": padding}
+    steps = trace(language_model, ids, params, config, **options)
+    want = language_model(ids, params, config, **options)
     np.testing.assert_allclose(steps["logits"], want, rtol=0, atol=1e-12)
     for i, here in enumerate(texts(padding)):
         alone = trace(language_model, ids[i, here], params, config)

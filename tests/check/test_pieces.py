@@ -25,10 +25,10 @@ def traced(kind, variant=0):
 @functools.cache
 def known(kind, variant, step):
     """Return the known mistakes of a part, with what they lead to."""
-    found = {}
-    for words, steps in traced(kind, variant)[-1].mistakes[step]():
-        found.setdefault(words, steps)
-    return found
+    causes = {}
+    for message, steps in traced(kind, variant)[-1].mistakes[step]():
+        causes.setdefault(message, steps)
+    return causes
 
 
 OUT = "blocks.0.out"
@@ -89,9 +89,9 @@ KNOWN = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("kind", "variant", "step", "words"), KNOWN)
-def test_it_is_known_and_leads_elsewhere(kind, variant, step, words):
-    right, wrong = traced(kind, variant)[-1], known(kind, variant, step)[words]
+@pytest.mark.parametrize(("kind", "variant", "step", "message"), KNOWN)
+def test_it_is_known_and_leads_elsewhere(kind, variant, step, message):
+    right, wrong = traced(kind, variant)[-1], known(kind, variant, step)[message]
     changed = [
         name
         for name, array in wrong.items()
@@ -101,25 +101,25 @@ def test_it_is_known_and_leads_elsewhere(kind, variant, step, words):
 
 
 @pytest.mark.parametrize(
-    ("kind", "variant", "step", "words"),
+    ("kind", "variant", "step", "message"),
     [row for row in KNOWN if row[3].startswith(("the sinks", "norm2", "the cap", "the network"))],
 )
-def test_it_is_named(kind, variant, step, words):
+def test_it_is_named(kind, variant, step, message):
     """Of all mistakes, the one that was made is found from few steps."""
     right = traced(kind, variant)[-1]
     kept = ("norm1", "attention.out", "feed_forward.out", "out", "logits")
-    port = {n: a for n, a in known(kind, variant, step)[words].items() if n.endswith(kept)}
-    assert first_difference(right, port).cause == words
+    port = {n: a for n, a in known(kind, variant, step)[message].items() if n.endswith(kept)}
+    assert first_difference(right, port).cause == message
 
 
 def test_another_factor_of_the_sums_is_fitted():
     ids, params, own, right = traced("granite")
-    told = dict(own.blocks) | {"residual_scale": 0.7}
-    other = LanguageModelConfig(**{**vars(own), "blocks": told})
+    fields = dict(own.blocks) | {"residual_scale": 0.7}
+    other = LanguageModelConfig(**{**vars(own), "blocks": fields})
     port = trace(language_model, ids, params, other)
     kept = {name: port[name] for name in ("blocks.0.attention.out", "blocks.0.sum1", OUT)}
-    words = "the sub-layers' outputs are multiplied by 0.7 before the sums"
-    assert first_difference(right, kept).cause == words
+    message = "the sub-layers' outputs are multiplied by 0.7 before the sums"
+    assert first_difference(right, kept).cause == message
 
 
 def test_a_factor_that_is_rounded_to_float32_is_no_difference():
@@ -137,8 +137,8 @@ def test_a_factor_of_each_row_with_noise_is_rounding():
     rng = np.random.default_rng(1)
     rows = 1 + 1e-7 * (0.5 + rng.random((*x.shape[:-1], 1)))
     noise = 1 + 2.0**-25 * rng.uniform(-1, 1, x.shape)
-    found = first_difference(right, {"blocks.0.norm1": x * rows})
-    assert found.name == "blocks.0.norm1"
+    difference = first_difference(right, {"blocks.0.norm1": x * rows})
+    assert difference.name == "blocks.0.norm1"
     assert first_difference(right, {"blocks.0.norm1": x * rows * noise}) is None
     zeros = {"blocks.0.norm1": np.zeros_like(x)}
     assert first_difference(dict(zeros), {"blocks.0.norm1": zeros["blocks.0.norm1"] + 1.0})
@@ -146,9 +146,9 @@ def test_a_factor_of_each_row_with_noise_is_rounding():
 
 def test_other_options_of_a_router_are_other_ones():
     """With one expert a token, none and one are not tried."""
-    said = [words for words, _ in pieces._choices({"k": 1}, 4)]
+    said = [message for message, _ in pieces._choices({"k": 1}, 4)]
     assert "there are 2 experts of a token, not 1" in said
-    assert not [words for words in said if "there are 1" in words or "there are 0" in words]
+    assert not [message for message in said if "there are 1" in message or "there are 0" in message]
 
 
 # Routers in 16 bits.
@@ -188,14 +188,14 @@ def test_a_close_choice_of_experts_is_no_difference():
     assert first_difference(right, port) is None
     later = first_difference(right, port | {"logits": 2 * port["logits"]})
     assert later.name == "logits"
-    assert any("cannot tell for 1 of 160 tokens" in note for note in later.notes)
+    assert any("inconclusive for 1 of 160 tokens" in note for note in later.notes)
     # a step that does not depend on the choice is compared for every token
-    found = first_difference(right, port | {"blocks.0.norm1": -port["blocks.0.norm1"]})
-    assert found.name == "blocks.0.norm1"
+    difference = first_difference(right, port | {"blocks.0.norm1": -port["blocks.0.norm1"]})
+    assert difference.name == "blocks.0.norm1"
     # nor is it told from a difference where the input is unknown, or a tolerance is given
     without = {name: a for name, a in port.items() if name != "embedding"}
-    for found in (first_difference(right, without), first_difference(right, port, rtol=0.01)):
-        assert found.name == "blocks.0.feed_forward.out"
+    for difference in (first_difference(right, without), first_difference(right, port, rtol=0.01)):
+        assert difference.name == "blocks.0.feed_forward.out"
 
 
 def test_another_choice_of_experts_is_a_difference():
@@ -205,7 +205,7 @@ def test_another_choice_of_experts_is_a_difference():
 
 
 @pytest.mark.parametrize(
-    ("kind", "variant", "words"),
+    ("kind", "variant", "message"),
     [
         ("deepseek_v3", 2, "experts are chosen among all of them, not among the best groups"),
         ("deepseek_v3", 2, "feed_forward.correction is missing"),
@@ -213,19 +213,19 @@ def test_another_choice_of_experts_is_a_difference():
         ("mixtral", 0, "the experts are counted from 1"),
     ],
 )
-def test_mistakes_of_routers_in_16_bits(kind, variant, words):
-    right, wrong = traced(kind, variant)[-1], known(kind, variant, OUT)[words]
+def test_mistakes_of_routers_in_16_bits(kind, variant, message):
+    right, wrong = traced(kind, variant)[-1], known(kind, variant, OUT)[message]
     port = in_16_bits({n: right[n] for n in ("embedding", "blocks.0.attention.out")})
     port |= in_16_bits({n: a for n, a in wrong.items() if n.endswith("feed_forward.out")})
-    found = first_difference(right, port)
-    assert (found.name, found.cause) == ("blocks.0.feed_forward.out", words)
+    difference = first_difference(right, port)
+    assert (difference.name, difference.cause) == ("blocks.0.feed_forward.out", message)
 
 
 def test_every_expert_is_chosen():
     """There is no choice that could be close."""
     ids, params, own, _ = traced("mixtral")
-    told = dict(own.blocks) | {"router": dict(own.blocks["router"]) | {"k": 4}}
-    every = LanguageModelConfig(**{**vars(own), "blocks": told})
+    fields = dict(own.blocks) | {"router": dict(own.blocks["router"]) | {"k": 4}}
+    every = LanguageModelConfig(**{**vars(own), "blocks": fields})
     right = trace(language_model, ids, params, every)
     port = in_16_bits({name: right[name] for name in ("embedding", "blocks.0.feed_forward.out")})
     assert first_difference(right, port) is None

@@ -9,7 +9,7 @@ from scipy.special import erf, expit
 import dlref
 from dlref import activations as act
 from dlref import attention, check, losses, positions, recurrent, transformer
-from dlref._core.pytree import flat
+from dlref._core.pytree import tree_leaves
 
 SDPA = attention.scaled_dot_product_attention
 R = np.random.default_rng(5)
@@ -50,8 +50,8 @@ def test_a_formula_is_that_of_its_map(op, inputs, options):
     np.testing.assert_allclose(PLAIN[name, "forward"](*inputs, **options), want, atol=1e-14)
     dout = R.normal(size=np.shape(want))
     vjp = getattr(getattr(dlref, op.__module__.split(".")[1]), f"{name}_vjp")
-    grads = flat(PLAIN[name, "vjp"](dout, *inputs, **options))
-    for got, grad in zip(grads, flat(vjp(dout, *inputs, **options)), strict=True):
+    grads = tree_leaves(PLAIN[name, "vjp"](dout, *inputs, **options))
+    for got, grad in zip(grads, tree_leaves(vjp(dout, *inputs, **options)), strict=True):
         assert got.shape == grad.shape
         np.testing.assert_allclose(got, grad, atol=1e-13)
 
@@ -62,7 +62,7 @@ def test_a_formula_is_that_of_its_map(op, inputs, options):
 def test_forward_mode_of_attention(options, given):
     primals = (Q, K, V) if "mask" not in options else (Q, *WIDE)
     pairs = zip(primals, given, strict=True)
-    tangents = tuple(R.normal(size=a.shape) if told else None for a, told in pairs)
+    tangents = tuple(R.normal(size=a.shape) if has_tangent else None for a, has_tangent in pairs)
     want = attention.scaled_dot_product_attention_jvp(primals, tangents, **options)
     got = PLAIN["scaled_dot_product_attention", "jvp"](primals, tangents, **options)
     np.testing.assert_allclose(got, want, atol=1e-13)
@@ -112,9 +112,9 @@ def test_gradients_of_attention_that_saturates(dtype):
         assert verdict, verdict
         wrong = lambda *a: tuple(1.001 * g for g in additive_backward(*a))  # noqa: E731
         assert not check.check_vjp(wrong, ADDITIVE, u, *inputs)
-    told = {"mask": np.arange(6) != 1}
+    options = {"mask": np.arange(6) != 1}
     backward = lambda *a, mask: attention.additive_attention_vjp(*a, mask=mask)  # noqa: E731
-    assert check.check_vjp(backward, ADDITIVE, u, *inputs, **told)
+    assert check.check_vjp(backward, ADDITIVE, u, *inputs, **options)
 
 
 def softmax_jvp(x, dx):
@@ -193,8 +193,8 @@ def test_an_option_told_with_its_default_is_no_option():
         e = np.exp(x - x.max(-1, keepdims=True))
         return u * (e / e.sum(-1, keepdims=True) - np.eye(50, dtype="f4")[c]) / np.float32(64)
 
-    told = {"label_smoothing": 0.0}
-    verdict = check.check_vjp(backward, losses.cross_entropy, np.float32(1), x, classes, **told)
+    options = {"label_smoothing": 0.0}
+    verdict = check.check_vjp(backward, losses.cross_entropy, np.float32(1), x, classes, **options)
     assert verdict, verdict
 
 
@@ -285,9 +285,9 @@ def test_a_binary_cross_entropy_that_cancels():
         lambda x, y: np.maximum(x, 0) - x * y + np.log1p(np.exp(-abs(x))),
         lambda x, y: (1 - y) * x + np.log1p(np.exp(-abs(x))) + np.maximum(-x, 0),
     ):
-        told = {"reduction": "none"}
+        options = {"reduction": "none"}
         wrapped = lambda x, y, reduction, f=f: f(x, y)  # noqa: E731
-        verdict = check.check_forward(wrapped, losses.binary_cross_entropy, x, y, **told)
+        verdict = check.check_forward(wrapped, losses.binary_cross_entropy, x, y, **options)
         assert verdict, verdict
 
 
@@ -323,10 +323,10 @@ def test_differences_of_two_products(dtype):
 
 def test_options_that_no_plain_formula_has():
     """What is measured near the inputs is allowed alone."""
-    told = {"z_loss": 0.01}
+    options = {"z_loss": 0.01}
     for factor, right in ((1.0, True), (1.001, False)):
         f = lambda x, c, z_loss, by=factor: by * losses.cross_entropy(x, c, z_loss=z_loss)  # noqa: E731
-        assert bool(check.check_forward(f, losses.cross_entropy, X, CLASSES, **told)) == right
+        assert bool(check.check_forward(f, losses.cross_entropy, X, CLASSES, **options)) == right
         g = lambda *a, by=factor, **o: tuple(by * y for y in SDPA(*a, **o))  # noqa: E731
         assert bool(check.check_forward(g, SDPA, Q, K, V, return_lse=True)) == right
 
@@ -398,7 +398,7 @@ def test_linear_attention_whose_first_gradient_cancels(dtype):
         assert check.check_vjp(of_features, attention.linear_attention, u, q, k, v, is_causal=True)
     wrong = lambda *a, **_: [1.001 * g for g in of_features(*a)]  # noqa: E731
     verdict = check.check_vjp(wrong, attention.linear_attention, u, q, k, v, is_causal=True)
-    assert not any(one.ok for one in verdict.outputs)
+    assert not any(output.ok for output in verdict.outputs)
 
 
 def of_another_tanh(dout, q, k, v, w, u, vec):

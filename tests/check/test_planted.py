@@ -292,7 +292,7 @@ FORWARD = [
     ("another base", positions.rope_frequencies, lambda E: positions.rope_frequencies(E, base=5e5),
      (8,), {}, "base is 500000.0"),
     *((f"adam, {what}", training.adam_step, lambda p, g, s, f=f, **o: adam(p, g, f, **o),
-       (B, W[1], None), {"learning_rate": 0.1, "eps": 0.01}, words) for what, f, words in (
+       (B, W[1], None), {"learning_rate": 0.1, "eps": 0.01}, message) for what, f, message in (
         ("no correction", lambda m, v, e: 0.1 * m / ((1e-3 * v) ** 0.5 + e),
          "means are not corrected"),
         ("square alone", lambda m, v, e: m / ((1e-3 * v) ** 0.5 + e), "squares is not corrected"),
@@ -787,13 +787,13 @@ class TestOtherLibraries:
             (norm.batch_norm, lambda x: (x - x.mean(0)) / (x.var(0) + 1e-5).sqrt(), (X,), {},
              "n - 1"),
         ]  # fmt: skip
-        for op, candidate, inputs, options, words in rows:
+        for op, candidate, inputs, options, message in rows:
             verdict = check.check_forward(candidate, op, *inputs, framework="torch", **options)
-            if not words:
+            if not message:
                 assert verdict
                 continue
             assert not verdict
-            assert words in verdict.cause
+            assert message in verdict.cause
 
     def test_jax_mistakes(self):
         jax = pytest.importorskip("jax")
@@ -803,7 +803,7 @@ class TestOtherLibraries:
             (norm.layer_norm, lambda x: jax.nn.standardize(x, epsilon=1e-6), (X,), {}, "eps is"),
             (act.silu, lambda x: jax.nn.silu(2 * x), (X,), {}, ""),
         ]
-        for op, candidate, inputs, options, words in rows:
+        for op, candidate, inputs, options, message in rows:
             verdict = check.check_forward(candidate, op, *inputs, framework="jax", **options)
             assert not verdict
-            assert words in verdict.cause
+            assert message in verdict.cause

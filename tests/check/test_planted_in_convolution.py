@@ -37,21 +37,21 @@ FORWARD = [
     ("groups, bias", c.conv, interleaved, (X, HALVES, B), GROUPED, "interleaved"),
     *(
         (mode, c.conv, lambda x, w, b, *, padding, mode=mode: c.conv(around(x, mode), w, b),
-         (X, W, B), {"padding": 1}, words)
-        for mode, words in (("edge", "repeats"), ("reflect", "mirrors"), ("wrap", "other end"))
+         (X, W, B), {"padding": 1}, message)
+        for mode, message in (("edge", "repeats"), ("reflect", "mirrors"), ("wrap", "other end"))
     ),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("op", "candidate", "inputs", "options", "words"),
+    ("op", "candidate", "inputs", "options", "message"),
     [row[1:] for row in FORWARD],
     ids=[row[0] for row in FORWARD],
 )
-def test_forward(op, candidate, inputs, options, words):
+def test_forward(op, candidate, inputs, options, message):
     verdict = check.check_forward(candidate, op, *inputs, **options)
     assert not verdict
-    assert words in verdict.cause
+    assert message in verdict.cause
 
 
 def at_the_start(x, w, *, stride, output_padding):
@@ -68,7 +68,7 @@ TIES = R.integers(-2, 3, (2, 3, 7, 8)).astype(float)
 
 
 @pytest.mark.parametrize(
-    ("op", "candidate", "inputs", "options", "words"),
+    ("op", "candidate", "inputs", "options", "message"),
     [
         (c.conv_transpose, lambda x, w: c.conv_transpose(x, flipped(w)), (X, UP), {}, "reversed"),
         (c.conv_transpose, lambda x, w: c.conv_transpose(x, w.swapaxes(0, 1)), (X, SQUARE), {},
@@ -81,10 +81,10 @@ TIES = R.integers(-2, 3, (2, 3, 7, 8)).astype(float)
         (c.mean_pool, c.max_pool, (TIES,), POOL, ""),
     ],
 )  # fmt: skip
-def test_others(op, candidate, inputs, options, words):
+def test_others(op, candidate, inputs, options, message):
     verdict = check.check_forward(candidate, op, *inputs, **options)
     assert not verdict
-    assert words in verdict.cause
+    assert message in verdict.cause
 
 
 def windows(x):
@@ -108,14 +108,14 @@ def shared(u, x, how, *, size, stride, padding):
 
 
 @pytest.mark.parametrize(
-    ("how", "words"), [("all", "all equal"), ("shared", "share"), ("last", "the last one")]
+    ("how", "message"), [("all", "all equal"), ("shared", "share"), ("last", "the last one")]
 )
-def test_ties(how, words):
+def test_ties(how, message):
     u = R.normal(size=(2, 3, 4, 4))
     wrong = lambda u, x, **o: shared(u, x, how, **o)  # noqa: E731
     verdict = check.check_vjp(wrong, c.max_pool, u, TIES, **POOL)
     assert not verdict
-    assert words in verdict.cause
+    assert message in verdict.cause
 
 
 def test_pools_backward():
@@ -140,7 +140,7 @@ def centered(x, w):
 
 
 @pytest.mark.parametrize(
-    ("candidate", "inputs", "words"),
+    ("candidate", "inputs", "message"),
     [
         (lambda x, w: c.causal_conv(x, w[:, ::-1]), (X2, W2, None, None), "first weight"),
         (centered, (X2, W2, None, None), "sees the future"),
@@ -148,11 +148,11 @@ def centered(x, w):
         (lambda x, w, s: c.causal_conv(x, w, None, s[:, ::-1]), (X2, W2, None, STATE), ""),
     ],
 )
-def test_causal(candidate, inputs, words):
+def test_causal(candidate, inputs, message):
     wrong = lambda *a: candidate(*(b for b in a if b is not None))  # noqa: E731
     verdict = check.check_forward(wrong, c.causal_conv, *inputs)
     assert not verdict
-    assert words in str(verdict)
+    assert message in str(verdict)
 
 
 def test_causal_backward():
@@ -223,5 +223,5 @@ def test_kernels_with_none_of_the_known_mistakes(f, inputs, options):
         check.check_jvp(off(jvp), f, primals, tangents, **options),
     ):
         assert not verdict
-        words = "kernel", "padding", "group", "maxima", "window", "state"
-        assert not any(word in verdict.cause for word in words)
+        message = "kernel", "padding", "group", "maxima", "window", "state"
+        assert not any(word in verdict.cause for word in message)

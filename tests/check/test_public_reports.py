@@ -19,9 +19,9 @@ LSTM = [R.normal(size=s) / 2 for s in ((2, 5, 3), (2, 4), (2, 4), (16, 3), (16, 
 LOGITS, CLASSES = R.normal(size=(6, 11)), np.array([0, -100, 2, 3, -100, 1])
 
 
-def one(*inputs, dtype="float64", **options):
+def case(*inputs, dtype="float64", **options):
     """Return the case that a report is about."""
-    return {"cases": [check.HardCase("the report's", inputs, options)], "dtype": dtype}
+    return {"cases": [check.TestCase("the report's", inputs, options)], "dtype": dtype}
 
 
 def softmax(x, axis=-1):
@@ -49,8 +49,8 @@ def smoothing_of_ignored(x, c, label_smoothing):
     return (1 - label_smoothing) * hard - label_smoothing * logs.mean(-1).sum() / (c >= 0).sum()
 
 
-def no_weight_gradient(dout, x, weight=None, **told):
-    grads = norm.rms_norm_vjp(dout, x, weight, **told)
+def no_weight_gradient(dout, x, weight=None, **options):
+    grads = norm.rms_norm_vjp(dout, x, weight, **options)
     return grads if weight is None else (grads[0], None)
 
 
@@ -67,9 +67,9 @@ def two_axes_backward(dout, x, weight=None, bias=None, eps=1e-5):
     return (dx.reshape(x.shape).astype(x.dtype), *rest) if rest else dx.reshape(x.shape)
 
 
-def first_row_of_a_batch(x, cos, sin, **told):
+def first_row_of_a_batch(x, cos, sin, **options):
     """Rotate batch row 0 alone where there is one token."""
-    out = positions.apply_rope(x, cos, sin, **told)
+    out = positions.apply_rope(x, cos, sin, **options)
     if x.ndim > 2 and x.shape[-2] == 1:
         out.reshape(-1, x.shape[-1])[1:] = 0
     return out
@@ -87,8 +87,8 @@ def zero_by_zero(dout, x):
         return dout * (x * s / x + s * (1 - s) * x)
 
 
-def slope_zero_at_zero(vjp, dout, x, **told):
-    return np.where(x == 0, 0, vjp(dout, x, **told))
+def slope_zero_at_zero(vjp, dout, x, **options):
+    return np.where(x == 0, 0, vjp(dout, x, **options))
 
 
 def in_the_root(p, g, state, *, learning_rate, eps):
@@ -173,9 +173,11 @@ def in_16_bits(dout, x):
     return dout * (1 - t * t)
 
 
-def one_dout(dout, x, c, reduction="mean", **told):
+def one_dout(dout, x, c, reduction="mean", **options):
     scalar = dout.flat[0] if reduction == "none" else dout
-    mean = losses.cross_entropy_vjp(np.full_like(dout, scalar), x, c, reduction=reduction, **told)
+    mean = losses.cross_entropy_vjp(
+        np.full_like(dout, scalar), x, c, reduction=reduction, **options
+    )
     return mean.astype(x.dtype)
 
 
@@ -186,9 +188,9 @@ def gates_in_another_order(x, h, c, *arrays):
 
 
 def strided(op, places):
-    def kernel(*inputs, **told):
+    def kernel(*inputs, **options):
         read = [contiguous(a) if i in places and a is not None else a for i, a in enumerate(inputs)]
-        return op(*read, **told)
+        return op(*read, **options)
 
     return kernel
 
@@ -203,27 +205,27 @@ REPORTS = {
         norm.layer_norm, "forward", eps_outside, {}, "eps is added outside the root"),
     "pytorch/pytorch#73205": (
         losses.cross_entropy, "forward", smoothing_of_ignored,
-        one(LOGITS, CLASSES, label_smoothing=0.2), "smoothed labels of rows that are ignored"),
+        case(LOGITS, CLASSES, label_smoothing=0.2), "smoothed labels of rows that are ignored"),
     "unslothai/unsloth#4533": (
         norm.rms_norm, "vjp", no_weight_gradient, {}, "gradient of one operand is missing"),
     "flagos-ai/FlagGems#5392": (
-        norm.layer_norm, "vjp", two_axes_backward, one(
+        norm.layer_norm, "vjp", two_axes_backward, case(
             R.normal(size=(3, 5, 8)), np.ones(8), np.zeros(8)), "rows are joined"),
     "flagos-ai/FlagGems#1084": (
         norm.rms_norm, "vjp", strided(norm.rms_norm_vjp, (0,)), {}, "strides of dout are ignored"),
     "huggingface/transformers#39408": (
         SDPA, "forward", lambda q, k, v, window: SDPA(q, k, v, window=(window[0] + 1, 0)),
-        one(*HEADS, window=(4, 0)), "one key too long"),
+        case(*HEADS, window=(4, 0)), "one key too long"),
     "NVIDIA/TransformerEngine#3528": (
-        SDPA, "forward", lambda q, k, v, is_causal: np.zeros_like(q), one(*HEADS, is_causal=True),
+        SDPA, "forward", lambda q, k, v, is_causal: np.zeros_like(q), case(*HEADS, is_causal=True),
         "it is zero"),
     "ml-explore/mlx#3494": (positions.apply_rope, "forward", first_row_of_a_batch, {}, "all zero"),
     "ml-explore/mlx#343": (
         positions.alibi_slopes, "forward", lambda n: 2.0 ** (-8 * np.arange(1, n + 1) / n),
-        one(12), "rule is paper"),
+        case(12), "rule is paper"),
     "ml-explore/mlx#3817": (
         norm.batch_norm_train, "forward", biased,
-        one(R.normal(size=(6, 3)), np.zeros(3), np.ones(3)), "is the biased one"),
+        case(R.normal(size=(6, 3)), np.zeros(3), np.ones(3)), "is the biased one"),
     "huggingface/candle#3569": (
         act.softmax, "vjp", lambda dout, x, axis=-1: None, {},
         "gradient of one operand is missing"),
@@ -235,51 +237,52 @@ REPORTS = {
         act.softplus, "vjp", functools.partial(slope_zero_at_zero, act.softplus_vjp), {},
         "only where x is 0"),
     "jax-ml/jax#1427": (
-        training.rmsprop_step, "forward", in_the_root, one(TREE, GRADS, None, eps=0.1, **STEPS),
+        training.rmsprop_step, "forward", in_the_root, case(TREE, GRADS, None, eps=0.1, **STEPS),
         "eps is added inside the root"),
     "tenstorrent/tt-metal#6232": (
         neurons.embedding, "vjp", last_row_stays, {}, "rows of repeated ids are overwritten"),
     "tenstorrent/tt-metal#35885": (
         act.tanh, "vjp", in_16_bits, {"dtype": "bfloat16", "strict": True}, "bfloat16"),
-    "ekzhang/jax-js#180": (SDPA, "forward", tiled, one(Q, K, V), "the key heads are tiled"),
+    "ekzhang/jax-js#180": (SDPA, "forward", tiled, case(Q, K, V), "the key heads are tiled"),
     "rasbt/reasoning-from-scratch#164": (
-        P, "forward", within, one(LOGITS, top_p=0.6), "that reaches the mass of top_p is left out"),
+        P, "forward", within, case(LOGITS, top_p=0.6),
+        "that reaches the mass of top_p is left out"),
     "kingoflolz/mesh-transformer-jax#164": (
-        P, "forward", one_more, one(LOGITS, top_k=3), "one token more than top_k"),
+        P, "forward", one_more, case(LOGITS, top_k=3), "one token more than top_k"),
     "tensorflow/addons#2282": (
         training.adamw_step, "forward", decayed_alone,
-        one(TREE, GRADS, None, weight_decay=0.05, **STEPS), "not multiplied by the learning rate"),
+        case(TREE, GRADS, None, weight_decay=0.05, **STEPS), "not multiplied by the learning rate"),
     "tracel-ai/burn#630": (
-        training.adam_step, "forward", a_step_later, one(TREE, GRADS, None, **STEPS),
+        training.adam_step, "forward", a_step_later, case(TREE, GRADS, None, **STEPS),
         "corrected as if a step later"),
     "Dao-AILab/flash-attention#1025": (
-        SDPA, "forward", capped_late, one(*HEADS, softcap=2.0, is_causal=True), "after the mask"),
+        SDPA, "forward", capped_late, case(*HEADS, softcap=2.0, is_causal=True), "after the mask"),
     "Dao-AILab/flash-attention#1033": (
-        SDPA, "vjp", without_slope_of_the_cap, one(*HEADS, softcap=2.0), "lacks the slope of the"),
+        SDPA, "vjp", without_slope_of_the_cap, case(*HEADS, softcap=2.0), "lacks the slope of the"),
     "flagos-ai/FlagGems#898": (
-        SDPA, "vjp", last_keys_left_out, one(*HEADS), "the wrong elements are all zero"),
-    "ooples/AiDotNet.Tensors#49": (SDPA, "vjp", exchanged, one(*HEADS), "it equals output 1"),
+        SDPA, "vjp", last_keys_left_out, case(*HEADS), "the wrong elements are all zero"),
+    "ooples/AiDotNet.Tensors#49": (SDPA, "vjp", exchanged, case(*HEADS), "it equals output 1"),
     "marin-community/levanter#449": (
-        SDPA, "vjp", of_one_head, one(Q, K, V), "of the last query head of each group alone"),
+        SDPA, "vjp", of_one_head, case(Q, K, V), "of the last query head of each group alone"),
     "linkedin/Liger-Kernel#968": (
         losses.cross_entropy, "vjp", one_dout, {}, "the first number of dout stands for all"),
     "linkedin/Liger-Kernel#507": (
         losses.cross_entropy, "forward", lambda x, c, **_: np.zeros((), x.dtype),
-        one(LOGITS, CLASSES), "it is zero"),
+        case(LOGITS, CLASSES), "it is zero"),
     "pytorch/pytorch#124834": (
         act.elu, "forward", strided(act.elu, (0,)), {}, "the strides of x are ignored"),
     "pytorch/pytorch#162779": (
         neurons.linear, "forward", strided(neurons.linear, (1,)), {}, "strides of weight are"),
     "apple/coremltools#93": (
-        recurrent.lstm, "forward", gates_in_another_order, one(*LSTM), "the order ifog"),
+        recurrent.lstm, "forward", gates_in_another_order, case(*LSTM), "the order ifog"),
 }  # fmt: skip
 
 
 def report_on(row):
-    op, form, kernel, told, _ = row
+    op, form, kernel, options, _ = row
     if form == "forward":
-        return check.check_all(kernel, op, **told)
-    return check.check_all(None, op, vjp=kernel, **told)
+        return check.check_all(kernel, op, **options)
+    return check.check_all(None, op, vjp=kernel, **options)
 
 
 @pytest.mark.parametrize("name", REPORTS)
@@ -288,9 +291,9 @@ def test_a_public_report(name):
         report = report_on(REPORTS[name])
     assert not report
     assert report.failed
-    words = REPORTS[name][-1]
+    message = REPORTS[name][-1]
     causes = [*report.causes]
-    assert causes == [] if not words else words in causes[0], causes
+    assert causes == [] if not message else message in causes[0], causes
 
 
 def test_a_gradient_that_is_lost_is_found_if_each_element_counts():
@@ -303,6 +306,6 @@ def test_a_gradient_that_is_lost_is_found_if_each_element_counts():
 
 def test_16_bits_are_no_excuse_if_each_element_counts():
     """tenstorrent/tt-metal#35885: by default, a formula that most kernels have is granted."""
-    told = {"vjp": in_16_bits, "dtype": ml_dtypes.bfloat16}
-    assert check.check_all(None, act.tanh, **told)
-    assert not check.check_all(None, act.tanh, strict=True, **told)
+    options = {"vjp": in_16_bits, "dtype": ml_dtypes.bfloat16}
+    assert check.check_all(None, act.tanh, **options)
+    assert not check.check_all(None, act.tanh, strict=True, **options)

@@ -40,17 +40,17 @@ def sdpa(q, k, v, mask=None, bias=None, is_causal=False, q_offset=0, scale=None)
 def of_torch(name):
     """Return a function of PyTorch, which is looked up when it is called."""
 
-    def f(*args, **told):
-        return getattr(peers.torch.nn.functional, name)(*args, **told)
+    def f(*args, **options):
+        return getattr(peers.torch.nn.functional, name)(*args, **options)
 
     return f
 
 
-def cross_entropy(x, target, reduction="mean", **told):
+def cross_entropy(x, target, reduction="mean", **options):
     """Classes are the second axis in PyTorch: rows are joined."""
     rows = target.reshape(-1) if target.ndim < x.ndim else target.reshape(-1, x.shape[-1])
     out = peers.torch.nn.functional.cross_entropy(
-        x.reshape(-1, x.shape[-1]), rows, reduction=reduction, **told
+        x.reshape(-1, x.shape[-1]), rows, reduction=reduction, **options
     )
     return out.reshape(x.shape[:-1]) if reduction == "none" else out
 
@@ -139,7 +139,7 @@ def test_pytorch_is_right(op):
     count = 0
     for dtype in DTYPES:
         for what, verdict in judged(op, F[op], dtype, gradients=True):
-            assert verdict or verdict.cannot_tell, (what, dtype, str(verdict))
+            assert verdict or verdict.inconclusive, (what, dtype, str(verdict))
             count += verdict.ok
     assert count >= 22  # of each of the nineteen: more than 400 together
 
@@ -174,19 +174,19 @@ def test_jax_is_right(op):
     jit = functools.partial(jax.jit, static_argnames=("axis", "approximate"))
 
     @jit
-    def f(*inputs, **told):
-        return of_jax(jax)[op](*inputs, **told)
+    def f(*inputs, **options):
+        return of_jax(jax)[op](*inputs, **options)
 
     @jit
-    def vjp(dout, *inputs, **told):
+    def vjp(dout, *inputs, **options):
         leaves = [a for a in inputs if a is not None]
-        return jax.vjp(lambda *a: f(*a, **told), *leaves)[1](dout)
+        return jax.vjp(lambda *a: f(*a, **options), *leaves)[1](dout)
 
     count = 0
     for dtype in DTYPES:
         for what, verdict in judged_in_jax(op, f, vjp, dtype):
             count += verdict.ok
-            assert verdict or verdict.cannot_tell, (what, dtype, str(verdict))
+            assert verdict or verdict.inconclusive, (what, dtype, str(verdict))
     assert count >= 28  # of each of the ten
 
 
@@ -195,12 +195,12 @@ def judged_in_jax(op, f, vjp, dtype):
         like = np.asarray(op(*inputs, **options))
         # JAX sums the exponentials of softmax, and its gradient, in the dtype of the input
         narrow = op is act.softmax and like.dtype.itemsize == 2
-        told = {"framework": "jax", **({"accumulate": like.dtype.name} if narrow else {})}
-        yield what, check.check_forward(f, op, *inputs, **told, **options)
+        kwargs = {"framework": "jax", **({"accum_dtype": like.dtype.name} if narrow else {})}
+        yield what, check.check_forward(f, op, *inputs, **kwargs, **options)
         if like.size and all(np.isfinite(np.asarray(a, float)).all() for a in (like, inputs[0])):
             dout = np.random.default_rng(1).normal(size=like.shape).astype(like.dtype)
             given = (vjp, op, dout, *inputs)
-            yield f"{what} (vjp)", check.check_vjp(*given, **told, **options)
+            yield f"{what} (vjp)", check.check_vjp(*given, **kwargs, **options)
 
 
 @pytest.mark.broad

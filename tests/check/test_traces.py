@@ -11,6 +11,7 @@ import pytest
 from dlref.activations import gelu, silu
 from dlref.attention import AttentionParams
 from dlref.check import TraceDifference, first_difference, trace
+from dlref.formulas import transformer as formulas
 from dlref.neurons import mlp
 from dlref.positions import rope_frequencies, rope_tables
 from dlref.transformer import (
@@ -48,7 +49,7 @@ CONFIGS = {
     ),
     "alibi": LanguageModelConfig(V, D, H, positions="alibi", activation="geglu"),
     "t5": LanguageModelConfig(V, D, H, positions="t5", norm="rms", tied=False),
-    "nothing": LanguageModelConfig(V, D, H, positions="none", layers=1),
+    "nothing": LanguageModelConfig(V, D, H, positions="none", num_layers=1),
 }
 
 
@@ -85,7 +86,7 @@ class TestTrace:
     def test_stream_and_weights(self, model):
         steps, want = trace(language_model, *model), language_model_trace(*model)
         first = "positioned" if "positioned" in steps else "embedding"
-        names = [first, *(f"blocks.{i}.out" for i in range(model[2].layers))]
+        names = [first, *(f"blocks.{i}.out" for i in range(model[2].num_layers))]
         for name, array in zip(names, want.residual, strict=True):
             close(steps[name], array)
         for i, array in enumerate(want.weights):
@@ -142,13 +143,13 @@ class TestTrace:
         factors = (np.ones((T, D)), None)
         with pytest.raises(ValueError, match=r"^Argument 'dropout' must be None: a trace"):
             trace(encoder_block, np.ones((T, D)), params.blocks[0], num_heads=H, dropout=factors)
-        block = tuple(params.blocks[0])
+        block = params.blocks[0][:3]
         for model, what, name in (
             (encoder_block, block, "params"),
-            (encoder, [block], r"blocks\[0\]"),
+            (encoder, [block], r"params\[0\]"),
         ):
             with pytest.raises(
-                TypeError, match=rf"^Argument '{name}' must be EncoderBlockParams of"
+                TypeError, match=rf"^Argument '{name}' must be EncoderBlockParams\("
             ):
                 trace(model, np.ones((T, D)), what, num_heads=H)
         with pytest.raises(ValueError, match="multiple of 3, not 32"):
@@ -217,11 +218,11 @@ class Port:
         self.seen |= {"attention.q": q, "attention.k": k, "attention.v": v}
         if self.bug != "unrotated":
             halves = (self.stored == "halves") != (self.bug == "pairs")
-            told = {"backwards": {"sign": -1}, "base": {"base": 5e5}, "late": {"start": 1}}
-            told["from the end"] = {"sign": -1, "start": T - 1}
-            told["between"] = {"base": 1e5}
-            q, unturned = turned(q, halves, **told.get(self.bug, {})), k
-            k = unturned if self.bug == "keys" else turned(k, halves, **told.get(self.bug, {}))
+            options = {"backwards": {"sign": -1}, "base": {"base": 5e5}, "late": {"start": 1}}
+            options["from the end"] = {"sign": -1, "start": T - 1}
+            options["between"] = {"base": 1e5}
+            q, unturned = turned(q, halves, **options.get(self.bug, {})), k
+            k = unturned if self.bug == "keys" else turned(k, halves, **options.get(self.bug, {}))
             v = turned(v, halves) if self.bug == "values" else v
         self.seen |= {"attention.q_rotated": q, "attention.k_rotated": k}
         n = H // self.keys
@@ -287,10 +288,15 @@ def problem(name):
     config = CONFIGS[name]
     x = np.random.default_rng(1).normal(size=(T, D))
     tables = rope_tables(np.arange(T), rope_frequencies(E))
-    options = {"num_heads": H, "num_kv_heads": config.kv_heads, "norm_first": True, "rope": tables}
+    options = {
+        "num_heads": H,
+        "num_kv_heads": config.num_kv_heads,
+        "norm_first": True,
+        "rope": tables,
+    }
     activation = {"swiglu": "silu"}.get(config.activation, config.activation)
     options |= {"is_causal": True, "activation": activation, "norm": config.norm}
-    return x, filled(config).blocks[0], options, config.kv_heads
+    return x, filled(config).blocks[0], options, config.num_kv_heads
 
 
 BUGS = {
@@ -356,23 +362,23 @@ class TestFirstDifference:
     def test_planted_mistakes(self, name, bug, where, why):
         x, p, options, keys = problem(name)
         steps = trace(encoder_block, x, p, **options)
-        found = first_difference(steps, Port(p, bug, keys)(x))
-        assert found.name == where
-        assert found.cause.startswith(why)
-        assert where not in found.agreed
-        assert found.wrong > 0
+        difference = first_difference(steps, Port(p, bug, keys)(x))
+        assert difference.name == where
+        assert difference.cause.startswith(why)
+        assert where not in difference.agreed
+        assert difference.num_wrong > 0
 
     def test_halves_rotated_as_neighbours(self):
         x, p, options, keys = problem("llama")
         steps = trace(encoder_block, x, p, **options)
-        found = first_difference(steps, Port(p, "pairs", keys, "halves")(x))
-        assert found.name == "attention.q_rotated"
-        assert found.cause == (
+        difference = first_difference(steps, Port(p, "pairs", keys, "halves")(x))
+        assert difference.name == "attention.q_rotated"
+        assert difference.cause == (
             "neighboring channels are rotated together, while the weights have pairs in halves"
         )
-        assert found.notes == ("attention.q, attention.k: pairs of channels in halves",)
+        assert difference.notes == ("attention.q, attention.k: pairs of channels in halves",)
         want = r"^attention.q_rotated differs in \d+ of 192 elements: at .*; neighboring channels"
-        assert re.match(want, str(found))
+        assert re.match(want, str(difference))
 
     def test_later_steps_only(self):
         """With the output alone, the cause is still found, as it is the only one."""
@@ -381,14 +387,14 @@ class TestFirstDifference:
                 continue  # too small to be seen through the block in every case; no known mistake
             x, p, options, keys = problem(name)
             steps = trace(encoder_block, x, p, **options)
-            found = first_difference(steps, {"out": Port(p, bug, keys)(x)["out"]})
+            difference = first_difference(steps, {"out": Port(p, bug, keys)(x)["out"]})
             if bug == "late":
-                assert found is None
+                assert difference is None
                 continue
-            assert found.name == "out"
+            assert difference.name == "out"
             same_scores = {"from the end": "the rotation goes backwards"}
-            assert found.cause.startswith(same_scores.get(bug, why)) or bug == "pairs"
-            assert found.agreed == ()
+            assert difference.cause.startswith(same_scores.get(bug, why)) or bug == "pairs"
+            assert difference.agreed == ()
 
     def test_a_weight_of_the_norm_that_is_left_out(self):
         x, p, options, _ = problem("llama")
@@ -398,8 +404,8 @@ class TestFirstDifference:
         for other in (wrong, {"out": wrong["out"]}):
             cause = first_difference(right, other).cause
             assert cause == "the weight of norm1 and norm2 is missing"
-        found = first_difference(right, {"norm1": wrong["norm1"]})
-        assert found.cause == "the weight of norm1 is missing"
+        difference = first_difference(right, {"norm1": wrong["norm1"]})
+        assert difference.cause == "the weight of norm1 is missing"
         once = trace(encoder_block, x, p._replace(norm1=plain["norm1"]), **options)
         assert first_difference(right, once).cause == "the weight of norm1 is missing"
 
@@ -415,14 +421,14 @@ class TestFirstDifference:
         right = trace(encoder_block, x, p, **options)
         a = p.attention
         turned = {name: getattr(a, name).T for name in ("w_q", "w_k", "w_v", "w_o")}
-        for names, words in (
+        for names, message in (
             (("w_q", "w_k", "w_v"), "the weights of queries, keys and values in attention are"),
             (tuple(turned), "all weights of attention are"),
         ):
             changed = a._replace(**{name: turned[name] for name in names})
             wrong = trace(encoder_block, x, p._replace(attention=changed), **options)
             for other in (wrong, {"out": wrong["out"]}):
-                assert first_difference(right, other).cause == f"{words} transposed"
+                assert first_difference(right, other).cause == f"{message} transposed"
         plain = p.attention._replace(b_q=None, b_k=None, b_v=None, b_o=None)
         wrong = trace(encoder_block, x, p._replace(attention=plain), **options)
         assert first_difference(right, wrong).cause == "all biases of attention are missing"
@@ -437,20 +443,20 @@ class TestFirstDifference:
         options["num_kv_heads"] = H
         right = trace(encoder_block, x, p, **options)
         assert first_difference(right, Port(p)(x)) is None
-        found = first_difference(right, Port(p, "by heads")(x))
-        assert found.name == "attention.q"
-        assert found.cause.startswith("a fused projection is read head by head")
+        difference = first_difference(right, Port(p, "by heads")(x))
+        assert difference.name == "attention.q"
+        assert difference.cause.startswith("a fused projection is read head by head")
 
     def test_parameters_of_another_block(self):
-        config = dataclasses.replace(CONFIGS["gpt2"], layers=4)
+        config = dataclasses.replace(CONFIGS["gpt2"], num_layers=4)
         params, ids = filled(config), np.arange(T)
         right = trace(language_model, ids, params, config)
         for order, name, j in (((0, 0, 0, 0), 1, 0), ((3, 2, 1, 0), 0, 3), ((0, 1, 3, 3), 2, 3)):
             blocks = tuple(params.blocks[i] for i in order)
             wrong = trace(language_model, ids, params._replace(blocks=blocks), config)
-            found = first_difference(right, wrong)
-            assert found.name == f"blocks.{name}.norm1"
-            assert found.cause == f"the block has the parameters of block {j}"
+            difference = first_difference(right, wrong)
+            assert difference.name == f"blocks.{name}.norm1"
+            assert difference.cause == f"the block has the parameters of block {j}"
 
     def test_blocks_of_other_shapes_are_not_taken_for_each_other(self):
         params, x = filled(CONFIGS["nothing"]), np.random.default_rng(1).normal(size=(T, D))
@@ -459,26 +465,26 @@ class TestFirstDifference:
         network = network._replace(w2=block.feed_forward.w2[:, : 2 * D], b2=block.feed_forward.b2)
         blocks = block, block._replace(feed_forward=network)
         right = trace(encoder, x, blocks, num_heads=H)
-        found = first_difference(right, {"blocks.1.out": right["blocks.1.out"] + 1.0})
-        assert (found.name, found.cause) == ("blocks.1.out", "")
+        difference = first_difference(right, {"blocks.1.out": right["blocks.1.out"] + 1.0})
+        assert (difference.name, difference.cause) == ("blocks.1.out", "")
 
     def test_missing_bias(self):
         x, p, options, _ = problem("gpt2")
         attention = p.attention._replace(b_k=None, b_v=None)
         steps = trace(encoder_block, x, p._replace(attention=attention), **options)
-        found = first_difference(steps, Port(p._replace(attention=attention), "bias")(x))
-        assert (found.name, found.cause) == ("attention.q", "attention.b_q is missing")
+        difference = first_difference(steps, Port(p._replace(attention=attention), "bias")(x))
+        assert (difference.name, difference.cause) == ("attention.q", "attention.b_q is missing")
 
     def test_a_mistake_that_nobody_knows(self, rng):
         x, p, options, _ = problem("gpt2")
         steps = trace(encoder_block, x, p, **options)
         other = {"norm1": steps["norm1"], "sum1": steps["sum1"].copy()}
         other["sum1"][2, 3] = np.nan
-        found = first_difference(steps, other)
-        assert found[:5] == ("sum1", "", 1, T * D, (2, 3))
-        assert np.isnan(found.got)
-        assert found.agreed == ("norm1",)
-        assert "1 before it agree" in str(found)
+        difference = first_difference(steps, other)
+        assert difference[:5] == ("sum1", "", 1, T * D, (2, 3))
+        assert np.isnan(difference.got)
+        assert difference.agreed == ("norm1",)
+        assert "1 before it agree" in str(difference)
 
     def test_layouts_of_heads(self):
         x, p, options, _ = problem("gpt2")
@@ -488,8 +494,8 @@ class TestFirstDifference:
         assert first_difference(steps, other) is None
         assert first_difference(steps, {"attention.v": v.swapaxes(0, 1).reshape(T, D)}) is None
         wrong = {**other, "sum1": steps["sum1"] + 1}
-        found = first_difference(steps, wrong)
-        assert found.notes == ("attention.v: heads after the time axis",)
+        difference = first_difference(steps, wrong)
+        assert difference.notes == ("attention.v: heads after the time axis",)
 
     def test_a_batch_of_one(self):
         x, p, options, keys = problem("llama")
@@ -500,11 +506,13 @@ class TestFirstDifference:
         port["attention.v"] = port["attention.v"].swapaxes(1, 2).reshape(1, T, -1)
         assert first_difference(steps, port) is None
         wrong = {"attention.q": port["attention.q"], "out": port["out"] + 1.0}
-        found = first_difference(steps, wrong)
-        assert found.notes == ("attention.q: heads after the time axis, an axis of length 1 first",)
-        assert (found.name, found.wrong, len(found.at)) == ("out", T * D, 2)
-        found = first_difference(steps, {"out": np.stack([steps["out"]] * 2)})
-        assert found.cause == "it has shape (2, 6, 32) instead of (6, 32)"
+        difference = first_difference(steps, wrong)
+        assert difference.notes == (
+            "attention.q: heads after the time axis, an axis of length 1 first",
+        )
+        assert (difference.name, difference.num_wrong, len(difference.at)) == ("out", T * D, 2)
+        difference = first_difference(steps, {"out": np.stack([steps["out"]] * 2)})
+        assert difference.cause == "it has shape (2, 6, 32) instead of (6, 32)"
         wrong = {name: a[None] for name, a in Port(p, "pairs", keys)(x).items()}
         assert first_difference(steps, wrong).cause.startswith("channels are rotated as halves")
 
@@ -522,20 +530,23 @@ class TestFirstDifference:
             assert first_difference(steps, other).notes == (note,)
         before = {"attention.scores": open_["attention.scores"], "attention.weights": weights}
         assert first_difference(steps, before) is None
-        found = first_difference(
+        difference = first_difference(
             steps, before | {"attention.averages": open_["attention.averages"]}
         )
-        assert found.notes == ("attention.scores: scores are those before the mask",)
-        assert found.agreed == ("attention.weights",)
+        assert difference.notes == ("attention.scores: scores are those before the mask",)
+        assert difference.agreed == ("attention.weights",)
         for missing in ({}, {"attention.weights": open_["attention.weights"]}):
-            found = first_difference(
+            difference = first_difference(
                 steps, {"attention.scores": open_["attention.scores"]} | missing
             )
-            assert (found.name, found.cause) == ("attention.scores", "the causal mask is missing")
+            assert (difference.name, difference.cause) == (
+                "attention.scores",
+                "the causal mask is missing",
+            )
         doubled = {"attention.scores": 2 * open_["attention.scores"], "attention.weights": weights}
         assert first_difference(steps, doubled).name == "attention.scores"
         fewer = {"attention.scores": scores[:, :3], "attention.weights": weights}
-        assert first_difference(steps, fewer).wrong == 0
+        assert first_difference(steps, fewer).num_wrong == 0
 
     @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
     @pytest.mark.parametrize("wide", [None, np.float32, np.float64])
@@ -557,14 +568,14 @@ class TestFirstDifference:
         for other in (wrong, {"blocks.0.out": wrong["blocks.0.out"]}):
             assert first_difference(right, other).cause == "the norms come after the sums"
         for factor in (0.0, -1.0):
-            found = first_difference(right, rounded({"logits": factor * right["logits"]}))
-            assert found.name == "logits"
+            difference = first_difference(right, rounded({"logits": factor * right["logits"]}))
+            assert difference.name == "logits"
         x, p, options, _ = problem("llama")
         right = trace(encoder_block, x, p, **options)
         wrong = trace(encoder_block, x, p, **options | {"is_causal": False})
         assert first_difference(right, rounded({"out": right["out"]})) is None
-        found = first_difference(right, rounded({"out": wrong["out"]}))
-        assert found.cause == "the causal mask is missing"
+        difference = first_difference(right, rounded({"out": wrong["out"]}))
+        assert difference.cause == "the causal mask is missing"
 
     def test_what_follows_16_bits_is_allowed_as_much(self, rng):
         a, b = rng.normal(size=(2, 3, 64))
@@ -589,16 +600,16 @@ class TestFirstDifference:
         steps = trace(encoder_block, x, p, **options)
         gate, up = (steps[f"feed_forward.{name}"] for name in ("gate", "up"))
         other = {"feed_forward.gate": gate, "feed_forward.hidden": gate * silu(up)}
-        found = first_difference(steps, other)
-        assert found.cause == "the activation is that of up instead of gate"
+        difference = first_difference(steps, other)
+        assert difference.cause == "the activation is that of up instead of gate"
 
     def test_gelu_by_a_sigmoid(self):
         x, p, options, _ = problem("gpt2")
         steps = trace(encoder_block, x, p, **options)
         inner = steps["feed_forward.inner"]
         other = {"feed_forward.hidden": inner / (1 + np.exp(-1.702 * inner))}
-        found = first_difference(steps, other)
-        assert found.cause == "the activation is GELU by a sigmoid, x sigmoid(1.702 x)"
+        difference = first_difference(steps, other)
+        assert difference.cause == "the activation is GELU by a sigmoid, x sigmoid(1.702 x)"
 
     def test_dropout_that_is_on(self, rng):
         x, p, options, _ = problem("gpt2")
@@ -647,21 +658,21 @@ class TestFirstDifference:
             params = filled(config)
             right = trace(language_model, ids, params, config)
             plain = dataclasses.replace(config, rope_scaling=None)
-            found = first_difference(right, trace(language_model, ids, params, plain))
-            assert found.name == "blocks.0.attention.q_rotated"
-            assert found.cause == "the scaling of the rotation is missing"
+            difference = first_difference(right, trace(language_model, ids, params, plain))
+            assert difference.name == "blocks.0.attention.q_rotated"
+            assert difference.cause == "the scaling of the rotation is missing"
         whole = {"attention_factor": 1.0}
         plain = dataclasses.replace(config, rope_scaling=yarn | whole)
-        found = first_difference(right, trace(language_model, ids, params, plain))
-        assert found.cause == "the rotation's attention factor of 1.139 is missing"
+        difference = first_difference(right, trace(language_model, ids, params, plain))
+        assert difference.cause == "the rotation's attention factor of 1.139 is missing"
 
     def test_shapes(self):
         x, p, options, _ = problem("gpt2")
         steps = trace(encoder_block, x, p, **options)
-        found = first_difference(steps, {"norm1": np.ones((T, 2))})
-        assert found.cause == "it has shape (6, 2) instead of (6, 32)"
-        assert str(found).startswith("norm1 has another shape; it has")
-        assert "nothing was before it" in str(found)
+        difference = first_difference(steps, {"norm1": np.ones((T, 2))})
+        assert difference.cause == "it has shape (6, 2) instead of (6, 32)"
+        assert str(difference).startswith("norm1 has another shape; it has")
+        assert "nothing was before it" in str(difference)
 
     def test_options_of_an_encoder(self, rng):
         params, x = filled(CONFIGS["gpt2"]), rng.normal(size=(T, D))
@@ -679,11 +690,11 @@ class TestFirstDifference:
             ({"scale": 1 / E}, "the scores are scaled by 1/E"),
         ):
             other = trace(encoder, x, params.blocks, params.norm, **options | change)
-            found = first_difference(right, other)
-            assert found.cause.startswith(why)
+            difference = first_difference(right, other)
+            assert difference.cause.startswith(why)
         post = trace(encoder, x, params.blocks, params.norm, **options | {"norm_first": False})
-        found = first_difference(post, {"blocks.0.out": right["blocks.0.out"]})
-        assert found.cause == "the norms come before the sub-layers"
+        difference = first_difference(post, {"blocks.0.out": right["blocks.0.out"]})
+        assert difference.cause == "the norms come before the sub-layers"
 
     def test_tolerance(self, rng):
         params = init_language_model(rng, CONFIGS["gpt2"])
@@ -701,46 +712,46 @@ class TestFirstDifference:
         right = trace(language_model, ids, params, config)
         for start in (1, 2):
             late = right["embedding"] + params.positions[start : T + start]
-            found = first_difference(right, {"positioned": late})
-            assert found.cause == f"positions begin at {start}"
+            difference = first_difference(right, {"positioned": late})
+            assert difference.cause == f"positions begin at {start}"
         back = right["embedding"] + params.positions[T - 1 :: -1]
-        found = first_difference(right, {"positioned": back})
-        assert found.cause == "positions are counted from the end"
-        found = first_difference(right, {"positioned": right["embedding"]})
-        assert found.cause == "the positions are missing"
-        found = first_difference(right, {"norm": right["norm"] - params.norm.bias})
-        assert found.cause == "the bias of the last norm is missing"
-        found = first_difference(right, {"embedding": right["embedding"] * D**0.5})
-        assert found.cause == "the embeddings are multiplied by the root of D"
+        difference = first_difference(right, {"positioned": back})
+        assert difference.cause == "positions are counted from the end"
+        difference = first_difference(right, {"positioned": right["embedding"]})
+        assert difference.cause == "the positions are missing"
+        difference = first_difference(right, {"norm": right["norm"] - params.norm.bias})
+        assert difference.cause == "the bias of the last norm is missing"
+        difference = first_difference(right, {"embedding": right["embedding"] * D**0.5})
+        assert difference.cause == "the embeddings are multiplied by the root of D"
         scaled = CONFIGS["2017"]
         right = trace(language_model, ids, filled(scaled), scaled)
-        found = first_difference(right, {"embedding": filled(scaled).embedding[ids]})
-        assert found.cause == "the embeddings are not multiplied by the root of D"
+        difference = first_difference(right, {"embedding": filled(scaled).embedding[ids]})
+        assert difference.cause == "the embeddings are not multiplied by the root of D"
         own = CONFIGS["llama"]
         params = filled(own)
         right = trace(language_model, ids, params, own)
-        found = first_difference(right, {"logits": right["norm"] @ params.embedding.T})
-        assert found.cause == "the head is the matrix of embeddings"
-        found = first_difference(right, {"logits": right["blocks.1.out"] @ params.head.T})
-        assert found.cause == "the last norm is missing"
-        found = first_difference(right, {"norm": right["blocks.1.out"]})
-        assert found.cause == "the last norm is missing"
+        difference = first_difference(right, {"logits": right["norm"] @ params.embedding.T})
+        assert difference.cause == "the head is the matrix of embeddings"
+        difference = first_difference(right, {"logits": right["blocks.1.out"] @ params.head.T})
+        assert difference.cause == "the last norm is missing"
+        difference = first_difference(right, {"norm": right["blocks.1.out"]})
+        assert difference.cause == "the last norm is missing"
         x = right["blocks.1.out"]
         y = params.norm.weight * x / np.sqrt((x**2).sum(-1, keepdims=True) / (D - 1) + 1e-5)
-        found = first_difference(right, {"norm": y})
+        difference = first_difference(right, {"norm": y})
         want = "the sum of squares is divided by n - 1 instead of n in the last norm"
-        assert found.cause == want
+        assert difference.cause == want
         p = softmax(right["logits"])
-        found = first_difference(right, {"logits": p})
-        assert found.cause == "they are probabilities, after a softmax"
-        found = first_difference(right, {"logits": np.log(p)})
-        assert found.cause == "they are logarithms of probabilities"
-        found = first_difference(right, {"logits": -3 * right["logits"]})
-        assert found.cause == "it is multiplied by -3"
+        difference = first_difference(right, {"logits": p})
+        assert difference.cause == "they are probabilities, after a softmax"
+        difference = first_difference(right, {"logits": np.log(p)})
+        assert difference.cause == "they are logarithms of probabilities"
+        difference = first_difference(right, {"logits": -3 * right["logits"]})
+        assert difference.cause == "it is multiplied by -3"
         x = right["blocks.1.out"]
         x = params.norm.weight * x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-12)
-        found = first_difference(right, {"norm": x})
-        assert found.cause == "eps is 1e-12 instead of 1e-05"
+        difference = first_difference(right, {"norm": x})
+        assert difference.cause == "eps is 1e-12 instead of 1e-05"
 
     def test_nothing_that_is_known(self):
         """In every part: a difference that no mistake leads to."""
@@ -748,14 +759,14 @@ class TestFirstDifference:
         params, ids = filled(config), np.arange(T)
         right = trace(language_model, ids, params, config)
         for name in ("embedding", "blocks.0.attention.k", "blocks.0.out", "norm", "logits"):
-            found = first_difference(right, {name: right[name] + 1.0})
-            assert (found.name, found.cause) == (name, "")
+            difference = first_difference(right, {name: right[name] + 1.0})
+            assert (difference.name, difference.cause) == (name, "")
 
     def test_plain_dictionaries_and_other_arrays(self):
         assert first_difference({"a": [1, 2]}, {"a": [1, 2]}) is None
-        found = first_difference({"a": [1.0, 2.0]}, {"a": [1.0, 2.5]})
+        difference = first_difference({"a": [1.0, 2.0]}, {"a": [1.0, 2.5]})
         want = ("a", "", 1, 2, (1,), 2.5, 2.0, (), ())
-        assert found == TraceDifference(*want)
+        assert difference == TraceDifference(*want)
         ml_dtypes = pytest.importorskip("ml_dtypes")
         near = np.array([1.0, 2.0], ml_dtypes.bfloat16)
         assert first_difference({"a": np.array([1.0, 2.001])}, {"a": near}) is None
@@ -802,8 +813,8 @@ def test_pytorch_leaves_no_path(rng):
         NormParams(s["norm2.weight"], s["norm2.bias"]),
     )
     assert first_difference(trace(encoder_block, x, p, num_heads=H), seen) is None
-    found = first_difference(trace(encoder_block, x, p, num_heads=H, norm_first=True), seen)
-    assert found.name == "norm1"
+    difference = first_difference(trace(encoder_block, x, p, num_heads=H, norm_first=True), seen)
+    assert difference.name == "norm1"
 
 
 @pytest.mark.parametrize("norm_first", [True, False])
@@ -853,23 +864,23 @@ def test_a_decoder_of_pytorch_leaves_no_path(norm_first, rng):
             "in the cross-attention, there is a causal mask",
         ),
     ):
-        found = first_difference(steps, {"out": layer(x, memory, **masks)})
-        assert found.cause == cause
+        difference = first_difference(steps, {"out": layer(x, memory, **masks)})
+        assert difference.cause == cause
 
 
 def test_in_a_notebook_a_difference_is_a_table():
-    found = first_difference(
+    difference = first_difference(
         {"a": np.ones(2), "b": np.ones(2)}, {"a": np.ones(2), "b": np.array([1.0, 3.0])}
     )
-    assert repr(found) == str(found)
-    html = found._repr_html_()
+    assert repr(difference) == str(difference)
+    html = difference._repr_html_()
     assert "<td>differs first</td><td>b</td>" in html
     assert "<td>1 of 2</td>" in html
     assert "(1,): 3 instead of 1" in html
     assert "<td>agree before it</td><td>a</td>" in html
     shape = first_difference({"a": np.ones(2)}, {"a": np.ones(3)})._repr_html_()
     assert "<td>another shape</td>" in shape
-    assert "<td>layout</td><td>x</td>" in found._replace(notes=("x",))._repr_html_()
+    assert "<td>layout</td><td>x</td>" in difference._replace(notes=("x",))._repr_html_()
 
 
 @pytest.mark.parametrize("positions", ["learned", "sinusoidal", "rope", "alibi", "t5", "none"])
@@ -877,14 +888,14 @@ def test_a_classifier(positions, rng):
     config = LanguageModelConfig(V, D, H, positions=positions)
     params = init_sequence_classifier(rng, config, 3)
     tokens = rng.integers(0, V, (2, T))
-    for told in ({}, {"lengths": np.array([T, 2])}):
-        steps = trace(sequence_classifier, tokens, params, config, **told)
-        close(steps["logits"], sequence_classifier(tokens, params, config, **told))
+    for options in ({}, {"lengths": np.array([T, 2])}):
+        steps = trace(sequence_classifier, tokens, params, config, **options)
+        close(steps["logits"], sequence_classifier(tokens, params, config, **options))
     port = trace(sequence_classifier, tokens, params, config)
-    found = first_difference(
+    difference = first_difference(
         steps, {"blocks.0.attention.weights": port["blocks.0.attention.weights"]}
     )
-    assert found.cause == "the option mask is missing"
+    assert difference.cause == "the option mask is missing"
 
 
 def test_the_head_of_a_classifier(rng):
@@ -910,12 +921,12 @@ def test_a_perceptron(rng):
     assert list(steps) == ["layers.0.inner", "layers.0.out", "layers.1.inner", "layers.1.out"]
     close(steps["layers.1.out"], mlp(x, tuple(layers), activation="tanh"))
     (w, b), last = layers
-    for wrong, told, words in (
+    for wrong, options, message in (
         ([(w.T, b), last], "tanh", "the weight is transposed"),
         ([(w, None), last], "tanh", "the bias is missing"),
         (layers, "relu", "the activation is relu"),
     ):
-        assert first_difference(steps, trace(mlp, x, wrong, activation=told)).cause == words
+        assert first_difference(steps, trace(mlp, x, wrong, activation=options)).cause == message
     other = {"layers.1.inner": steps["layers.1.inner"] ** 2}
     assert first_difference(steps, other).cause == ""
     with pytest.raises(ValueError, match=r"^Argument 'dropout' must be None: a trace"):
@@ -950,9 +961,9 @@ class TestDecoders:
         texts = rng.integers(0, V, (2, S)), rng.integers(0, V, (2, T))
         drawn = init_encoder_decoder_model(rng, config), 4e-15
         for params, bound in (drawn, (both(config), 2e-14)):
-            for told in ({}, {"lengths": np.array([S, 2])}, {"lengths": np.array([0, 1])}):
-                steps = trace(encoder_decoder_model, *texts, params, config, **told)
-                want = encoder_decoder_model(*texts, params, config, **told)
+            for options in ({}, {"lengths": np.array([S, 2])}, {"lengths": np.array([0, 1])}):
+                steps = trace(encoder_decoder_model, *texts, params, config, **options)
+                want = encoder_decoder_model(*texts, params, config, **options)
                 near(steps["logits"], want, bound)
                 assert list(steps)[-1] == "logits"
 
@@ -985,7 +996,7 @@ class TestDecoders:
         assert rows == names.split(", ")
 
     def test_names(self):
-        config = LanguageModelConfig(V, D, H, layers=1)
+        config = LanguageModelConfig(V, D, H, num_layers=1)
         steps = trace(encoder_decoder_model, [1, 2], [3], both(config), config)
         block = [*SELF, *CROSS, "norm3", *NETWORK, "sum3", "out"]
         first = [f"encoder.{name}" for name in ("embedding", "positioned")]
@@ -1035,22 +1046,36 @@ class TestDecoders:
         want = decoder_block(x, memory, p, num_heads=H)
         np.testing.assert_allclose(steps["out"], want, rtol=0, atol=2e-14)
 
+    def test_plain_tuples_and_those_of_the_formulas(self, rng):
+        params, x = both(CONFIGS["gpt2"]), rng.normal(size=(T, D))
+        block = params.decoder[0]
+        plain = tuple(map(tuple, block))
+        twin = formulas.DecoderBlockParams(*block)._replace(norm1=formulas.NormParams(*block.norm1))
+        exchanged = block._replace(norm1=block.norm3, norm3=block.norm1)
+        wrong = trace(decoder_block, x, x, exchanged, num_heads=H)
+        cause = first_difference(trace(decoder_block, x, x, block, num_heads=H), wrong).cause
+        for other in (plain, twin):
+            steps = trace(decoder_block, x, x, other, num_heads=H)
+            close(steps["out"], decoder_block(x, x, block, num_heads=H))
+            close(trace(decoder, x, x, [other], num_heads=H)["blocks.0.out"], steps["out"])
+            assert first_difference(steps, wrong).cause == cause != ""
+
     def test_errors(self, rng):
         params, x = both(CONFIGS["gpt2"]), rng.normal(size=(T, D))
-        block = tuple(params.decoder[0])
+        block = params.decoder[0]
         for model, what, name in (
-            (decoder_block, block, "params"),
-            (decoder, [block], r"blocks\[0\]"),
+            (decoder_block, block[:2], "params"),
+            (decoder, [block[:2]], r"params\[0\]"),
         ):
             with pytest.raises(
-                TypeError, match=rf"^Argument '{name}' must be DecoderBlockParams of"
+                TypeError, match=rf"^Argument '{name}' must be DecoderBlockParams\("
             ):
                 trace(model, x, x, what, num_heads=H)
         config = CONFIGS["gpt2"]
         for half, kind in (("encoder", "Encoder"), ("decoder", "Decoder")):
-            blocks = tuple(tuple(b) for b in getattr(params, half))
+            blocks = tuple(b[:2] for b in getattr(params, half))
             given = [1, 2], [3], params._replace(**{half: blocks}), config
-            match = rf"^Argument 'params.{half}\[0\]' must be {kind}BlockParams of named tuples"
+            match = rf"^Argument 'params.{half}\[0\]' must be {kind}BlockParams\("
             with pytest.raises(TypeError, match=match):
                 trace(encoder_decoder_model, *given)
         with pytest.raises(ValueError, match=r"^Argument 'dropout' must be None: a trace"):
@@ -1078,8 +1103,8 @@ class DecoderPort(Port):
         weights = softmax(s if self.bug in ("itself", "mask") else np.where(SEEN, s, -np.inf))
         y = (weights @ v).swapaxes(0, 1).reshape(T, D)
         names = "q", "k", "v", "weights"
-        found = dict(zip(names, (q, k, v, weights), strict=True))
-        self.seen |= {f"cross_attention.{name}": a for name, a in found.items()}
+        steps = dict(zip(names, (q, k, v, weights), strict=True))
+        self.seen |= {f"cross_attention.{name}": a for name, a in steps.items()}
         return y @ (p.w_o if self.bug == "w_o" else p.w_o.T) + p.b_o
 
     def split(self, x, w, b):
@@ -1129,28 +1154,28 @@ class TestCrossAttention:
         (where, why), (given, options) = READING[bug], reading()
         steps = trace(decoder_block, *given, **options)
         port = DecoderPort(given[2], bug)(*given[:2])
-        found = first_difference(steps, port)
-        assert found.name == f"cross_attention.{where}"
-        assert found.cause == why
-        assert found.agreed[0] == "sum1"
-        found = first_difference(steps, {"out": port["out"]})
-        assert (found.name, found.cause) == ("out", why)
+        difference = first_difference(steps, port)
+        assert difference.name == f"cross_attention.{where}"
+        assert difference.cause == why
+        assert difference.agreed[0] == "sum1"
+        difference = first_difference(steps, {"out": port["out"]})
+        assert (difference.name, difference.cause) == ("out", why)
 
     def test_the_bias_of_keys(self):
         """It adds one number to all scores of a row: only the keys show that it is missing."""
         given, options = reading()
         steps = trace(decoder_block, *given, **options)
         port = DecoderPort(given[2], "b_k")(*given[:2])
-        found = first_difference(steps, port)
-        assert found.name == "cross_attention.k"
-        assert found.cause == "cross_attention.b_k is missing"
+        difference = first_difference(steps, port)
+        assert difference.name == "cross_attention.k"
+        assert difference.cause == "cross_attention.b_k is missing"
         assert first_difference(steps, {"out": port["out"]}) is None
 
     def test_the_last_projection(self):
         given, options = reading()
         steps = trace(decoder_block, *given, **options)
-        found = first_difference(steps, DecoderPort(given[2], "w_o")(*given[:2]))
-        assert (found.name, found.cause) == ("sum2", "cross_attention.w_o is transposed")
+        difference = first_difference(steps, DecoderPort(given[2], "w_o")(*given[:2]))
+        assert (difference.name, difference.cause) == ("sum2", "cross_attention.w_o is transposed")
 
     def test_layouts(self):
         """Queries that nothing rotates have no pairs that may be kept as halves."""
@@ -1164,7 +1189,7 @@ class TestCrossAttention:
     def test_in_a_model(self, rng):
         """A mistake in the second block's cross-attention, in a model with grouped heads."""
         config = CONFIGS["llama"]
-        config = dataclasses.replace(config, kv_heads=2, layers=2)
+        config = dataclasses.replace(config, num_kv_heads=2, num_layers=2)
         params = both(config)
         texts = rng.integers(0, V, S), rng.integers(0, V, T)
         right = trace(encoder_decoder_model, *texts, params, config)
@@ -1179,14 +1204,18 @@ class TestCrossAttention:
         ):
             block = params.decoder[1]._replace(cross_attention=wrong)
             changed = params._replace(decoder=(params.decoder[0], block))
-            found = first_difference(right, trace(encoder_decoder_model, *texts, changed, config))
-            assert found.name == f"decoder.blocks.1.cross_attention.{name}"
-            assert found.cause == cause
+            difference = first_difference(
+                right, trace(encoder_decoder_model, *texts, changed, config)
+            )
+            assert difference.name == f"decoder.blocks.1.cross_attention.{name}"
+            assert difference.cause == cause
         k = right["decoder.blocks.1.cross_attention.k"]
         q, count = right["decoder.blocks.1.cross_attention.q"], H // 2
         tiled = softmax(q @ np.tile(k, (count, 1, 1)).swapaxes(1, 2) * E**-0.5)
-        found = first_difference(right, {"decoder.blocks.1.cross_attention.weights": tiled})
-        assert found.cause.startswith("in the cross-attention, query head h uses key head h mod Hk")
+        difference = first_difference(right, {"decoder.blocks.1.cross_attention.weights": tiled})
+        assert difference.cause.startswith(
+            "in the cross-attention, query head h uses key head h mod Hk"
+        )
 
     def test_the_ends_of_a_model(self, rng):
         config = CONFIGS["gpt2"]
@@ -1198,10 +1227,10 @@ class TestCrossAttention:
             ("decoder", params.positions, T),
         ):
             late = right[f"{half}.embedding"] + table[1 : n + 1]
-            found = first_difference(right, {f"{half}.positioned": late})
-            assert found.cause == "positions begin at 1"
-            found = first_difference(right, {f"{half}.norm": right[f"{half}.norm"] + 1.0})
-            assert found.cause == ""
+            difference = first_difference(right, {f"{half}.positioned": late})
+            assert difference.cause == "positions begin at 1"
+            difference = first_difference(right, {f"{half}.norm": right[f"{half}.norm"] + 1.0})
+            assert difference.cause == ""
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """A verdict does not lie: no wrong cause, no alarm for what a kernel may leave out."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -45,7 +46,7 @@ def test_sums_are_judged_as_accumulated_in_float32(rng):
         assert not verdict
         if n == 1024:  # beyond that they stagnate
             assert "sums in bfloat16" in verdict.cause
-            assert check.check_forward(linear, neurons.linear, x, w, accumulate="bfloat16")
+            assert check.check_forward(linear, neurons.linear, x, w, accum_dtype="bfloat16")
 
 
 def test_a_strict_verdict_holds_each_element_to_its_own_size():
@@ -62,11 +63,11 @@ def test_a_formula_that_overflows_grants_nothing():
     x = np.float32([[1e20, -1e20, 2e20, 0]])
     verdict = check.check_forward(np.zeros_like, norm.rms_norm, x)
     assert not verdict
-    assert not verdict.cannot_tell
+    assert not verdict.inconclusive
     assert check.check_forward(norm.rms_norm, norm.rms_norm, x)
 
 
-@pytest.mark.parametrize("name", ["strict", "accumulate"])
+@pytest.mark.parametrize("name", ["strict", "accum_dtype"])
 def test_limits_are_checked(name):
     with pytest.raises((TypeError, ValueError), match=name):
         check.check_forward(act.relu, act.relu, np.ones(3), **{name: "float128"})
@@ -157,11 +158,11 @@ def test_an_option_in_nested_lists(qkv):
 def test_a_partial_of_two_outputs(qkv):
     op = functools.partial(SDPA, return_lse=True)
 
-    def vjp(dout, q, k, v, **told):
-        return att.scaled_dot_product_attention_vjp(dout[0], q, k, v, dlse=dout[1], **told)
+    def vjp(dout, q, k, v, **options):
+        return att.scaled_dot_product_attention_vjp(dout[0], q, k, v, dlse=dout[1], **options)
 
-    def without_lse(dout, q, k, v, **told):
-        return att.scaled_dot_product_attention_vjp(dout[0], q, k, v, **told)
+    def without_lse(dout, q, k, v, **options):
+        return att.scaled_dot_product_attention_vjp(dout[0], q, k, v, **options)
 
     assert check.check_vjp(vjp, op, op(*qkv), *qkv)
     assert not check.check_vjp(without_lse, op, op(*qkv), *qkv)
@@ -227,7 +228,7 @@ def test_shapes_that_a_kernel_can_take():
     report = check.check_all(narrow, SDPA, shapes=FITS)
     assert report, str(report)
     assert [row.case for row in report.rows][-1].endswith(", is_causal")
-    assert {"mask", "window", "sink"} <= {*report.left_out}
+    assert {"mask", "window", "sink"} <= {*report.skipped_options}
     wrong = check.check_all(lambda *a, is_causal=False: narrow(*a), SDPA, shapes=FITS)  # noqa: PLW0108
     assert not wrong
     with pytest.raises(ValueError, match="shape"):
@@ -239,7 +240,7 @@ def test_shapes_that_a_kernel_can_take():
 
 
 def test_cases_of_ones_own():
-    case = check.HardCase("mine", (np.ones(3, np.float32),), {})
+    case = check.TestCase("mine", (np.ones(3, np.float32),), {})
     report = check.check_all(act.relu, act.relu, cases=[case])
     assert [row.case for row in report.rows] == ["mine"]
     with pytest.raises(ValueError, match="'cases' must hold at least one case"):
@@ -247,15 +248,15 @@ def test_cases_of_ones_own():
 
 
 def test_what_is_no_case_is_refused():
-    one = np.ones(3)
-    for wrong in (3, (one, {}), ("a", one, {}), ("a", (one,), None), (1, (one,), {})):
+    array = np.ones(3)
+    for wrong in (3, (array, {}), ("a", array, {}), ("a", (array,), None), (1, (array,), {})):
         for cases in ([wrong], wrong):
             with pytest.raises(TypeError, match="'cases' must have a name, a tuple of inputs"):
                 check.check_all(act.relu, act.relu, cases=cases)
     with pytest.raises(TypeError, match="'cases' must have a name"):
-        check.check_all(act.relu, act.relu, cases=check.HardCase("a", (one,), {}))
+        check.check_all(act.relu, act.relu, cases=check.TestCase("a", (array,), {}))
     with pytest.raises(ValueError, match="'shapes' must be None where 'cases' are given"):
-        check.check_all(act.relu, act.relu, cases=[("a", (one,), {})], shapes=[[(3,)]])
+        check.check_all(act.relu, act.relu, cases=[("a", (array,), {})], shapes=[[(3,)]])
     with pytest.raises(TypeError, match="'op' must be a function, not 3"):
         check.random_inputs(3, [(2,)], "float32", np.random.default_rng(0))
 
@@ -270,13 +271,13 @@ def test_a_report_on_cases_has_their_dtype(dtype):
 
 
 def test_options_that_a_kernel_takes():
-    report = check.check_all(lambda x, **told: act.gelu(x, **told), act.gelu, options=())  # noqa: PLW0108
+    report = check.check_all(lambda x, **options: act.gelu(x, **options), act.gelu, options=())  # noqa: PLW0108
     assert report
-    assert report.left_out == ("approximate",)
+    assert report.skipped_options == ("approximate",)
 
 
 @pytest.mark.parametrize(
-    ("op", "options", "words"),
+    ("op", "options", "message"),
     [
         (act.softmax, ("axes",), r"have only 'axis', not 'axes'\. Did you mean 'axis'\?$"),
         (act.softmax, ["axis", "typo"], r"have only 'axis', not 'typo'\.$"),
@@ -285,8 +286,8 @@ def test_options_that_a_kernel_takes():
         (transformer.encoder_block, ["num_head"], r".* Did you mean 'num_heads'\?$"),
     ],
 )
-def test_names_of_no_option_are_refused(op, options, words):
-    with pytest.raises(ValueError, match=f"^Argument 'options' must {words}"):
+def test_names_of_no_option_are_refused(op, options, message):
+    with pytest.raises(ValueError, match=f"^Argument 'options' must {message}"):
         check.check_all(op, op, options=options)
 
 
@@ -301,7 +302,9 @@ def test_an_option_of_a_case_and_of_a_form_is_known():
     loss = losses.cross_entropy
     assert check.check_all(loss, loss, cases=cases, options=["weight", "ignore_index"])
     known = spec_of(SDPA)[0]
-    names = {key for samples in known.of_forms.values() for one in samples for key in one.options}
+    names = {
+        key for samples in known.of_forms.values() for sample in samples for key in sample.options
+    }
     assert "dlse" in names
     assert prepared(SDPA, SDPA, options=names).lacking.isdisjoint(names)
 
@@ -339,7 +342,7 @@ def test_results_that_differ_from_call_to_call():
     assert not shown
     assert not check.check_all(lambda x: 2 * x, act.relu, repeats=2)
 
-    case = check.HardCase("one", (np.float32([1, -2, 3]),), {})
+    case = check.TestCase("one", (np.float32([1, -2, 3]),), {})
     only_once = iter([True])
     report = check.check_all(
         lambda x: act.relu(x) if next(only_once, False) else 0 * x,
@@ -352,28 +355,28 @@ def test_results_that_differ_from_call_to_call():
 
 def test_the_candidates_own_gradient():
     F = peers.torch.nn.functional
-    told = {"vjp": "autograd", "framework": "torch"}
-    assert check.check_all(F.silu, act.silu, **told)
-    assert check.check_all(lambda x: peers.torch.nn.SiLU()(x), act.silu, **told)  # noqa: PLW0108
-    detached = check.check_all(lambda x: x * x.sigmoid().detach(), act.silu, **told)
+    options = {"vjp": "autograd", "framework": "torch"}
+    assert check.check_all(F.silu, act.silu, **options)
+    assert check.check_all(lambda x: peers.torch.nn.SiLU()(x), act.silu, **options)  # noqa: PLW0108
+    detached = check.check_all(lambda x: x * x.sigmoid().detach(), act.silu, **options)
     assert {row.form for row in detached.failed} == {"vjp"}
 
     def attend(q, k, v, is_causal=False):
         q, k, v = (a.transpose(1, 2) for a in (q, k, v))
         return F.scaled_dot_product_attention(q, k, v, is_causal=is_causal).transpose(1, 2)
 
-    assert check.check_all(attend, SDPA, shapes=FITS, layout="BTHE", **told)
+    assert check.check_all(attend, SDPA, shapes=FITS, layout="BTHE", **options)
     pairs = [[(5, 7), (5, 7)]]
-    assert check.check_all(F.mse_loss, losses.squared_error, shapes=pairs, **told)
+    assert check.check_all(F.mse_loss, losses.squared_error, shapes=pairs, **options)
 
 
 def test_the_candidates_own_gradient_in_jax():
     jax = pytest.importorskip("jax")
-    told = {"vjp": "autograd", "framework": "jax"}
+    options = {"vjp": "autograd", "framework": "jax"}
     softmax = jax.jit(jax.nn.softmax, static_argnames="axis")  # eager, it is compiled by operation
-    assert check.check_all(softmax, act.softmax, **told)
+    assert check.check_all(softmax, act.softmax, **options)
     stopped = check.check_all(
-        lambda x: x * jax.lax.stop_gradient(jax.nn.sigmoid(x)), act.silu, **told
+        lambda x: x * jax.lax.stop_gradient(jax.nn.sigmoid(x)), act.silu, **options
     )
     assert {row.form for row in stopped.failed} == {"vjp"}
 
@@ -394,11 +397,11 @@ def test_the_candidates_own_gradient_of_a_bias_and_of_parameters():
         q, k, v = (linear(*a).unflatten(-1, (num_heads, -1)).transpose(-2, -3) for a in of)
         return linear(attend(q, k, v).transpose(-2, -3).flatten(-2), p.w_o, p.b_o)
 
-    told = {"vjp": "autograd", "framework": "torch"}
-    assert check.check_all(attend, SDPA, shapes=[[(2, 5, 8)] * 3], **told)
-    report = check.check_all(without, SDPA, shapes=[[(2, 5, 8)] * 3], **told)
+    options = {"vjp": "autograd", "framework": "torch"}
+    assert check.check_all(attend, SDPA, shapes=[[(2, 5, 8)] * 3], **options)
+    report = check.check_all(without, SDPA, shapes=[[(2, 5, 8)] * 3], **options)
     assert {(row.form, "bias" in row.case) for row in report.failed} == {("vjp", True)}
-    assert check.check_all(heads, att.multi_head_attention, **told)
+    assert check.check_all(heads, att.multi_head_attention, **options)
 
 
 def test_nan_everywhere_is_no_slip():
@@ -410,8 +413,8 @@ def test_nan_everywhere_is_no_slip():
         return torch.nan_to_num(scores.softmax(-1) @ v)
 
     case = next(c for c in check.hard_inputs(SDPA, "float32") if "sees no key" in c.name)
-    told = {"vjp": "autograd", "framework": "torch"}
-    (row,) = check.check_all(attend, SDPA, cases=[case], **told).failed
+    options = {"vjp": "autograd", "framework": "torch"}
+    (row,) = check.check_all(attend, SDPA, cases=[case], **options).failed
     assert row.form == "vjp"
     assert "stands where" not in row.verdict.cause
 
@@ -504,20 +507,20 @@ def test_a_wrong_scalar_has_no_specific_cause(dtype):
 
 
 def test_zeros_constants_and_inputs_have_their_own_words():
-    for out, words in (
+    for out, message in (
         (np.zeros_like(GRID), "it is zero: not computed, not written, or multiplied by 0"),
         (np.ones_like(GRID), "it is one number in all places"),
         (GRID, "it is x, unchanged"),
     ):
-        assert check.check_forward(lambda x, out=out: out, act.gelu, GRID).cause == words
+        assert check.check_forward(lambda x, out=out: out, act.gelu, GRID).cause == message
     assert check.check_vjp(lambda u, x: u, act.gelu, ONES, GRID).cause == "it is dout, unchanged"
 
 
 def test_a_headline_explains_half_of_the_failures():
     rows = []
     for cause in ("a", "b", "c"):
-        one = check.check_forward(lambda x: 2 * x, act.relu, np.ones(4)).outputs[0]
-        verdict = check.Verdict(False, (one._replace(cause=cause),), "")
+        output = check.check_forward(lambda x: 2 * x, act.relu, np.ones(4)).outputs[0]
+        verdict = check.Verdict(False, (dataclasses.replace(output, cause=cause),), "")
         rows.append(check.CheckRow("forward", cause, verdict))
     assert "most often" not in str(check.CheckReport("relu", "float64", tuple(rows)))
     assert "most often (2): a" in str(check.CheckReport("relu", "float64", (*rows[:2], rows[0])))
@@ -554,7 +557,7 @@ def backward(dout, q, k, v, *, slip="", softcap=None, dropout=1.0):
 
 
 @pytest.mark.parametrize(
-    ("slip", "options", "words"),
+    ("slip", "options", "message"),
     [
         ("cap", {"softcap": 1.0}, "lacks the slope of the soft cap, 1 - tanh^2"),
         ("scale", {}, "lacks the scale of the scores, 1/sqrt(E)"),
@@ -565,7 +568,7 @@ def backward(dout, q, k, v, *, slip="", softcap=None, dropout=1.0):
         ("tiled", {}, "summed over heads apart (0 1 0 1)"),
     ],
 )
-def test_lines_of_the_backward_of_attention(rng, slip, options, words):
+def test_lines_of_the_backward_of_attention(rng, slip, options, message):
     q, k, v = (rng.normal(size=s) for s in ((2, 4, 5, 8), (2, 2, 7, 8), (2, 2, 7, 6)))
     dout = rng.normal(size=(2, 4, 5, 6))
     if "dropout" in options:
@@ -574,7 +577,7 @@ def test_lines_of_the_backward_of_attention(rng, slip, options, words):
     verdict = check.check_vjp(
         functools.partial(backward, slip=slip), SDPA, dout, q, k, v, **options
     )
-    assert words in verdict.cause, str(verdict)
+    assert message in verdict.cause, str(verdict)
 
 
 def test_dlse_is_ignored(qkv):
@@ -622,10 +625,10 @@ PARAMS = att.AttentionParams(*(R.normal(size=(8, 8)) for _ in range(4)), *R.norm
 def options_of(op, **changes):
     """Return a kernel that takes other values for options, or a function of the right ones."""
 
-    def kernel(*inputs, **told):
+    def kernel(*inputs, **options):
         for key, new in changes.items():
-            told[key] = new(told[key]) if callable(new) else new
-        return op(*inputs, **told)
+            options[key] = new(options[key]) if callable(new) else new
+        return op(*inputs, **options)
 
     return kernel
 
@@ -675,7 +678,7 @@ LINES = {
     ),
     "b_o": (
         att.multi_head_attention,
-        lambda x, y, p, **told: att.multi_head_attention(x, y, p._replace(b_o=None), **told),
+        lambda x, y, p, **options: att.multi_head_attention(x, y, p._replace(b_o=None), **options),
         (*HEADS, PARAMS),
         {"num_heads": 2},
         "b_o is ignored",
@@ -727,11 +730,11 @@ LINES = {
 
 @pytest.mark.parametrize("what", LINES)
 def test_lines_of_mathematics(what):
-    op, wrong, inputs, options, words = LINES[what]
+    op, wrong, inputs, options, message = LINES[what]
     assert check.check_forward(op, op, *inputs, **options)
     verdict = check.check_forward(wrong, op, *inputs, **options)
     assert not verdict
-    assert words in verdict.cause, str(verdict)
+    assert message in verdict.cause, str(verdict)
 
 
 def test_smoothed_labels_of_ignored_rows():

@@ -13,6 +13,8 @@ import peers
 import pytest
 
 import dlref
+from dlref.formulas.activations import sigmoid, softmax
+from dlref.formulas.normalization import layer_norm, rms_norm
 from dlref.interop import conventions
 
 T, S, E, H = 2, 5, 4, 2
@@ -64,11 +66,6 @@ def blocks(arrays, source, target):
 # What the libraries do.
 
 
-def softmax(s):
-    e = np.exp(s - s.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
-
-
 def attend(d, seen=None, *, softcap=None, bias=0.0, scale=E**-0.5):
     """Attend with axes (B, H, T, E), written out."""
     s = scale * d["q"] @ d["k"].swapaxes(-1, -2) + bias
@@ -93,10 +90,6 @@ def with_jax(d, **options):
     with jax.enable_x64(True):
         arrays = (jax.numpy.asarray(d[name].swapaxes(1, 2)) for name in "qkv")
         return np.asarray(jax.nn.dot_product_attention(*arrays, **options))
-
-
-def sigmoid(z):
-    return 1 / (1 + np.exp(-z))
 
 
 def run_lstm(x, w, u, b, order):
@@ -144,14 +137,6 @@ def jax_nn(name, x, **options):
     jax = pytest.importorskip("jax", reason="see the dependency group 'peers'")
     with jax.enable_x64(True):
         return np.asarray(getattr(jax.nn, name)(jax.numpy.asarray(x), **options))
-
-
-def rms(x, eps):
-    return x / np.sqrt((x**2).mean(-1, keepdims=True) + eps)
-
-
-def centered(x, eps):
-    return rms(x - x.mean(-1, keepdims=True), eps)
 
 
 def running_by_torch(d):
@@ -298,11 +283,11 @@ LIBRARIES = {
     ("GELU", "PyTorch"): lambda d: functional("gelu", d),
     ("GELU", "JAX"): lambda d: jax_nn("gelu", d["x"]),
     ("eps of layer norm", "PyTorch"): lambda d: functional("layer_norm", d, (E,)),
-    ("eps of layer norm", "Keras"): lambda d: centered(d["x"], 1e-3),
+    ("eps of layer norm", "Keras"): lambda d: layer_norm(d["x"], eps=1e-3),
     ("eps of RMS norm", "PyTorch"): lambda d: functional("rms_norm", d, (E,)),
-    ("eps of RMS norm", "ONNX"): lambda d: rms(d["x"], 1e-5),
-    ("eps of RMS norm", "dlref"): lambda d: rms(d["x"], 1e-6),
-    ("RMS norm's weight", "Gemma"): lambda d: rms(d["x"], 1e-6) * (1 + d["w"]),
+    ("eps of RMS norm", "ONNX"): lambda d: rms_norm(d["x"], eps=1e-5),
+    ("eps of RMS norm", "dlref"): lambda d: rms_norm(d["x"], eps=1e-6),
+    ("RMS norm's weight", "Gemma"): lambda d: rms_norm(d["x"], eps=1e-6) * (1 + d["w"]),
     ("Momentum of batch norm", "ONNX"): lambda d: 0.9 * d["running"] + 0.1 * d["x"][:, 0].var(0),
     ("Momentum of batch norm", "PyTorch"): running_by_torch,
     ("Hard sigmoid", "ONNX"): lambda d: np.clip(0.2 * d["x"] + 0.5, 0, 1),

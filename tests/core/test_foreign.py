@@ -64,6 +64,9 @@ def test_masked_arrays_are_refused():
         softmax(masked)
     with pytest.raises(TypeError, match="'weight' must not be a masked array"):
         linear(X, masked)
+    for within in ([masked, masked], [[masked]], (masked,)):  # a list would drop the mask
+        with pytest.raises(TypeError, match="'x' must not be a masked array: its mask"):
+            softmax(within)
 
 
 @pytest.mark.parametrize("requires_grad", [False, True])

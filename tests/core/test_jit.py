@@ -453,6 +453,7 @@ with warnings.catch_warnings(record=True) as caught:
         setattr(holder, attribute, hidden)  # numba itself needs it
     from dlref.activations import softmax
     print(softmax(np.log([1.0, 1.0, 2.0])))
+    assert not dlref._core.jit.target_has("avx512f")  # of an unknown processor
 print([str(w.message) for w in caught if "does not know numba" in str(w.message)])
 """
     out = run(code, cwd=ROOT, NUMBA_CACHE_DIR=str(tmp_path))

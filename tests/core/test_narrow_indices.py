@@ -104,7 +104,7 @@ print(*sorted(m for m in ("scipy.special", "scipy.optimize", "scipy.linalg") if 
 @pytest.mark.parametrize("window", [None, (None, 0), (2**40, 2**40), (3, None)])
 def test_a_window_without_bound_and_the_largest_offset_fit(window):
     q = dlref.positions.sinusoidal(3, 4)[None]
-    far = dlref._core.arguments.FAR
+    far = dlref._core.arguments.MAX_OFFSET
     whole = dlref.attention.scaled_dot_product_attention(q, q, q, window=window, q_offset=far)
     assert whole.shape == q.shape
     assert 2 * far + 2**30 - 1 <= 2**31 - 1

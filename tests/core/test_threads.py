@@ -70,7 +70,7 @@ def run(code, *, timeout=60, **environment):
 def test_each_call_has_room_of_its_own(set_num_threads):
     set_num_threads(2)
     rooms = []
-    note = threads.with_room(lambda *arguments: rooms.append(arguments[3:]), 2, 5)
+    note = threads.with_workspace(lambda *arguments: rooms.append(arguments[3:]), 2, 5)
     over_rows(note, 100, threads.MAX_PIECE, "out")  # a piece is at most a row
     assert len(rooms) > 1
     assert {room.shape for (room,) in rooms} == {(2, 5)}

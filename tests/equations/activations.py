@@ -1,11 +1,13 @@
 """The displayed equations of dlref.activations."""
 
+import functools
 import math
 
 import numpy as np
 import scipy.integrate
 import scipy.special
-from equations.ledger import definition, equation
+from equations.evaluate import From, Of, derivative_of, each, elementwise, mapped
+from equations.ledger import equation, reads
 from equations.numeric import (
     complex_step,
     hessian_of,
@@ -14,113 +16,109 @@ from equations.numeric import (
 )
 
 from dlref import activations
+from dlref.formulas import activations as formulas
+from dlref.formulas.activations import (
+    log_softmax,
+    logsumexp,
+    normal_cdf,
+    sigmoid,
+    softmax,
+)
 
 RNG = np.random.default_rng(0)
 X = 2 * RNG.normal(size=9)
 G, DX, DG = RNG.normal(size=(3, 9))
 SCORES, U, V = RNG.normal(size=(3, 5))
-DELTA = np.eye(5)
+LAMBDA, ALPHA = 1.0507009873554805, 1.6732632423543772
+SELU = {r"\lambda": LAMBDA, r"\alpha": ALPHA}
+MISH = {
+    "at": "x",
+    "w": Of(np.exp, "x"),
+    "d": Of(lambda x: np.exp(2 * x) + 2 * np.exp(x) + 2, "x"),
+    "T": Of(lambda x: np.tanh(np.log(1 + np.exp(x))), "x"),
+}
+SYMBOLS = {
+    "alpha": r"\alpha",
+    "beta": r"\beta",
+    "negative_slope": "a",
+    "limit": r"\ell",
+    "shift": "c",
+}
+SOFTMAX = mapped(softmax, {"x": SCORES}, "s", v=V, J=formulas.softmax_jacobian(SCORES))
+LOG_SOFTMAX = {
+    **mapped(log_softmax, {"x": SCORES}, r"\ell", v=V, J=formulas.log_softmax_jacobian(SCORES)),
+    "s": softmax(SCORES),
+    "m": SCORES.max(),
+    "a": SCORES.argmax(),
+    r"\mat I": np.eye(5),
+    r"\vec 1": np.ones(5),
+}
 
 
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
-def normal_cdf(x):
-    return (1 + scipy.special.erf(x / np.sqrt(2))) / 2
-
-
-def relu(x):
-    return np.maximum(x, 0)
-
-
-def softmax(x):
-    return np.exp(x) / np.exp(x).sum()
-
-
-def logsumexp(x):
-    return np.log(np.exp(x).sum())
-
-
-def log_softmax(x):
-    return np.log(softmax(x))
+def at(name, x=X, more=(), options=(), **inputs):
+    """Return the environments of a formula at points."""
+    f = functools.partial(getattr(formulas, name), **dict(options))
+    symbols = {SYMBOLS[key]: value for key, value in dict(options).items() if key in SYMBOLS}
+    units = {r"\sigma": sigmoid, r"\Phi": normal_cdf}
+    return each({"x": x, **inputs}, {"f": f, **symbols, **units, **dict(more)})
 
 
 # The relu family
 
 
-@definition(r"\operatorname{relu}(x) = \max(x, 0) = \tfrac12 (x + \abs{x}).")
+@reads(r"\operatorname{relu}(x) = \max(x, 0) = \tfrac12 (x + \abs{x}).")
 def the_relu():
-    yield np.maximum(X, 0), (X + np.abs(X)) / 2, activations.relu(X)
+    return each({"x": X}, {"relu": activations.relu})
 
 
-@definition(r"f(x) = \min(\max(x, 0), 6)")
+@reads(r"f(x) = \min(\max(x, 0), 6)")
 def the_relu6():
-    x = 4 * X
-    yield np.minimum(np.maximum(x, 0), 6), activations.relu6(x)
+    return at("relu6", 4 * X)
 
 
-@definition(r"f(x) = \begin{cases} x & x > 0 \\ a x & x \le 0 \end{cases}")
+@reads(r"f(x) = \begin{cases} x & x > 0 \\ a x & x \le 0 \end{cases}")
 def the_leaky_relu():
-    a = 0.3
-    yield np.where(X > 0, X, a * X), activations.leaky_relu(X, negative_slope=a)
+    return at("leaky_relu", options={"negative_slope": 0.3})
 
 
-@definition(r"f(x) = \begin{cases} x & x > \alpha \\ 0 & x \le \alpha \end{cases}")
+@reads(r"f(x) = \begin{cases} x & x > \alpha \\ 0 & x \le \alpha \end{cases}")
 def the_thresholded_relu():
-    alpha = 0.5
-    x = np.append(X, alpha)
-    yield np.where(x > alpha, x, 0), activations.thresholded_relu(x, alpha=alpha)
+    return at("thresholded_relu", np.append(X, 0.5), options={"alpha": 0.5})
 
 
-@definition(r"f(x, a) = \max(x, 0) + a \min(x, 0)")
+@reads(r"f(x, a) = \max(x, 0) + a \min(x, 0)")
 def the_prelu():
-    yield np.maximum(X, 0) + G * np.minimum(X, 0), activations.prelu(X, G)
+    return at("prelu", a=G)
 
 
-@equation(
+@reads(
     r"""\pdv{L}{x} = u \begin{cases} 1 & x > 0 \\ a & x \le 0 \end{cases}, \qquad
     \pdv{L}{a} = \sum u \min(x, 0)"""
 )
 def gradients_of_prelu():
-    u, a = G, 0.3
-
-    def loss(x, a):
-        return np.sum(u * (np.maximum(x, 0) + a * np.minimum(x, 0)))
-
-    yield jacobian_of(lambda x: loss(x, a), X), u * np.where(X > 0, 1, a)
-    yield jacobian_of(lambda a: loss(X, a), a), np.sum(u * np.minimum(X, 0))
-    yield activations.prelu_vjp(1.0, 0.0, a)[0], a  # the choice at the kink
+    return [mapped(formulas.prelu, {"x": x, "a": 0.3}) for x in X] + [
+        {"x": 0.0, "u": 1.0, "a": 0.3, r"\pdv{L}{x}": 0.3, r"\pdv{L}{a}": 0.0}  # the kink
+    ]
 
 
 # Exponential units
 
 
-@definition(r"f(x) = \max(0, x) + \min\bigl(0, \alpha (e^{x / \alpha} - 1)\bigr)")
+@reads(r"f(x) = \max(0, x) + \min\bigl(0, \alpha (e^{x / \alpha} - 1)\bigr)")
 def the_celu():
-    alpha = 0.7
-    want = np.maximum(0, X) + np.minimum(0, alpha * (np.exp(X / alpha) - 1))
-    yield want, activations.celu(X, alpha=alpha)
+    return at("celu", options={"alpha": 0.7})
 
 
-@definition(r"f(x) = \begin{cases} x & x > 0 \\ \alpha (e^x - 1) & x \le 0 \end{cases}")
+@reads(r"f(x) = \begin{cases} x & x > 0 \\ \alpha (e^x - 1) & x \le 0 \end{cases}")
 def the_elu():
-    alpha = 0.7
-    yield np.where(X > 0, X, alpha * (np.exp(X) - 1)), activations.elu(X, alpha=alpha)
+    return at("elu", options={"alpha": 0.7})
 
 
-LAMBDA, ALPHA = 1.0507009873554805, 1.6732632423543772
-
-
-def selu(x):
-    return LAMBDA * np.where(x.real > 0, x, ALPHA * (np.exp(x) - 1))
-
-
-@definition(
+@reads(
     r"f(x) = \lambda \begin{cases} x & x > 0 \\ \alpha (e^x - 1) & x \le 0 \end{cases}",
 )
 def the_selu():
-    yield selu(X), activations.selu(X)
+    return at("selu", more=SELU)
 
 
 @equation(
@@ -135,9 +133,9 @@ def mean_square_slope_of_selu():
         return scipy.integrate.quad(lambda x: f(x) * density(x), *ends, epsabs=1e-13)[0]
 
     def square(x):
-        return complex_step(selu, x) ** 2
+        return complex_step(formulas.selu, x) ** 2
 
-    closed = LAMBDA**2 * (0.5 + ALPHA**2 * np.exp(2) * normal_cdf(-2.0))
+    closed = LAMBDA**2 * (0.5 + ALPHA**2 * np.exp(2) * normal_cdf(np.float64(-2)))
     yield (
         mean(square, -12, 0) + mean(square, 0, 12),
         LAMBDA**2 * (0.5 + ALPHA**2 * mean(lambda x: np.exp(2 * x), -12, 0)),
@@ -149,95 +147,68 @@ def mean_square_slope_of_selu():
 # The sigmoid and what is made of it
 
 
-@definition(r"\sigma(x) = \frac{1}{1 + e^{-x}} = \frac{e^x}{1 + e^x}")
+@reads(r"\sigma(x) = \frac{1}{1 + e^{-x}} = \frac{e^x}{1 + e^x}")
 def the_sigmoid():
-    yield 1 / (1 + np.exp(-X)), np.exp(X) / (1 + np.exp(X)), activations.sigmoid(X)
+    return each({"x": X}, {r"\sigma": activations.sigmoid})
 
 
-@equation(r"\sigma' = \frac{e^{-x}}{(1 + e^{-x})^2} = \sigma(x) \sigma(-x) = \sigma (1 - \sigma).")
+@reads(r"\sigma' = \frac{e^{-x}}{(1 + e^{-x})^2} = \sigma(x) \sigma(-x) = \sigma\, (1 - \sigma).")
 def slope_of_the_sigmoid():
-    s = sigmoid(X)
-    yield (
-        complex_step(sigmoid, X),
-        np.exp(-X) / (1 + np.exp(-X)) ** 2,
-        sigmoid(X) * sigmoid(-X),
-        s * (1 - s),
-    )
+    return each({"x": X}, {r"\sigma": sigmoid, "at": "x"})
 
 
-@definition(r"\log \sigma(x) = -\log(1 + e^{-x}) = \min(x, 0) - \log\bigl(1 + e^{-\abs{x}}\bigr)")
+@reads(r"\log \sigma(x) = -\log(1 + e^{-x}) = \min(x, 0) - \log\bigl(1 + e^{-\abs{x}}\bigr)")
 def the_log_sigmoid():
-    yield (
-        np.log(sigmoid(X)),
-        -np.log(1 + np.exp(-X)),
-        np.minimum(X, 0) - np.log(1 + np.exp(-np.abs(X))),
-        activations.log_sigmoid(X),
-    )
+    return each({"x": X}, {r"\sigma": sigmoid})
 
 
-@definition(
+@reads(
     r"""f(x) = \frac1\beta \log(1 + e^{\beta x})
     = \max(x, 0) + \frac1\beta \log\bigl(1 + e^{-\beta \abs{x}}\bigr)"""
 )
 def the_softplus():
-    for beta in (1.0, 1.7):
-        yield (
-            np.log(1 + np.exp(beta * X)) / beta,
-            np.maximum(X, 0) + np.log(1 + np.exp(-beta * np.abs(X))) / beta,
-            activations.softplus(X, beta=beta),
-        )
+    return [row for beta in (1.0, 1.7) for row in at("softplus", options={"beta": beta})]
 
 
-@definition(r"f(x) = \max(x, 0)^2 = x \max(x, 0)")
+@reads(r"f(x) = \max(x, 0)^2 = x \max(x, 0)")
 def the_squared_relu():
-    yield np.maximum(X, 0) ** 2, X * np.maximum(X, 0), activations.relu_squared(X)
+    return at("relu_squared")
 
 
-@definition(
+@reads(
     r"""x' = \min(\max(x, -\ell), \ell) , \qquad g' = \min(g, \ell) , \qquad
     f(x, g) = (x' + c)\, g'\, \sigma(\beta g') ."""
 )
 def the_swiglu_with_a_bound():
-    g, limit, c, beta = X[::-1], 1.1, 0.7, 1.702
-    values, gate = np.minimum(np.maximum(X, -limit), limit), np.minimum(g, limit)
-    want = (values + c) * gate * sigmoid(beta * gate)
-    yield want, activations.swiglu(X, g, beta=beta, limit=limit, shift=c)
+    options = {"limit": 1.1, "shift": 0.7, "beta": 1.702}
+    return at("swiglu", g=X[::-1], options=options)
 
 
-@definition(r"f(x) = x \, \sigma(\beta x) = \frac{x}{1 + e^{-\beta x}}")
+@reads(r"f(x) = x \, \sigma(\beta x) = \frac{x}{1 + e^{-\beta x}}")
 def the_silu():
-    beta = 1.7
-    yield X * sigmoid(beta * X), X / (1 + np.exp(-beta * X)), activations.silu(X, beta=beta)
+    return at("silu", options={"beta": 1.7})
 
 
-@equation(
+@reads(
     r"""f' = \sigma(u) + u \, \sigma(u) \sigma(-u)
     = \begin{cases} e^u (1 + e^u + u) / (1 + e^u)^2 & u < 0 \\
     (1 + e^{-u} + u e^{-u}) / (1 + e^{-u})^2 & u \ge 0 . \end{cases}"""
 )
 def slope_of_the_silu():
-    beta = 1.7
-    u = beta * X
-    left = np.exp(u) * (1 + np.exp(u) + u) / (1 + np.exp(u)) ** 2
-    right = (1 + np.exp(-u) + u * np.exp(-u)) / (1 + np.exp(-u)) ** 2
-    yield (
-        complex_step(lambda x: x * sigmoid(beta * x), X),
-        sigmoid(u) + u * sigmoid(u) * sigmoid(-u),
-        np.where(u < 0, left, right),
-    )
+    f = lambda x: formulas.silu(x, beta=1.7)  # noqa: E731
+    rows = each({"x": X}, {"f": f, r"\sigma": sigmoid, "at": "x"})
+    return [{**row, "u": 1.7 * row["x"], "f'": derivative_of(f, 1)} for row in rows]
 
 
-@definition(
+@reads(
     r"""\tanh x = \frac{e^x - e^{-x}}{e^x + e^{-x}} = \frac{t}{t + 2}, \qquad
     t = e^{2x} - 1"""
 )
 def the_tanh():
-    t = np.exp(2 * X) - 1
-    sinh, cosh = np.exp(X) - np.exp(-X), np.exp(X) + np.exp(-X)
-    yield sinh / cosh, t / (t + 2), activations.tanh(X)
+    return each({"x": X}, {r"\tanh": activations.tanh})
 
 
-@definition(r"f(x) = x - \tanh x = \tfrac13 x^3 - \tfrac{2}{15} x^5 + \ldots")
+@equation(r"f(x) = x - \tanh x = \tfrac13 x^3 - \tfrac{2}{15} x^5 + \ldots")
 def the_tanhshrink():
     def f(x):
         return x - np.tanh(x)
@@ -247,270 +218,196 @@ def the_tanhshrink():
     yield series, [0, 0, 0, 1 / 3, 0, -2 / 15, 0]
 
 
-@definition(r"f(x) = \frac{x}{1 + \abs{x}}")
+@reads(r"f(x) = \frac{x}{1 + \abs{x}}")
 def the_softsign():
-    yield X / (1 + np.abs(X)), activations.softsign(X)
+    return at("softsign")
 
 
 # Piecewise linear stand-ins
 
 
-@definition(r"f(x) = \max(0, \min(1, \alpha x + \beta))")
+@reads(r"f(x) = \max(0, \min(1, \alpha x + \beta))")
 def the_hard_sigmoid():
-    alpha, beta = 0.3, 0.6
-    want = np.maximum(0, np.minimum(1, alpha * X + beta))
-    yield want, activations.hard_sigmoid(X, alpha=alpha, beta=beta)
+    return at("hard_sigmoid", options={"alpha": 0.3, "beta": 0.6})
 
 
-@definition(
+@reads(
     r"""f(x) = x \max\Bigl(0, \min\Bigl(1, \frac{x + 3}{6}\Bigr)\Bigr)
     = \begin{cases} 0 & x \le -3 \\ x (x + 3) / 6 & -3 < x < 3 \\ x & x \ge 3 \end{cases}"""
 )
 def the_hard_swish():
-    x = np.append(3 * X, [-3, 3])
-    yield (
-        x * np.maximum(0, np.minimum(1, (x + 3) / 6)),
-        np.select([x <= -3, (x > -3) & (x < 3), x >= 3], [0 * x, x * (x + 3) / 6, x]),
-        activations.hard_swish(x),
-    )
+    return at("hard_swish", np.append(3 * X, [-3, 3]))
 
 
-@definition(r"f(x) = \max(-1, \min(1, x))")
+@reads(r"f(x) = \max(-1, \min(1, x))")
 def the_hard_tanh():
-    yield np.maximum(-1, np.minimum(1, X)), activations.hard_tanh(X)
+    return at("hard_tanh")
 
 
 # Gelu and mish
 
 
-@definition(
+@reads(
     r"""f(x) = x \, \Phi(x)
     = \frac{x}{2} \Bigl( 1 + \operatorname{erf} \frac{x}{\sqrt 2} \Bigr)"""
 )
 def the_gelu():
-    yield (
-        X * scipy.special.ndtr(X),
-        X / 2 * (1 + scipy.special.erf(X / np.sqrt(2))),
-        activations.gelu(X),
-    )
+    return at("gelu")
 
 
-@definition(
+@reads(
     r"""f(x) = \frac{x}{2} \Bigl( 1 + \tanh\bigl( \sqrt{2/\pi}\, (x + 0.044715\, x^3) \bigr)
     \Bigr),"""
 )
 def the_gelu_by_tanh():
-    want = X / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (X + 0.044715 * X**3)))
-    yield want, activations.gelu(X, approximate="tanh")
+    return at("gelu", options={"approximate": "tanh"})
 
 
-def mish_factor(x):
-    return np.tanh(np.log(1 + np.exp(x)))
-
-
-def mish(x):
-    return x * mish_factor(x)
-
-
-@definition(r"f(x) = x \tanh(\log(1 + e^x))")
+@reads(r"f(x) = x \tanh(\log(1 + e^x))")
 def the_mish():
-    yield X * np.tanh(np.log(1 + np.exp(X))), activations.mish(X)
+    return at("mish")
 
 
-@equation(r"f(x) = x \, \frac{w (w + 2)}{w^2 + 2 w + 2},")
+@reads(r"f(x) = x \, \frac{w (w + 2)}{w^2 + 2 w + 2},")
 def mish_without_a_logarithm():
-    e = np.exp(X)
-    yield mish(X), X * (e * (e + 2)) / (e**2 + 2 * e + 2)
+    return at("mish", more=MISH)
 
 
-@equation(
+@reads(
     r"""T' = \frac{2 d'}{d^2} = \frac{4 w (w + 1)}{d^2}, \qquad
     f' = \frac{w \bigl( (w + 2) d + 4 x (w + 1) \bigr)}{d^2} ."""
 )
 def slope_of_mish():
-    def denominator(x):
-        return np.exp(x) ** 2 + 2 * np.exp(x) + 2
-
-    e, d, d_slope = np.exp(X), denominator(X), complex_step(denominator, X)
-    yield complex_step(mish_factor, X), 2 * d_slope / d**2, 4 * e * (e + 1) / d**2
-    yield complex_step(mish, X), e * ((e + 2) * d + 4 * X * (e + 1)) / d**2
+    return at("mish", more=MISH)
 
 
-@equation(
+@reads(
     r"""T'' = 4\, \frac{(2w^2 + w)\, d - 2 (w^2 + w)\, d'}{d^3}
     = 4w\, \frac{(2w + 1)(w^2 + 2w + 2) - 4w (w + 1)^2}{d^3}
     = \frac{4w\, (2 + 2w - 3w^2 - 2w^3)}{d^3} ,"""
 )
 def curvature_of_the_factor_of_mish():
-    w = np.exp(X)
-    d = w**2 + 2 * w + 2
-    d_slope = complex_step(lambda x: np.exp(2 * x) + 2 * np.exp(x) + 2, X)
-    yield (
-        nth_derivative(mish_factor, X, 2),
-        4 * ((2 * w**2 + w) * d - 2 * (w**2 + w) * d_slope) / d**3,
-        4 * w * ((2 * w + 1) * (w**2 + 2 * w + 2) - 4 * w * (w + 1) ** 2) / d**3,
-        4 * w * (2 + 2 * w - 3 * w**2 - 2 * w**3) / d**3,
-    )
+    return at("mish", more=MISH)
 
 
-@equation(
+@reads(
     r"""f'' = 2 T' + x T''
     = \frac{4w \bigl( 2 (w + 1) d + x (2 + 2w - 3w^2 - 2w^3) \bigr)}{d^3} ."""
 )
 def curvature_of_mish():
-    w = np.exp(X)
-    d, rest = w**2 + 2 * w + 2, 2 + 2 * w - 3 * w**2 - 2 * w**3
-    yield (
-        nth_derivative(mish, X, 2),
-        2 * complex_step(mish_factor, X) + X * nth_derivative(mish_factor, X, 2),
-        4 * w * (2 * (w + 1) * d + X * rest) / d**3,
-    )
+    return at("mish", more=MISH)
 
 
 # Gated units
 
 
-@definition(r"f(x, g) = x \, \sigma(g)")
+@reads(r"f(x, g) = x \, \sigma(g)")
 def the_glu():
-    yield X * sigmoid(G), activations.glu(X, G)
+    return at("glu", g=G)
 
 
-@definition(r"f(x, g) = x \max(g, 0)")
+@reads(r"f(x, g) = x \max(g, 0)")
 def the_reglu():
-    yield X * np.maximum(G, 0), activations.reglu(X, G)
+    return at("reglu", g=G)
 
 
-@definition(r"f(x, g) = x \, g \, \Phi(g)")
+@reads(r"f(x, g) = x \, g \, \Phi(g)")
 def the_geglu():
-    yield X * G * scipy.special.ndtr(G), activations.geglu(X, G)
+    return at("geglu", g=G)
 
 
-@definition(r"f(x, g) = x \, g \, \sigma(\beta g)")
+@reads(r"f(x, g) = x \, g \, \sigma(\beta g)")
 def the_swiglu():
-    beta = 1.7
-    yield X * G * sigmoid(beta * G), activations.swiglu(X, G, beta=beta)
+    return at("swiglu", g=G, options={"beta": 1.7})
 
 
-@equation(r"\dot f = \dot x \, a(g) + x \, a'(g) \, \dot g")
+@reads(r"\dot f = \dot x \, a(g) + x \, a'(g) \, \dot g")
 def tangents_of_gated_units():
-    units = [
-        (sigmoid, activations.glu_jvp),
-        (relu, activations.reglu_jvp),
-        (lambda g: g * normal_cdf(g), activations.geglu_jvp),
-        (lambda g: g * sigmoid(g), activations.swiglu_jvp),
+    gates = {
+        "glu": sigmoid,
+        "reglu": formulas.relu,
+        "geglu": formulas.gelu,
+        "swiglu": formulas.silu,
+    }
+    return [
+        {**row, "a": gate}
+        for name, gate in gates.items()
+        for row in elementwise(getattr(formulas, name), {"x": X, "g": G}, "f")
     ]
-    for a, jvp in units:
-        moved = complex_step(lambda t, a=a: (X + t * DX) * a(G + t * DG), 0.0)
-        formula = DX * a(G) + X * complex_step(a, G) * DG
-        yield moved, formula, jvp((X, G), (DX, DG))
 
 
 # Softmax
 
 
-@definition(r"s_i = \frac{e^{x_i}}{\sum_j e^{x_j}}")
+@reads(r"s_i = \frac{e^{x_i}}{\sum_j e^{x_j}}")
 def the_softmax():
-    for i in range(5):
-        want = np.exp(SCORES[i]) / sum(np.exp(SCORES[j]) for j in range(5))
-        yield want, softmax(SCORES)[i], activations.softmax(SCORES)[i]
+    return SOFTMAX
 
 
-@equation(
+@reads(
     r"""\frac{1}{s_i} \pdv{s_i}{x_j} = \delta_{ij} - \frac{e^{x_j}}{\sum_l e^{x_l}}
     = \delta_{ij} - s_j, \qquad\text{hence}\qquad
     J_{ij} = s_i (\delta_{ij} - s_j), \quad
     \mat{J} = \operatorname{diag}(\vec s) - \vec s \vec s^\top ."""
 )
 def jacobian_of_softmax():
-    s, J = softmax(SCORES), jacobian_of(softmax, SCORES)
-    yield (
-        1 / s[:, None] * J,
-        DELTA - np.exp(SCORES)[None, :] / np.exp(SCORES).sum(),
-        DELTA - s[None, :],
-    )
-    yield J, s[:, None] * (DELTA - s[None, :]), np.diag(s) - np.outer(s, s)
+    return SOFTMAX
 
 
-@equation(
+@reads(
     r"""(\mat J \vec v)_i = \sum_j s_i (\delta_{ij} - s_j) v_j = s_i (v_i - \bar v),
     \qquad \bar v = \sum_j s_j v_j"""
 )
 def tangent_of_softmax():
-    s, J = softmax(SCORES), jacobian_of(softmax, SCORES)
-    mean = np.sum(s * V)
-    terms = s[:, None] * (DELTA - s[None, :]) * V[None, :]
-    yield J @ V, terms.sum(axis=1), s * (V - mean)
+    return SOFTMAX
 
 
-@equation(r"\pdv{L}{x_j} = \sum_i u_i J_{ij} = s_j \Bigl( u_j - \sum_i s_i u_i \Bigr)")
+@reads(r"\pdv{L}{x_j} = \sum_i u_i J_{ij} = s_j \Bigl( u_j - \sum_i s_i u_i \Bigr)")
 def gradient_through_softmax():
-    s, J = softmax(SCORES), jacobian_of(softmax, SCORES)
-    yield (
-        jacobian_of(lambda x: np.sum(U * softmax(x)), SCORES),
-        np.einsum("i,ij->j", U, J),
-        s * (U - np.sum(s * U)),
-    )
+    return SOFTMAX
 
 
 # Log-softmax
 
 
-@definition(r"\ell_i = \log s_i = x_i - \log \sum_j e^{x_j}")
+@reads(r"\ell_i = \log s_i = x_i - \log \sum_j e^{x_j}")
 def the_log_softmax():
-    yield (
-        np.log(softmax(SCORES)),
-        SCORES - np.log(np.sum(np.exp(SCORES))),
-        activations.log_softmax(SCORES),
-    )
+    return LOG_SOFTMAX
 
 
-@equation(r"\ell_i = (x_i - m) - \log\Bigl( 1 + \sum_{j \ne a} e^{x_j - m} \Bigr) ,")
+@reads(r"\ell_i = (x_i - m) - \log\Bigl( 1 + \sum_{j \ne a} e^{x_j - m} \Bigr) ,")
 def log_softmax_after_the_maximum():
-    m, a = SCORES.max(), SCORES.argmax()
-    others = sum(np.exp(SCORES[j] - m) for j in range(5) if j != a)
-    yield log_softmax(SCORES), (SCORES - m) - np.log(1 + others)
+    return LOG_SOFTMAX
 
 
-@equation(
+@reads(
     r"""J_{ij} = \pdv{\ell_i}{x_j} = \delta_{ij} - s_j, \qquad
     \mat J = \mat I - \vec 1 \vec s^\top ."""
 )
 def jacobian_of_log_softmax():
-    s = softmax(SCORES)
-    yield (
-        activations.log_softmax_jacobian(SCORES),
-        jacobian_of(log_softmax, SCORES),
-        DELTA - s[None, :],
-        np.eye(5) - np.outer(np.ones(5), s),
-    )
+    return LOG_SOFTMAX
 
 
-@equation(r"(\mat J \vec v)_i = v_i - \sum_j s_j v_j")
+@reads(r"(\mat J \vec v)_i = v_i - \sum_j s_j v_j")
 def tangent_of_log_softmax():
-    yield jacobian_of(log_softmax, SCORES) @ V, V - np.sum(softmax(SCORES) * V)
+    return LOG_SOFTMAX
 
 
-@equation(r"\pdv{L}{x_j} = \sum_i u_i (\delta_{ij} - s_j) = u_j - s_j \sum_i u_i")
+@reads(r"\pdv{L}{x_j} = \sum_i u_i (\delta_{ij} - s_j) = u_j - s_j \sum_i u_i")
 def gradient_through_log_softmax():
-    s = softmax(SCORES)
-    yield (
-        jacobian_of(lambda x: np.sum(U * log_softmax(x)), SCORES),
-        np.einsum("i,ij->j", U, DELTA - s[None, :]),
-        U - s * U.sum(),
-    )
+    return LOG_SOFTMAX
 
 
 # Log-sum-exp
 
 
-@definition(
+@reads(
     r"""f(x) = \log \sum_{j=1}^k e^{x_j}
     = m + \log\Bigl( 1 + \sum_{j \ne a} e^{x_j - m} \Bigr)"""
 )
 def the_logsumexp():
-    m, a = SCORES.max(), SCORES.argmax()
-    others = sum(np.exp(SCORES[j] - m) for j in range(5) if j != a)
-    yield np.log(np.sum(np.exp(SCORES))), m + np.log(1 + others), activations.logsumexp(SCORES)
+    a = SCORES.argmax() + 1
+    return {"x": From(1, SCORES), "k": 5, "f": logsumexp, "m": SCORES.max(), "a": a}
 
 
 @equation(r"m \le f(x) \le m + \log k .")
@@ -534,13 +431,9 @@ def bounds_of_logsumexp():
     yield logsumexp(equal), bounds(equal)[1]
 
 
-@equation(r"\pdv{f}{x_i} = \frac{e^{x_i}}{\sum_j e^{x_j}} = s_i")
+@reads(r"\pdv{f}{x_i} = \frac{e^{x_i}}{\sum_j e^{x_j}} = s_i")
 def gradient_of_logsumexp():
-    yield (
-        jacobian_of(logsumexp, SCORES),
-        np.exp(SCORES) / np.sum(np.exp(SCORES)),
-        activations.softmax(SCORES),
-    )
+    return mapped(formulas.logsumexp, {"x": SCORES}, "f", s=softmax(SCORES))
 
 
 @equation(
@@ -552,5 +445,5 @@ def hessian_of_logsumexp():
     yield (
         hessian_of(logsumexp, SCORES),
         jacobian_of(softmax, SCORES),
-        s[:, None] * (DELTA - s[None, :]),
+        s[:, None] * (np.eye(5) - s[None, :]),
     )

@@ -3,9 +3,10 @@
 import itertools
 
 import numpy as np
-from equations.ledger import definition, equation
+from equations.ledger import equation
 from equations.numeric import gradients, rate
 
+from dlref.formulas.activations import log_softmax
 from dlref.losses import ctc_loss, ctc_loss_grad, ctc_loss_jvp, ctc_loss_vjp
 
 RNG = np.random.default_rng(0)
@@ -66,7 +67,7 @@ def ends(x, text):
     return beta
 
 
-@definition(r"L = -\log \sum_{\pi :\, B(\pi) = l} \prod_t e^{x_{t \pi_t}} .")
+@equation(r"L = -\log \sum_{\pi :\, B(\pi) = l} \prod_t e^{x_{t \pi_t}} .")
 def loss_of_all_paths():
     for text in TEXTS:
         yield loss(X, text), ctc_loss(X, text, reduction="sum")
@@ -114,10 +115,6 @@ def shares(text):
     for t, s in itertools.product(range(T), range(len(label))):
         gamma[t, label[s]] += np.exp(alpha[t, s] + beta[t, s] + loss(X, text))
     return gamma
-
-
-def log_softmax(z):
-    return z - np.log(np.sum(np.exp(z), axis=1, keepdims=True))
 
 
 @equation(

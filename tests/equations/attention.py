@@ -1,65 +1,52 @@
 """The displayed equations of dlref.attention."""
 
+import functools
 import itertools
 
 import numpy as np
-from equations.ledger import definition, equation
+from equations.evaluate import From, Of, Shifted, each, mapped
+from equations.ledger import equation, reads
 from equations.numeric import gradients, rate
 
 from dlref.attention import (
     AttentionParams,
-    additive_attention,
-    attention_distance,
     attention_entropy,
     attention_rollout,
     attention_scores,
     attention_shares,
-    attention_weights,
-    block_mask,
-    causal_mask,
     chunk_mask,
-    differential_attention,
-    differential_attention_jvp,
-    differential_attention_vjp,
-    document_mask,
     forgetting_bias,
     forgetting_bias_jvp,
     forgetting_bias_vjp,
-    indexer_scores,
-    indexer_scores_jvp,
-    indexer_scores_vjp,
-    linear_attention,
     merge_attention,
     merge_attention_jvp,
     merge_attention_vjp,
     multi_head_attention,
-    multiplicative_attention,
-    padding_mask,
-    prefix_mask,
-    recurrent_linear_attention,
     recurrent_linear_attention_vjp,
-    repeat_kv,
-    scaled_dot_product_attention,
     select_keys,
     tree_mask,
-    window_mask,
 )
+from dlref.formulas import attention as formulas
+from dlref.formulas.activations import logsumexp, sigmoid, softmax
 
 RNG = np.random.default_rng(0)
 T, S, E, V = 3, 4, 5, 2
 Q, K, VALUES = RNG.normal(size=(T, E)), RNG.normal(size=(S, E)), RNG.normal(size=(S, V))
 QKV = Q, K, VALUES
+ONES = np.ones(S)
 U = RNG.normal(size=(T, V))  # cotangent of an output
 DQ, DK, DVALUES = (RNG.normal(size=x.shape) for x in QKV)
 
 
-def softmax(scores):
-    e = np.exp(scores)
-    return e / e.sum(-1, keepdims=True)
-
-
 def attend(q, k, v):
     return softmax(q @ k.T / np.sqrt(q.shape[-1])) @ v
+
+
+def of_attention():
+    """Return the environment of attention in one head."""
+    scores = Of(formulas.scaled_products, "q", "k")
+    env = mapped(formulas.attention, {"q": Q, "k": K, "v": VALUES}, "o", s=scores, E=E, c=E**-0.5)
+    return {**env, "p": Of(softmax, "s"), r"\ell": Of(logsumexp, "s")}
 
 
 A_UNITS, D_K = 3, 6
@@ -68,28 +55,16 @@ W, W_U, A = RNG.normal(size=(A_UNITS, E)), RNG.normal(size=(A_UNITS, D_K)), RNG.
 ADDITIVE = Q, KEYS, VALUES, W, W_U, A
 
 
-def additive_scores(q, k, w, u, a):
-    return np.tanh((q @ w.T)[:, None] + (k @ u.T)[None]) @ a
-
-
-def additive(q, k, v, w, u, a):
-    return softmax(additive_scores(q, k, w, u, a)) @ v
-
-
-@definition(
+@reads(
     r"s_{ij} = \vec a^\top \tanh(\mat W \vec q_i + \mat U \vec k_j), \qquad p_{ij} = "
-    r"\frac{e^{s_{ij}}}{\sum_m e^{s_{im}}}, \qquad \vec o_i = \sum_j p_{ij} \vec v_j .",
+    r"\frac{e^{s_{ij}}}{\sum_m e^{s_{im}}}, \qquad \vec o_i = \sum_j p_{ij} \vec v_j ."
 )
 def additive_scores_weights_and_averages():
-    s = np.array([[A @ np.tanh(W @ q + W_U @ k) for k in KEYS] for q in Q])
-    p = np.array([[np.exp(s[i, j]) / np.exp(s[i]).sum() for j in range(S)] for i in range(T)])
-    o = np.array([sum(p[i, j] * VALUES[j] for j in range(S)) for i in range(T)])
-    out, weights = additive_attention(*ADDITIVE, return_weights=True)
-    yield p, weights
-    yield o, out
+    o = formulas.additive_attention(*ADDITIVE)
+    return {"q": Q, "k": KEYS, "v": VALUES, "W": W, "U": W_U, "a": A, "o": o}
 
 
-@equation(
+@reads(
     r"\pdv{L}{p_{ij}} &= \vec u_i \cdot \vec v_j, \qquad \pdv{L}{\vec v_j} = \sum_i p_{ij} "
     r"\vec u_i \\ d_{ij} = \pdv{L}{s_{ij}} &= p_{ij} \Bigl( \pdv{L}{p_{ij}} - \sum_m p_{im} "
     r"\pdv{L}{p_{im}} \Bigr) && \text{(softmax)} \\ \pdv{L}{\vec a} &= \sum_{ij} d_{ij} \vec "
@@ -97,65 +72,30 @@ def additive_scores_weights_and_averages():
     r"\text{(tanh)} \\ \pdv{L}{\mat W} &= \sum_i \Bigl( \sum_j \vec\delta_{ij} \Bigr) \vec "
     r"q_i^\top, \qquad \pdv{L}{\vec q_i} = \mat W^\top \sum_j \vec\delta_{ij} && \text{(sum over "
     r"keys)} \\ \pdv{L}{\mat U} &= \sum_j \Bigl( \sum_i \vec\delta_{ij} \Bigr) \vec k_j^\top, "
-    r"\qquad \pdv{L}{\vec k_j} = \mat U^\top \sum_i \vec\delta_{ij} && \text{(sum over queries)} ,",
+    r"\qquad \pdv{L}{\vec k_j} = \mat U^\top \sum_i \vec\delta_{ij} && \text{(sum over queries)} ,"
 )
 def additive_gradients_by_complex_step():
-    s = additive_scores(Q, KEYS, W, W_U, A)
-    p, h = softmax(s), np.tanh((Q @ W.T)[:, None] + (KEYS @ W_U.T)[None])
-    dp = np.array([[U[i] @ VALUES[j] for j in range(S)] for i in range(T)])
-    yield dp, gradients(lambda p: np.sum(U * (p @ VALUES)), p)[0]
-    expected = gradients(lambda *x: np.sum(U * additive(*x)), *ADDITIVE)
-    yield expected[2], np.einsum("ij,iv->jv", p, U)
-    d = p * (dp - np.sum(p * dp, axis=1, keepdims=True))
-    yield gradients(lambda s: np.sum(U * (softmax(s) @ VALUES)), s)[0], d
-    yield expected[5], np.einsum("ij,ija->a", d, h)
-    delta = d[..., None] * A * (1 - h**2)
-    before = np.arctanh(h)
-    yield gradients(lambda x: np.sum(U * (softmax(np.tanh(x) @ A) @ VALUES)), before)[0], delta
-    yield expected[3], sum(np.outer(delta[i].sum(0), Q[i]) for i in range(T))
-    yield expected[0], np.array([W.T @ delta[i].sum(0) for i in range(T)])
-    yield expected[4], sum(np.outer(delta[:, j].sum(0), KEYS[j]) for j in range(S))
-    yield expected[1], np.array([W_U.T @ delta[:, j].sum(0) for j in range(S)])
+    return of_additive()
 
 
-@equation(
+@reads(
     r"\dot{\vec h}_{ij} &= (1 - \vec h_{ij}^2) \odot (\dot{\mat W} \vec q_i + \mat W \dot{\vec "
     r"q}_i + \dot{\mat U} \vec k_j + \mat U \dot{\vec k}_j), \\ \dot s_{ij} &= \dot{\vec a} "
     r"\cdot \vec h_{ij} + \vec a \cdot \dot{\vec h}_{ij}, \qquad \dot p_{ij} = p_{ij} \Bigl( "
-    r"\dot s_{ij} - \sum_m p_{im} \dot s_{im} \Bigr), \\ \dot{\vec o}_i &= \sum_j \dot p_{ij} "
-    r"\vec v_j + p_{ij} \dot{\vec v}_j .",
+    r"\dot s_{ij} - \sum_m p_{im} \dot s_{im} \Bigr), \\ \dot{\vec o}_i &= \sum_j \bigl( "
+    r"\dot p_{ij} \vec v_j + p_{ij} \dot{\vec v}_j \bigr) ."
 )
 def additive_tangents_by_complex_step():
-    tangents = dq, dk, dv, dw, du, da = [RNG.normal(size=x.shape) for x in ADDITIVE]
-    h = np.tanh((Q @ W.T)[:, None] + (KEYS @ W_U.T)[None])
-    p = softmax(h @ A)
-    inner = [
-        [dw @ Q[i] + W @ dq[i] + du @ KEYS[j] + W_U @ dk[j] for j in range(S)] for i in range(T)
-    ]
-    dh = (1 - h**2) * np.array(inner)
-    hidden = rate(
-        lambda q, k, w, u: np.tanh((q @ w.T)[:, None] + (k @ u.T)[None]),
-        (Q, KEYS, W, W_U),
-        (dq, dk, dw, du),
-    )
-    yield hidden, dh
-    ds = h @ da + dh @ A
-    yield rate(additive_scores, (Q, KEYS, W, W_U, A), (dq, dk, dw, du, da)), ds
-    dp = p * (ds - np.sum(p * ds, axis=1, keepdims=True))
-    yield rate(softmax, [h @ A], [ds]), dp
-    yield rate(additive, ADDITIVE, tangents), dp @ VALUES + p @ dv
+    return of_additive()
 
 
-@definition(
-    r"d_i = \sum_j p_{ij}\, |j - i - \text{offset}| .",
-)
+@reads(r"d_i = \sum_j p_{ij}\, |j - i - \text{offset}| .")
 def distance():
-    p, offset = softmax(RNG.normal(size=(T, S))), 2
-    d = [sum(p[i, j] * abs(j - i - offset) for j in range(S)) for i in range(T)]
-    yield d, attention_distance(p, q_offset=offset)
+    p = softmax(RNG.normal(size=(T, S)))
+    return {"p": p, "d": formulas.attention_distance(p, q_offset=2), "offset": 2}
 
 
-@definition(
+@equation(
     r"H = -\sum_j p_j \log p_j, \qquad 0 \log 0 = 0 .",
 )
 def entropy():
@@ -163,20 +103,14 @@ def entropy():
     yield -sum(x * np.log(x) for x in p), attention_entropy(p), attention_entropy([0, *p])
 
 
-@equation(
-    r"\pdv{L}{p_j} = -u\, (\log p_j + 1) .",
-)
+@reads(r"\pdv{L}{p_j} = -u\, (\log p_j + 1) .")
 def entropy_gradient_by_complex_step():
-    p, u = softmax(RNG.normal(size=S)), 1.7
-    yield gradients(lambda p: -u * np.sum(p * np.log(p)), p)[0], -u * (np.log(p) + 1)
+    return mapped(formulas.attention_entropy, {"p": softmax(B[0])}, "H")
 
 
-@equation(
-    r"\dot H = -\sum_j (\log p_j + 1)\, \dot p_j ,",
-)
+@reads(r"\dot H = -\sum_j (\log p_j + 1)\, \dot p_j ,")
 def entropy_tangent_by_complex_step():
-    p, dp = softmax(RNG.normal(size=S)), RNG.normal(size=S)
-    yield rate(lambda p: -np.sum(p * np.log(p)), [p], [dp]), -np.sum((np.log(p) + 1) * dp)
+    return mapped(formulas.attention_entropy, {"p": softmax(B[0])}, "H")
 
 
 LAYERS, HEADS, SHARE = 3, 2, 0.3
@@ -192,7 +126,7 @@ def rollout(maps):
     return third @ second @ first
 
 
-@definition(
+@equation(
     r"\mat A_l = r\, \mat I + \frac{1 - r}{H} \sum_h \mat P_{lh}, \qquad \mat R = \mat A_L "
     r"\cdots \mat A_2 \mat A_1 .",
 )
@@ -217,27 +151,35 @@ def rollout_gradient_by_complex_step():
         yield of_maps[1, head], (1 - SHARE) / HEADS * gradient
 
 
-@equation(
-    r"\dot{\mat R}_l = \dot{\mat A}_l \mat R_{l-1} + \mat A_l \dot{\mat R}_{l-1} .",
-)
+@reads(r"\dot{\mat R}_l = \dot{\mat A}_l \mat R_{l-1} + \mat A_l \dot{\mat R}_{l-1} .")
 def rollout_tangent_by_complex_step():
-    a, da = mixtures(MAPS), RNG.normal(size=(LAYERS, T, T))
-    r, dr = np.eye(T), np.zeros((T, T))
-    for layer in range(LAYERS):
-        r, dr = a[layer] @ r, da[layer] @ r + a[layer] @ dr
-        yield r, np.linalg.multi_dot([*a[layer::-1], np.eye(T)])
-    yield rate(lambda a: a[2] @ a[1] @ a[0], [a], [da]), dr
+    def products(a):
+        return From(0, [np.eye(T), a[0], a[1] @ a[0], a[2] @ a[1] @ a[0]])
+
+    return {"A": From(1, mixtures(MAPS)), "R": Of(products, "A"), "l": range(1, 4)}
+
+
+def of_additive():
+    """Return the environment of additive attention."""
+    names = "q", "k", "W", "U", "a"
+    env = {"q": Q, "k": KEYS, "v": VALUES, "W": W, "U": W_U, "a": A, "u": U}
+    h = Of(lambda q, k, w, u, a: np.tanh((q @ w.T)[:, None] + (k @ u.T)[None]), *names)
+    env |= {"h": h, "s": Of(lambda h, a: h @ a, "h", "a"), "p": Of(softmax, "s")}
+    return {**env, "o": Of(np.matmul, "p", "v"), "L": Of(lambda o: np.sum(U * o), "o")}
 
 
 SCALE, CAP = 0.8, 1.5
 B = RNG.normal(size=(T, S))
 
 
-def capped(q, k, b):
-    return CAP * np.tanh(SCALE * (q @ k.T) / CAP) + b
+def of_scores():
+    """Return the environment of scores with a cap and a bias."""
+    f = lambda q, k, b: formulas.attention_scores(q, k, bias=b, scale=SCALE, softcap=CAP)  # noqa: E731
+    t = Of(lambda q, k: np.tanh(SCALE * (q @ k.T) / CAP), "q", "k")
+    return mapped(f, {"q": Q, "k": K, "b": B}, "s", t=t, c=SCALE)
 
 
-@definition(
+@equation(
     r"s_{ij} = a \tanh \Bigl( \frac{c\, \vec q_i \cdot \vec k_j}{a} \Bigr) + b_{ij} \quad "
     r"\text{or} \quad -\infty ,",
 )
@@ -250,137 +192,105 @@ def scores_with_cap_and_bias():
     yield np.where(mask, s, -np.inf), attention_scores(Q, K, mask=mask, **options)
 
 
-@equation(
+@reads(
     r"r_{ij} = (1 - t_{ij}^2)\, u_{ij}, \qquad \pdv{L}{\vec q_i} = c \sum_j r_{ij} \vec k_j, "
-    r"\qquad \pdv{L}{\vec k_j} = c \sum_i r_{ij} \vec q_i .",
+    r"\qquad \pdv{L}{\vec k_j} = c \sum_i r_{ij} \vec q_i ."
 )
 def score_gradients_by_complex_step():
-    u, t = RNG.normal(size=(T, S)), np.tanh(SCALE * (Q @ K.T) / CAP)
-    dq, dk, db = gradients(lambda *x: np.sum(u * capped(*x)), Q, K, B)
-    r = (1 - t**2) * u
-    before = SCALE * (Q @ K.T)
-    yield gradients(lambda x: np.sum(u * CAP * np.tanh(x / CAP)), before)[0], r
-    yield dq, np.array([SCALE * sum(r[i, j] * K[j] for j in range(S)) for i in range(T)])
-    yield dk, np.array([SCALE * sum(r[i, j] * Q[i] for i in range(T)) for j in range(S)])
-    yield db, u
+    return of_scores()
 
 
-@equation(
+@reads(
     r"\dot s_{ij} = (1 - t_{ij}^2)\, c\, (\dot{\vec q}_i \cdot \vec k_j + \vec q_i \cdot "
-    r"\dot{\vec k}_j) + \dot b_{ij} ,",
+    r"\dot{\vec k}_j) + \dot b_{ij} ,"
 )
 def score_tangents_by_complex_step():
-    db, t = RNG.normal(size=(T, S)), np.tanh(SCALE * (Q @ K.T) / CAP)
-    inner = [[DQ[i] @ K[j] + Q[i] @ DK[j] for j in range(S)] for i in range(T)]
-    ds = (1 - t**2) * SCALE * np.array(inner) + db
-    yield rate(capped, (Q, K, B), (DQ, DK, db)), ds
+    return of_scores()
 
 
-@definition(
-    r"p_{ij} = \frac{e^{s_{ij}}}{e^{\sigma} + \sum_m e^{s_{im}}}",
-)
+@reads(r"p_{ij} = \frac{e^{s_{ij}}}{e^{\sigma} + \sum_m e^{s_{im}}}")
 def weights_with_a_sink():
-    s, sink = Q @ K.T / np.sqrt(E), 0.4
-    p = [[np.exp(s[i, j]) / (np.exp(sink) + sum(np.exp(s[i]))) for j in range(S)] for i in range(T)]
-    yield p, attention_weights(Q[None], K[None], sink=[sink])[0]
+    s = Q @ K.T / np.sqrt(E)
+    return {
+        "s": s,
+        r"\sigma": 0.4,
+        "p": formulas.attention_weights(Q[None], K[None], sink=np.array([0.4]))[0],
+    }
 
 
-def weights_of(scores, sink):
-    e = np.exp(scores)
-    return e / (np.exp(sink) + e.sum(-1, keepdims=True))
-
-
-@equation(
-    r"d_{ij} = p_{ij} \Bigl( u_{ij} - \sum_m p_{im} u_{im} \Bigr),",
-)
+@reads(r"d_{ij} = p_{ij} \Bigl( u_{ij} - \sum_m p_{im} u_{im} \Bigr),")
 def softmax_gradient_by_complex_step():
-    u, p = RNG.normal(size=(T, S)), weights_of(B, 0.4)
-    d = p * (u - np.sum(p * u, axis=1, keepdims=True))
-    yield gradients(lambda s: np.sum(u * weights_of(s, 0.4)), B)[0], d
+    env = mapped(softmax, {"s": B}, "p")
+    (d,) = gradients(lambda s: np.sum(env["u"] * softmax(s)), B)
+    return {**env, "d": d}
 
 
-@equation(
-    r"\dot p_{ij} = p_{ij} \Bigl( \dot s_{ij} - \sum_m p_{im} \dot s_{im} \Bigr) .",
-)
+@reads(r"\dot p_{ij} = p_{ij} \Bigl( \dot s_{ij} - \sum_m p_{im} \dot s_{im} \Bigr) .")
 def softmax_tangent_by_complex_step():
-    ds, dsink = RNG.normal(size=(T, S)), 0.7
-    p, left = weights_of(B, 0.4), 1 - weights_of(B, 0.4).sum(-1, keepdims=True)
-    mean = np.sum(p * ds, axis=1, keepdims=True) + left * dsink
-    yield rate(weights_of, (B, 0.4), (ds, dsink)), p * (ds - mean)
+    return mapped(softmax, {"s": B}, "p")
 
 
 def phi(x):
     return np.where(x.real > 0, x + 1, np.exp(x))  # ELU + 1
 
 
-def linear(a, b, v):
-    weights = a @ b.T
-    return weights @ v / weights.sum(1, keepdims=True)
+def of_features():
+    """Return the environment of linear attention, whose values have a column of ones."""
+    env = {"q": Q, "k": K, "v": VALUES, "a": Of(phi, "q"), "b": Of(phi, "k"), r"\phi": phi}
+    env |= {"z": Of(lambda a, b: np.sum(a @ b.T, axis=1), "a", "b")}
+    env |= {
+        "n": Of(lambda a, b, v: a @ b.T @ v, "a", "b", "v"),
+        "c": np.column_stack([VALUES, ONES]),
+    }
+    env |= {"o": Of(formulas.linear_attention, "q", "k", "v"), "u": U}
+    loss = lambda a, b, c: np.sum(U * ((a @ b.T @ c)[:, :V] / (a @ b.T @ c)[:, V:]))  # noqa: E731
+    return {**env, "L": Of(loss, "a", "b", "c")}
 
 
-@definition(
+@reads(
     r"\vec o_i = \frac{\sum_j \bigl( \phi(\vec q_i) \cdot \phi(\vec k_j) \bigr)\, \vec v_j} "
     r"{\sum_j \phi(\vec q_i) \cdot \phi(\vec k_j)} = \frac{\phi(\vec q_i)^\top \bigl( \sum_j "
-    r"\phi(\vec k_j)\, \vec v_j^\top \bigr)} {\phi(\vec q_i)^\top \sum_j \phi(\vec k_j)} .",
+    r"\phi(\vec k_j)\, \vec v_j^\top \bigr)} {\phi(\vec q_i)^\top \sum_j \phi(\vec k_j)} ."
 )
 def linear_attention_in_both_orders():
-    dots = [[phi(q) @ phi(k) for k in K] for q in Q]
-    first = [sum(dots[i][j] * VALUES[j] for j in range(S)) / sum(dots[i]) for i in range(T)]
-    memory, total = sum(np.outer(phi(K[j]), VALUES[j]) for j in range(S)), sum(map(phi, K))
-    second = [phi(q) @ memory / (phi(q) @ total) for q in Q]
-    yield first, second, linear_attention(Q, K, VALUES)
+    o = formulas.linear_attention(Q, K, VALUES)
+    return {"q": Q, "k": K, "v": VALUES, r"\phi": phi, "o": o}
 
 
-@equation(
+@reads(
     r"\vec g_i = \Bigl( \frac{\vec u_i}{z_i},\; -\frac{\vec u_i \cdot \vec o_i}{z_i} \Bigr),",
     r"\pdv{L}{\vec a_i} = \sum_j (\vec g_i \cdot \vec c_j)\, \vec b_j, \qquad \pdv{L}{\vec "
     r"b_j} = \sum_i (\vec c_j \cdot \vec g_i)\, \vec a_i, \qquad \pdv{L}{\vec c_j} = \sum_i "
     r"(\vec b_j \cdot \vec a_i)\, \vec g_i .",
 )
 def linear_attention_gradients_by_complex_step():
-    a, b = phi(Q), phi(K)
-    c = np.column_stack([VALUES, np.ones(S)])
-    sums = np.array([sum((a[i] @ b[j]) * c[j] for j in range(S)) for i in range(T)])
-    n, z = sums[:, :V], sums[:, V]
-    o = n / z[:, None]
-    g = np.array([[*(U[i] / z[i]), -(U[i] @ o[i]) / z[i]] for i in range(T)])
-    yield gradients(lambda s: np.sum(U * (s[:, :V] / s[:, V:])), sums)[0], g
+    return of_features()
 
-    def loss(a, b, c):
-        s = a @ b.T @ c
-        return np.sum(U * (s[:, :V] / s[:, V:]))
 
-    da, db, dc = gradients(loss, a, b, c)
-    yield da, np.array([sum((g[i] @ c[j]) * b[j] for j in range(S)) for i in range(T)])
-    yield db, np.array([sum((c[j] @ g[i]) * a[i] for i in range(T)) for j in range(S)])
-    yield dc, np.array([sum((b[j] @ a[i]) * g[i] for i in range(T)) for j in range(S)])
+@reads(
+    r"(\dot{\vec n}_i, \dot z_i) = \sum_j \bigl( (\dot{\vec a}_i \cdot \vec b_j + \vec a_i \cdot "
+    r"\dot{\vec b}_j)\, \vec c_j + (\vec a_i \cdot \vec b_j)\, (\dot{\vec v}_j, 0) \bigr), \qquad "
+    r"\dot{\vec o}_i = \frac{\dot{\vec n}_i - \dot z_i \vec o_i}{z_i} ."
+)
+def linear_attention_tangents_by_complex_step():
+    return of_features()
+
+
+@reads(r"\vec y_i = \vec b_O + \sum_h \sum_j p_{hij}\, \mat W_O^{(h)} \mat W_V^{(h)} \vec x_j ,")
+def sum_over_heads():
+    x, w = RNG.normal(size=(T, 6)), RNG.normal(size=(3, 2, 4, 6))
+    w_o, b_o = RNG.normal(size=(5, 8)), RNG.normal(size=5)
+    params = AttentionParams(*w.reshape(3, 8, 6), w_o, None, None, None, b_o)
+    q, k = np.einsum("hed,id->hie", w[0], x), np.einsum("hed,id->hie", w[1], x)
+    given = {"x": x, "p": softmax(q @ k.swapaxes(1, 2) / 2), "W_V": w[2], "b_O": b_o}
+    y = formulas.multi_head_attention(x, x, params, num_heads=2)
+    return {**given, "W_O": np.array(np.split(w_o, 2, axis=1)), "y": y}
 
 
 @equation(
-    r"(\dot{\vec n}_i, \dot z_i) = \sum_j (\dot{\vec a}_i \cdot \vec b_j + \vec a_i \cdot "
-    r"\dot{\vec b}_j)\, \vec c_j + (\vec a_i \cdot \vec b_j)\, (\dot{\vec v}_j, 0), \qquad "
-    r"\dot{\vec o}_i = \frac{\dot{\vec n}_i - \dot z_i \vec o_i}{z_i} .",
-)
-def linear_attention_tangents_by_complex_step():
-    a, b, c = phi(Q), phi(K), np.column_stack([VALUES, np.ones(S)])
-    z = np.sum(a @ b.T, axis=1)
-    moved = np.zeros((T, V + 1))
-    for i in range(T):
-        for j in range(S):
-            moved[i] += (DQ[i] @ b[j] + a[i] @ DK[j]) * c[j]
-            moved[i] += (a[i] @ b[j]) * np.array([*DVALUES[j], 0])
-    dn, dz = moved[:, :V], moved[:, V:]
-    yield rate(lambda a, b, v: a @ b.T @ v, (a, b, VALUES), (DQ, DK, DVALUES)), dn
-    yield rate(lambda a, b: np.sum(a @ b.T, axis=1, keepdims=True), (a, b), (DQ, DK)), dz
-    do = (dn - dz * linear(a, b, VALUES)) / z[:, None]
-    yield rate(linear, (a, b, VALUES), (DQ, DK, DVALUES)), do
-
-
-@definition(
     r"\vec q_{hi} = \mat W_Q^{(h)} \vec x_i + \vec b_Q^{(h)}, \qquad \vec o_{hi} = \sum_j "
     r"p_{hij} \vec v_{hj}, \qquad \vec y_i = \mat W_O \begin{pmatrix} \vec o_{1i} \\ \vdots \\ "
-    r"\vec o_{Hi} \end{pmatrix} + \vec b_O .",
-    r"\vec y_i = \vec b_O + \sum_h \sum_j p_{hij}\, \mat W_O^{(h)} \mat W_V^{(h)} \vec x_j ,",
+    r"\vec o_{Hi} \end{pmatrix} + \vec b_O ."
 )
 def heads_side_by_side():
     heads, width, out = 2, 4, 5
@@ -411,29 +321,25 @@ def heads_side_by_side():
 FORM = RNG.normal(size=(E, D_K))
 
 
-@definition(
+@reads(
     r"s_{ij} = c\, \vec q_i^\top \mat W \vec k_j, \qquad \vec o_i = \sum_j "
-    r"\frac{e^{s_{ij}}}{\sum_m e^{s_{im}}} \vec v_j ,",
+    r"\frac{e^{s_{ij}}}{\sum_m e^{s_{im}}} \vec v_j ,"
 )
 def bilinear_scores_and_averages():
-    for c in (1.0, 0.3):
-        s = np.array([[c * q @ FORM @ k for k in KEYS] for q in Q])
-        e = np.exp(s)
-        o = [sum(e[i, j] / sum(e[i]) * VALUES[j] for j in range(S)) for i in range(T)]
-        yield o, multiplicative_attention(Q, KEYS, VALUES, FORM, scale=c)
-    yield o, multiplicative_attention(Q, KEYS, VALUES, c * FORM)
+    f = formulas.multiplicative_attention
+    env = {"q": Q, "k": KEYS, "v": VALUES, "W": FORM}
+    return [{**env, "c": c, "o": f(Q, KEYS, VALUES, FORM, scale=c)} for c in (1.0, 0.3)]
 
 
-@equation(
+@reads(
     r"\pdv{L}{\vec q_i} = \mat W \vec g_i, \qquad \pdv{L}{\mat W} = \sum_i \vec q_i\, \vec "
-    r"g_i^\top .",
+    r"g_i^\top ."
 )
 def bilinear_gradients_by_complex_step():
-    dq, dw = gradients(lambda q, w: np.sum(U * (softmax(q @ w @ KEYS.T) @ VALUES)), Q, FORM)
-    projected = np.array([FORM.T @ q for q in Q])
-    g = gradients(lambda r: np.sum(U * (softmax(r @ KEYS.T) @ VALUES)), projected)[0]
-    yield dq, np.array([FORM @ g[i] for i in range(T)])
-    yield dw, sum(np.outer(Q[i], g[i]) for i in range(T))
+    f = lambda q, w: formulas.multiplicative_attention(q, KEYS, VALUES, w)  # noqa: E731
+    env = mapped(f, {"q": Q, "W": FORM}, "o")
+    of_projected = lambda r: np.sum(env["u"] * (softmax(r @ KEYS.T) @ VALUES))  # noqa: E731
+    return {**env, "g": gradients(of_projected, Q @ FORM)[0]}
 
 
 STEPS = 4
@@ -458,19 +364,14 @@ def remember(q, k, v, g, beta, state):
     return np.array(outputs), np.array(states), np.array(faded)
 
 
-@definition(
+@reads(
     r"\mat S'_t &= \operatorname{diag}(e^{\vec g_t})\, \mat S_{t-1} && \text{(forget)} \\ \vec "
     r"w_t &= \vec v_t \quad \text{or} \quad \beta_t \bigl( \vec v_t - \mat S_t'^\top \vec k_t "
     r"\bigr) && \text{(what to write)} \\ \mat S_t &= \mat S'_t + \vec k_t \vec w_t^\top, "
-    r"\qquad \vec o_t = c\, \mat S_t^\top \vec q_t && \text{(write, read)} .",
+    r"\qquad \vec o_t = c\, \mat S_t^\top \vec q_t && \text{(write, read)} ."
 )
 def memory_that_forgets_and_is_corrected():
-    q, k, v, g, beta, state = MEMORY
-    for rule in beta, None:
-        outputs, states, _ = remember(q, k, v, g, rule, state)
-        out, last = recurrent_linear_attention(q, k, v, g, rule, state, scale=SCALE)
-        yield outputs, out
-        yield states[-1], last
+    return [of_memory(False, 0), of_memory(True, 1)]
 
 
 @equation(
@@ -508,6 +409,20 @@ def memory_gradients_by_complex_step():
     yield from zip(gradients(loss, *MEMORY), [dq, dk, dv, dg, db, d_state], strict=True)
 
 
+def of_memory(rule, n=0):
+    """Return the environment of a memory, with a rule of what to write."""
+    q, k, v, g, beta, state = MEMORY
+    rule = beta if rule else None
+    states, out = [state], None
+    for t in range(1, STEPS + 1):
+        steps = [a[:t] for a in (q, k, v, g)] + [None if rule is None else rule[:t]]
+        out, last = formulas.recurrent_linear_attention(*steps, state, scale=SCALE)
+        states.append(last)
+    arrays = {"q": q, "k": k, "v": v, "g": g, r"\beta": beta, "o": out}
+    env = {name: From(1, a) for name, a in arrays.items()}
+    return {**env, "S": From(0, states), "c": SCALE, "t": range(1, STEPS + 1), "branch": n}
+
+
 class Chunk:
     """All steps of MEMORY as one chunk, pair by pair."""
 
@@ -527,7 +442,7 @@ class Chunk:
         self.W = np.linalg.solve(np.eye(STEPS) + self.B @ self.A, self.B @ self.right)
 
 
-@equation(
+@reads(
     r"""\mat S_t = \operatorname{diag}(e^{\vec c_t})\, \mat S_0 + \sum_{j \le t}
     \operatorname{diag}(e^{\vec c_t - \vec c_j})\, \vec k_j \vec w_j^\top .""",
     r"""\vec w_t = \beta_t \Bigl( \vec v_t - \mat S_0^\top (e^{\vec c_t} \odot \vec k_t)
@@ -537,23 +452,18 @@ class Chunk:
     \mat S_C = \operatorname{diag}(e^{\vec c_C})\, \mat S_0 + \hat{\mat K}^\top \mat W .""",
 )
 def memory_in_one_chunk():
-    _, k, v, _, beta, state = MEMORY
-    outputs, states, faded = remember(*MEMORY)
+    _, k, v, _, beta, _ = MEMORY
+    _, states, faded = remember(*MEMORY)
     at = Chunk(*MEMORY)
     w = np.array([beta[t] * (v[t] - faded[t].T @ k[t]) for t in range(STEPS)])
-    for t in range(STEPS):
-        past = [
-            np.diag(np.exp(at.sums[t] - at.sums[j])) @ np.outer(k[j], w[j]) for j in range(t + 1)
-        ]
-        yield states[t + 1], np.diag(np.exp(at.sums[t])) @ state + sum(past)
-        earlier = sum((at.A[t, j] * w[j] for j in range(t)), np.zeros(V))
-        yield w[t], beta[t] * (v[t] - state.T @ (np.exp(at.sums[t]) * k[t]) - earlier)
-    yield (np.eye(STEPS) + at.B @ at.A) @ w, at.B @ (v - at.asked @ state)
-    yield outputs, SCALE * (at.read @ state + at.P @ at.W)
-    yield states[-1], np.diag(np.exp(at.sums[-1])) @ state + at.written.T @ at.W
-    out, last = recurrent_linear_attention(*MEMORY, scale=SCALE, chunk=STEPS)
-    yield outputs, out
-    yield states[-1], last
+    outputs, _ = formulas.recurrent_linear_attention(*MEMORY, scale=SCALE)
+    rows = {r"\vec c": at.sums, "k": k, "v": v, "w": w, r"\beta": beta}
+    env = {name: From(1, a) for name, a in rows.items()}
+    env |= {"S": From(0, states), "A": Shifted([1, 1], at.A), "t": range(1, STEPS + 1), "C": STEPS}
+    env["c"] = SCALE
+    wide = {r"\mat A": at.A, r"\mat B": at.B, r"\mat W": w, r"\mat V": v, r"\mat I": np.eye(STEPS)}
+    wide |= {r"\tilde{\mat K}": at.asked, r"\tilde{\mat Q}": at.read, r"\hat{\mat K}": at.written}
+    return {**env, **wide, r"\mat P": at.P, r"\mat O": outputs}
 
 
 @equation(
@@ -607,52 +517,51 @@ def memory_gradients_in_one_chunk():
     yield by_hand, got[5]
 
 
-@equation(
+@reads(
     r"\dot{\mat S}'_t &= \operatorname{diag}(e^{\vec g_t}) (\dot{\mat S}_{t-1} + "
     r"\operatorname{diag}(\dot{\vec g}_t)\, \mat S_{t-1}), \\ \dot{\vec w}_t &= \dot\beta_t "
     r"(\vec v_t - \mat S_t'^\top \vec k_t) + \beta_t (\dot{\vec v}_t - \dot{\mat S}_t'^\top "
     r"\vec k_t - \mat S_t'^\top \dot{\vec k}_t), \\ \dot{\mat S}_t &= \dot{\mat S}'_t + "
     r"\dot{\vec k}_t \vec w_t^\top + \vec k_t \dot{\vec w}_t^\top, \qquad \dot{\vec o}_t = c\, "
-    r"(\dot{\mat S}_t^\top \vec q_t + \mat S_t^\top \dot{\vec q}_t) .",
+    r"(\dot{\mat S}_t^\top \vec q_t + \mat S_t^\top \dot{\vec q}_t) ."
 )
 def memory_tangents_by_complex_step():
-    tangents = dq, dk, dv, dg, db, ds = [RNG.normal(size=x.shape) for x in MEMORY]
-    q, k, v, g, beta, _ = MEMORY
-    _, states, faded = remember(*MEMORY)
-    do_all, ds_all, dfaded_all = (
-        rate(lambda *x, n=n: remember(*x)[n], MEMORY, tangents) for n in range(3)
-    )
-    for t in range(STEPS):
-        dfaded = np.diag(np.exp(g[t])) @ (ds + np.diag(dg[t]) @ states[t])
-        yield dfaded_all[t], dfaded
-        w = beta[t] * (v[t] - faded[t].T @ k[t])
-        dw = db[t] * (v[t] - faded[t].T @ k[t])
-        dw = dw + beta[t] * (dv[t] - dfaded.T @ k[t] - faded[t].T @ dk[t])
-        ds = dfaded + np.outer(dk[t], w) + np.outer(k[t], dw)
-        yield ds_all[t + 1], ds
-        yield do_all[t], SCALE * (ds.T @ q[t] + states[t + 1].T @ dq[t])
+    names = "q", "k", "v", "g", r"\beta", "S_0"
+    inputs = {name: From(1, a) for name, a in zip(names[:5], MEMORY, strict=False)}
+
+    def part(n, start):
+        return Of(lambda *a: From(start, remember(*a)[n]), *names)
+
+    return {
+        **inputs,
+        "S_0": MEMORY[5],
+        "o": part(0, 1),
+        "S": part(1, 0),
+        "S'": part(2, 1),
+        "w": Of(
+            lambda v, b, k, s: From(1, b[:, None] * (v - np.einsum("tev,te->tv", s, k))),
+            "v",
+            r"\beta",
+            "k",
+            "S'",
+        ),
+        "c": SCALE,
+        "t": range(1, STEPS + 1),
+    }
 
 
-@definition(
-    r"y_{h} = x_{\lfloor h / n \rfloor} .",
-)
+@reads(r"y_{h} = x_{\lfloor h / n \rfloor} .")
 def heads_side_by_side_copied():
-    x, n = RNG.normal(size=(2, S, E)), 3
-    yield np.array([x[h // n] for h in range(2 * n)]), repeat_kv(x, n)
+    x = RNG.normal(size=(2, S, E))
+    return {"x": x, "n": 3, "y": formulas.repeat_kv(x, 3)}
 
 
-@definition(
+@reads(
     r"s_{ij} = \frac{\vec q_i \cdot \vec k_j}{\sqrt E}, \qquad p_{ij} = "
-    r"\frac{e^{s_{ij}}}{\sum_m e^{s_{im}}}, \qquad \vec o_i = \sum_j p_{ij} \vec v_j ,",
+    r"\frac{e^{s_{ij}}}{\sum_m e^{s_{im}}}, \qquad \vec o_i = \sum_j p_{ij} \vec v_j ,"
 )
 def scores_weights_and_averages():
-    s = np.array([[q @ k / np.sqrt(E) for k in K] for q in Q])
-    p = np.array([[np.exp(s[i, j]) / np.exp(s[i]).sum() for j in range(S)] for i in range(T)])
-    o = np.array([sum(p[i, j] * VALUES[j] for j in range(S)) for i in range(T)])
-    out, weights = scaled_dot_product_attention(*QKV, return_weights=True)
-    yield s, attention_scores(Q, K)
-    yield p, weights
-    yield o, out
+    return {"q": Q, "k": K, "v": VALUES, "E": E, "o": formulas.attention(*QKV)}
 
 
 @equation(
@@ -671,103 +580,70 @@ def row_taken_in_two_tiles():
     yield a / z, softmax(s) @ v
 
 
-def log_sum_exp(scores):
-    return np.log(np.sum(np.exp(scores), axis=-1))
-
-
-@equation(
-    r"d_{ij} = p_{ij} \Bigl( w_{ij} - \sum_m p_{im} w_{im} \Bigr) .",
-)
+@reads(r"d_{ij} = p_{ij} \Bigl( w_{ij} - \sum_m p_{im} w_{im} \Bigr) .")
 def gradient_of_scores_by_complex_step():
-    p = softmax(B)
-    w = gradients(lambda p: np.sum(U * (p @ VALUES)), p)[0]
-    d = [[p[i, j] * (w[i, j] - sum(p[i] * w[i])) for j in range(S)] for i in range(T)]
-    yield gradients(lambda s: np.sum(U * (softmax(s) @ VALUES)), B)[0], d
+    (w,) = gradients(lambda p: np.sum(U * (p @ VALUES)), softmax(B))
+    (d,) = gradients(lambda s: np.sum(U * (softmax(s) @ VALUES)), B)
+    return {"p": softmax(B), "w": w, "d": d}
 
 
-@equation(
+@reads(
     r"\sum_m p_{im} w_{im} = \sum_m p_{im}\, \vec u_i \cdot \vec v_m = \vec u_i \cdot \sum_m "
-    r"p_{im} \vec v_m = \vec u_i \cdot \vec o_i =: D_i .",
+    r"p_{im} \vec v_m = \vec u_i \cdot \vec o_i =: D_i ."
 )
 def the_sum_needs_no_weights():
-    p = softmax(B)
-    w = gradients(lambda p: np.sum(U * (p @ VALUES)), p)[0]
-    for i in range(T):
-        yield (
-            sum(p[i, m] * w[i, m] for m in range(S)),
-            sum(p[i, m] * (U[i] @ VALUES[m]) for m in range(S)),
-            U[i] @ sum(p[i, m] * VALUES[m] for m in range(S)),
-            U[i] @ (softmax(B) @ VALUES)[i],
-        )
+    (w,) = gradients(lambda p: np.sum(U * (p @ VALUES)), softmax(B))
+    o = softmax(B) @ VALUES
+    return {"p": softmax(B), "w": w, "u": U, "v": VALUES, "o": o, "D": np.sum(U * o, axis=1)}
 
 
-@equation(
-    r"d_{ij} = p_{ij} (w_{ij} - D_i + u^\ell_i), \qquad p_{ij} = e^{s_{ij} - \ell_i} .",
-)
+@reads(r"d_{ij} = p_{ij} (w_{ij} - D_i + u^\ell_i), \qquad p_{ij} = e^{s_{ij} - \ell_i} .")
 def gradient_of_scores_with_log_sum_exp():
-    cotangent, lse = RNG.normal(size=T), log_sum_exp(B)
-    p = np.exp(B - lse[:, None])
-    yield p, softmax(B)
-    w, d_row = U @ VALUES.T, np.sum(U * (p @ VALUES), axis=1)
-    d = p * (w - d_row[:, None] + cotangent[:, None])
-
-    def loss(s):
-        return np.sum(U * (softmax(s) @ VALUES)) + np.sum(cotangent * log_sum_exp(s))
-
-    yield gradients(loss, B)[0], d
+    cotangent, o = RNG.normal(size=T), softmax(B) @ VALUES
+    loss = lambda s: np.sum(U * (softmax(s) @ VALUES)) + np.sum(cotangent * logsumexp(s))  # noqa: E731
+    given = {"s": B, "p": softmax(B), "w": U @ VALUES.T, "D": np.sum(U * o, axis=1)}
+    return {**given, r"\ell": logsumexp(B), r"u^\ell": cotangent, "d": gradients(loss, B)[0]}
 
 
-@equation(
+@reads(
     r"\pdv{L}{\vec q_i} = c \sum_j r_{ij} \vec k_j, \qquad \pdv{L}{\vec k_j} = c \sum_i r_{ij} "
-    r"\vec q_i .",
+    r"\vec q_i ."
 )
 def gradients_of_queries_and_keys():
-    c = 1 / np.sqrt(E)
-    dq, dk = gradients(lambda q, k: np.sum(U * attend(q, k, VALUES)), Q, K)
-    p, w = softmax(c * (Q @ K.T)), U @ VALUES.T
-    r = p * (w - np.sum(p * w, axis=1, keepdims=True))
-    yield dq, np.array([c * sum(r[i, j] * K[j] for j in range(S)) for i in range(T)])
-    yield dk, np.array([c * sum(r[i, j] * Q[i] for i in range(T)) for j in range(S)])
+    env = of_attention()
+    s = Q @ K.T / np.sqrt(E)
+    return {**env, "r": gradients(lambda s: np.sum(env["u"] * (softmax(s) @ VALUES)), s)[0]}
 
 
-@equation(
+@reads(
     r"\dot\ell_i = \mu_i, \qquad \dot{\vec o}_i = \sum_j p_{ij} \dot s_{ij} \vec v_j - \mu_i "
-    r"\vec o_i + \sum_j p_{ij} \dot{\vec v}_j .",
+    r"\vec o_i + \sum_j p_{ij} \dot{\vec v}_j ."
 )
 def attention_tangents_by_complex_step():
     s, ds = Q @ K.T / np.sqrt(E), (DQ @ K.T + Q @ DK.T) / np.sqrt(E)
-    p = softmax(s)
-    mu = np.sum(p * ds, axis=1)
-    yield rate(log_sum_exp, [s], [ds]), mu
-    o = p @ VALUES
-    terms = [sum(p[i, j] * ds[i, j] * VALUES[j] for j in range(S)) - mu[i] * o[i] for i in range(T)]
-    yield rate(attend, QKV, (DQ, DK, DVALUES)), np.array(terms) + p @ DVALUES
+    moved = {r"\dot q": DQ, r"\dot k": DK, r"\mu": np.sum(softmax(s) * ds, axis=1)}
+    return {**of_attention(), **moved}
 
 
-@definition(
-    r"\mat O = \operatorname{softmax} \Bigl( \frac{\mat Q \mat K^\top}{\sqrt E} \Bigr) \mat V ."
-)
+@reads(r"\mat O = \operatorname{softmax} \Bigl( \frac{\mat Q \mat K^\top}{\sqrt E} \Bigr) \mat V .")
 def attention_in_matrices():
-    e = np.exp(Q @ K.T / np.sqrt(E))
-    yield (e / e.sum(axis=1, keepdims=True)) @ VALUES, scaled_dot_product_attention(*QKV)
+    names = {r"\mat Q": Q, r"\mat K": K, r"\mat V": VALUES, "E": E}
+    return {**names, r"\mat O": formulas.attention(*QKV)}
 
 
 # Statistics, masks and copies: linear maps
 
 OFFSET = 1
 P, DP = RNG.normal(size=(2, T, S))
-PLACES = np.abs(np.arange(S) - np.arange(T)[:, None] - OFFSET)
 
 
-@equation(
+@reads(
     r"""\pdv{L}{p_{ij}} = u_i\, |j - i - \text{offset}| .""",
     r"""\dot d_i = \sum_j \dot p_{ij}\, |j - i - \text{offset}| .""",
 )
 def distance_derivatives_by_complex_step():
-    u = RNG.normal(size=T)
-    yield gradients(lambda p: np.sum(u[:, None] * p * PLACES), P)[0], u[:, None] * PLACES
-    moved = [sum(DP[i, j] * abs(j - i - OFFSET) for j in range(S)) for i in range(T)]
-    yield attention_distance(DP, q_offset=OFFSET), moved
+    f = functools.partial(formulas.attention_distance, q_offset=OFFSET)
+    return mapped(f, {"p": P}, "d", offset=OFFSET)
 
 
 def shares(p, offset=OFFSET):
@@ -776,7 +652,7 @@ def shares(p, offset=OFFSET):
     return np.array([[p[i, j] if 0 <= j < S else 0 * p[i, 0] for j in keys[i]] for i in range(T)])
 
 
-@definition(
+@equation(
     r"""\vec a_i = \bigl( p_{i, 0},\; p_{i,\, i + o - 1},\; p_{i,\, i + o} \bigr), \qquad
     o = \text{offset},"""
 )
@@ -785,48 +661,47 @@ def shares_of_three_keys():
         yield shares(P, o), attention_shares(P, q_offset=o)
 
 
-@equation(
-    r"""\pdv{L}{p_{ij}} = u_{i1}\, [j = 0] + u_{i2}\, [j = i + o - 1] + u_{i3}\, [j = i + o] .""",
+@reads(
+    r"""\pdv{L}{p_{ij}} = u_{i1}\, [j = 0] + u_{i2}\, [j = i + o - 1] + u_{i3}\, [j = i + o] ."""
+)
+def gradient_of_shares():
+    env = mapped(shares, {"p": P}, "a", o=OFFSET)
+    return {**env, "u": Shifted([0, 1], env["u"])}
+
+
+@reads(
     r"""\dot{\vec a}_i = \bigl( \dot p_{i, 0},\; \dot p_{i,\, i + o - 1},\; \dot p_{i,\, i + o}
-    \bigr) .""",
+    \bigr) ."""
 )
-def share_derivatives_by_complex_step():
-    u, o, gradient = RNG.normal(size=(T, 3)), OFFSET, np.zeros((T, S))
-    for i, j in np.ndindex(T, S):
-        gradient[i, j] = u[i, 0] * (j == 0) + u[i, 1] * (j == i + o - 1) + u[i, 2] * (j == i + o)
-    yield gradients(lambda p: np.sum(u * shares(p)), P)[0], gradient
-    moved = rate(shares, [P], [DP])
-    for i in range(T):
-        yield moved[i], [DP[i, 0], DP[i, i + o - 1], DP[i, i + o]]
+def tangent_of_shares():
+    return {"p": From(0, P, outside=0), "a": Of(shares, "p"), "o": OFFSET, "i": range(T)}
 
 
-@definition(
-    r"""M_{ij} = [\, j \le i + \text{offset} \,] .""",
-    r"""M_{ij} = [\, -\text{left} \le j - (i + \text{offset}) \le \text{right} \,] .""",
-    r"""M_{n, 1, 1, j} = [\, j < \ell_n \,], \qquad j = 0, \dots, S - 1 .""",
-)
-def masks_of_each_pair():
-    left, right, lengths = 1, 2, [0, 2, 4]
-    pairs = np.empty((2, T, S), bool)
-    for i, j in np.ndindex(T, S):
-        pairs[0, i, j] = j <= i + OFFSET
-        pairs[1, i, j] = -left <= j - (i + OFFSET) <= right
-    yield pairs[0], causal_mask(T, S, q_offset=OFFSET)
-    yield pairs[1], window_mask(T, S, left=left, right=right, q_offset=OFFSET)
-    yield [[[[j < n for j in range(S)]]] for n in lengths], padding_mask(lengths, S)
+@reads(r"""M_{ij} = [\, j \le i + \text{offset} \,] .""")
+def mask_of_the_past():
+    return {"M": formulas.causal_mask(T, S, q_offset=OFFSET), "offset": OFFSET}
 
 
-@equation(
+@reads(r"""M_{ij} = [\, -\text{left} \le j - (i + \text{offset}) \le \text{right} \,] .""")
+def mask_of_a_window():
+    M = formulas.window_mask(T, S, left=1, right=2, q_offset=OFFSET)
+    return {"M": M, "offset": OFFSET, "left": 1, "right": 2}
+
+
+@reads(r"""M_{n, 1, 1, j} = [\, j < \ell_n \,], \qquad j = 0, \dots, S - 1 .""")
+def mask_of_padding():
+    lengths = np.array([0, 2, 4])
+    M = Shifted([0, 1, 1, 0], formulas.padding_mask(lengths, S))
+    return {"M": M, r"\ell": lengths, "S": S}
+
+
+@reads(
     r"""\pdv{L}{x_h} = \sum_{m=0}^{n-1} u_{nh + m} .""",
     r"""\dot y_h = \dot x_{\lfloor h / n \rfloor} .""",
 )
 def derivatives_of_repeated_heads():
-    n, x, dx = 3, *RNG.normal(size=(2, 2, S, E))
-    u = RNG.normal(size=(2 * n, S, E))
-    dl = gradients(lambda x: np.sum(u * np.repeat(x, n, axis=0)), x)[0]
-    yield dl, [sum(u[n * h + m] for m in range(n)) for h in range(2)]
-    moved = rate(lambda x: np.repeat(x, n, axis=0), [x], [dx])
-    yield moved, [dx[h // n] for h in range(2 * n)]
+    f = functools.partial(formulas.repeat_kv, n=3)
+    return mapped(f, {"x": RNG.normal(size=(2, S, E))}, n=3)
 
 
 # Chains of projections
@@ -862,16 +737,32 @@ def project(x, w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o, bumps=(NOTHING,) * 4, rot
     return q, o, o @ w_o.T + b_o
 
 
-@equation(
+@reads(
     r"""\pdv{L}{\mat W_O} = \sum_i \vec u_i\, \vec o_i^\top, \qquad
     \pdv{L}{\vec b_O} = \sum_i \vec u_i, \qquad
-    \pdv{L}{\vec o_i} = \mat W_O^\top \vec u_i .""",
-    r"""\vec g_{hi} = \mat R_i^\top \pdv{L}{(\mat R_i \vec q_{hi})} .""",
+    \pdv{L}{\vec o_i} = \mat W_O^\top \vec u_i ."""
+)
+def gradients_of_the_last_projection():
+    inputs = {"o": project(*SELF)[1], "W_O": PROJECTIONS[3], "b_O": BIASES[3]}
+    return mapped(lambda o, w, b: o @ w.T + b, inputs)
+
+
+@reads(
     r"""\pdv{L}{\mat W_Q} &= \sum_i \vec g_i\, \vec x_i^\top, \qquad
     \pdv{L}{\vec b_Q} = \sum_i \vec g_i, \\
     \pdv{L}{\vec x_i} &= \mat W_Q^\top \vec g_i + \mat W_K^\top \vec g^k_i + \mat W_V^\top
-    \vec g^v_i .""",
+    \vec g^v_i ."""
 )
+def gradients_of_the_first_projections():
+    u = RNG.normal(size=(T, 5))
+    names = "x", "W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O"
+    loss = lambda *operands, **bumps: np.sum(u * project(*operands, **bumps)[2])  # noqa: E731
+    g = gradients(lambda *b: loss(*SELF, bumps=b), *(NOTHING,) * 4)
+    env = dict(zip(names, SELF, strict=True))
+    return {**env, "L": Of(loss, *names), "g": g[0], "g^k": g[1], "g^v": g[2]}
+
+
+@equation(r"""\vec g_{hi} = \mat R_i^\top \pdv{L}{(\mat R_i \vec q_{hi})} .""")
 def chain_of_gradients_by_complex_step():
     u, (w_q, w_k, w_v, w_o) = RNG.normal(size=(T, 5)), PROJECTIONS
 
@@ -893,22 +784,17 @@ def chain_of_gradients_by_complex_step():
     yield dx, np.array([w_q.T @ g_q[i] + w_k.T @ g_k[i] + w_v.T @ g_v[i] for i in range(T)])
 
 
-@equation(
+@reads(
     r"""\dd \vec q_{hi} = \mat W_Q^{(h)}\, \dd \vec x_i + \dd \mat W_Q^{(h)}\, \vec x_i
     + \dd \vec b_Q^{(h)}, \qquad
     \dd \vec y_i = \mat W_O\, \dd \vec o_i + \dd \mat W_O\, \vec o_i + \dd \vec b_O ,"""
 )
 def differentials_of_the_projections():
-    moves = [np.cos(5 * a + k) for k, a in enumerate(SELF)]  # not drawn: RNG has more to draw
-    (x, w_q, _, _, w_o, *_), (dx, dw_q, _, _, dw_o, db_q, _, _, db_o) = SELF, moves
-    o = project(*SELF)[1]
-    dq, do, dy = (rate(lambda *a, k=k: project(*a)[k], SELF, moves) for k in range(3))
-    for i in range(T):
-        for h in range(N_HEADS):
-            of_head = slice(h * WIDTH, (h + 1) * WIDTH)
-            want = w_q[of_head] @ dx[i] + dw_q[of_head] @ x[i] + db_q[of_head]
-            yield dq[i, of_head], want
-        yield dy[i], w_o @ do[i] + dw_o @ o[i] + db_o
+    x, w = TOKENS, PROJECTIONS[0].reshape(N_HEADS, WIDTH, 6)
+    q = Of(lambda x, w, b: np.einsum("hed,id->hie", w, x) + b[:, None], "x", "W_Q", "b_Q")
+    y = Of(lambda o, w, b: o @ w.T + b, "o", "W_O", "b_O")
+    last = {"o": project(*SELF)[1], "W_O": PROJECTIONS[3], "b_O": BIASES[3]}
+    return {"x": x, "W_Q": w, "b_Q": BIASES[0].reshape(N_HEADS, WIDTH), "q": q, "y": y, **last}
 
 
 W_GATE, B_GATE = RNG.normal(size=(N_HEADS * WIDTH, 6)), RNG.normal(size=N_HEADS * WIDTH)
@@ -941,12 +827,24 @@ def whole(x, w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o, q_norm, k_norm, w_gate, b_g
 ALL = *SELF, Q_NORM, K_NORM, W_GATE, B_GATE
 
 
-@definition(
+@reads(
+    r"""\vec y_i = \mat W_O \bigl( \sigma(\mat W_G \vec x_i + \vec b_G) \odot \vec o_i \bigr)
+    + \vec b_O ."""
+)
+def the_gate():
+    options = {"num_heads": N_HEADS, "norm_eps": NORM_EPS, "norm_offset": SHIFT}
+    angles = np.arange(T)[:, None]
+    options["rope"] = np.cos(angles), np.sin(angles)
+    params = AttentionParams(*ALL[1:])
+    y = formulas.multi_head_attention(TOKENS, TOKENS, params, **options)
+    weights = {"W_O": PROJECTIONS[3], "b_O": BIASES[3], "W_G": W_GATE, "b_G": B_GATE}
+    return {"x": TOKENS, "o": whole(*ALL)[0], r"\sigma": sigmoid, **weights, "y": y}
+
+
+@equation(
     r"""\hat{\vec q}_{hi} = \mat R_i \bigl( (\vec w^q + \delta) \odot \vec n_{hi} \bigr), \qquad
     \vec n_{hi} = \frac{\vec q_{hi}}{\rho_{hi}}, \qquad
-    \rho_{hi} = \sqrt{\frac1E \sum_e q_{hie}^2 + \epsilon},""",
-    r"""\vec y_i = \mat W_O \bigl( \sigma(\mat W_G \vec x_i + \vec b_G) \odot \vec o_i \bigr)
-    + \vec b_O .""",
+    \rho_{hi} = \sqrt{\frac1E \sum_e q_{hie}^2 + \epsilon},"""
 )
 def norms_and_gate():
     options = {"num_heads": N_HEADS, "norm_eps": NORM_EPS, "norm_offset": SHIFT}
@@ -955,13 +853,23 @@ def norms_and_gate():
     yield whole(*ALL)[2], multi_head_attention(TOKENS, TOKENS, AttentionParams(*ALL[1:]), **options)
 
 
+@reads(
+    r"""\pdv{L}{\vec o_i} = \sigma(\vec z_i) \odot \vec u'_i, \qquad
+    \pdv{L}{\vec z_i} = \sigma(\vec z_i) \odot \sigma(-\vec z_i) \odot \vec o_i \odot
+    \vec u'_i,"""
+)
+def gradients_of_the_gate():
+    o, z, _ = whole(*ALL)
+    u = RNG.normal(size=(T, 5))
+    back = u @ PROJECTIONS[3]
+    loss = Of(lambda o, z: np.sum(back * sigmoid(z) * o), "o", "z")
+    return {"o": o, "z": z, "u'": back, r"\sigma": sigmoid, "L": loss}
+
+
 @equation(
     r"""\pdv{L}{\vec w^k} = \sum_h \sum_j \vec n_{hj} \odot \vec g_{hj}, \qquad
     \pdv{L}{\vec k_{hj}} = \frac{1}{\rho_{hj}} \Bigl( \vec a_{hj} - \vec n_{hj}\,
-    \frac{\vec n_{hj} \cdot \vec a_{hj}}{E} \Bigr) .""",
-    r"""\pdv{L}{\vec o_i} = \sigma(\vec z_i) \odot \vec u'_i, \qquad
-    \pdv{L}{\vec z_i} = \sigma(\vec z_i) \odot \sigma(-\vec z_i) \odot \vec o_i \odot
-    \vec u'_i,""",
+    \frac{\vec n_{hj} \cdot \vec a_{hj}}{E} \Bigr) ."""
 )
 def gradients_of_norms_and_gate_by_complex_step():
     u = RNG.normal(size=(T, 5))
@@ -989,77 +897,61 @@ def gradients_of_norms_and_gate_by_complex_step():
     yield of("z"), logistic(z) * logistic(-z) * o * back
 
 
-@equation(
+@reads(
     r"""\dot{\vec q}_i &= \dot{\mat W}_Q \vec x_i + \mat W_Q \dot{\vec x}_i + \dot{\vec b}_Q, \\
     \dot{\vec y}_i &= \dot{\mat W}_O \vec o_i + \mat W_O \dot{\vec o}_i + \dot{\vec b}_O,"""
 )
 def chain_of_tangents_by_complex_step():
-    tangents = dx, dw_q, *_, dw_o, db_q, _, _, db_o = [RNG.normal(size=a.shape) for a in SELF]
-    (w_q, *_, w_o), o = PROJECTIONS, project(*SELF)[1]
-    dq, do, dy = (rate(lambda *a, n=n: project(*a)[n], SELF, tangents) for n in range(3))
-    yield dq, np.array([dw_q @ TOKENS[i] + w_q @ dx[i] + db_q for i in range(T)])
-    yield dy, np.array([dw_o @ o[i] + w_o @ do[i] + db_o for i in range(T)])
+    q = Of(lambda x, w, b: x @ w.T + b, "x", "W_Q", "b_Q")
+    y = Of(lambda o, w, b: o @ w.T + b, "o", "W_O", "b_O")
+    given = {"x": TOKENS, "W_Q": PROJECTIONS[0], "b_Q": BIASES[0], "o": project(*SELF)[1]}
+    return {**given, "W_O": PROJECTIONS[3], "b_O": BIASES[3], "q": q, "y": y}
 
 
-@equation(
+@reads(
     r"""\dot{\vec r}_i = \mat W^\top \dot{\vec q}_i + \dot{\mat W}^\top \vec q_i, \qquad
     \dot s_{ij} = c\, (\dot{\vec r}_i \cdot \vec k_j + \vec r_i \cdot \dot{\vec k}_j) ."""
 )
 def bilinear_tangents_by_complex_step():
-    dq, dk, dw = (RNG.normal(size=a.shape) for a in (Q, KEYS, FORM))
-    r = np.array([FORM.T @ q for q in Q])
-    dr = np.array([FORM.T @ dq[i] + dw.T @ Q[i] for i in range(T)])
-    yield rate(lambda q, w: q @ w, (Q, FORM), (dq, dw)), dr
-    c = 0.3
-    ds = [[c * (dr[i] @ KEYS[j] + r[i] @ dk[j]) for j in range(S)] for i in range(T)]
-    yield rate(lambda q, k, w: c * (q @ w @ k.T), (Q, KEYS, FORM), (dq, dk, dw)), np.array(ds)
+    scores = Of(lambda r, k: 0.3 * r @ k.T, "r", "k")
+    return {"q": Q, "k": KEYS, "W": FORM, "r": Of(np.matmul, "q", "W"), "s": scores, "c": 0.3}
 
 
-@definition(
+@reads(
     r"""\phi(x) = \begin{cases} x + 1 & x > 0 \\ e^x & x \le 0 \end{cases} \quad (\text{"elu"}),
     \qquad
     \phi(x) = e^x \quad (\text{"exp"}), \qquad \phi(x) = x \quad (\text{"identity"})."""
 )
 def features_of_linear_attention():
-    features = {
-        "elu": lambda x: np.array([[z + 1 if z > 0 else np.exp(z) for z in row] for row in x]),
-        "exp": np.exp,
-        "identity": lambda x: x,
-    }
-    for name, f in features.items():
-        yield linear(f(Q), f(K), VALUES), linear_attention(Q, K, VALUES, feature_map=name)
+    return [
+        {**row, r"\phi": functools.partial(formulas.features, feature_map=name), "branch": name}
+        for name in ("elu", "exp", "identity")
+        for row in each({"x": Q.ravel()})
+    ]
 
 
-@equation(
+@reads(
     r"""\pdv{L}{\vec q_i} = \phi'(\vec q_i) \odot \pdv{L}{\vec a_i}, \qquad
     \pdv{L}{\vec k_j} = \phi'(\vec k_j) \odot \pdv{L}{\vec b_j} .""",
     r"""\dot{\vec a}_i = \phi'(\vec q_i) \odot \dot{\vec q}_i, \qquad
     \dot{\vec b}_j = \phi'(\vec k_j) \odot \dot{\vec k}_j .""",
 )
 def features_between_by_complex_step():
-    def slope(x):
-        return np.imag(phi(x + 1e-100j)) / 1e-100
-
-    da, db = gradients(lambda a, b: np.sum(U * linear(a, b, VALUES)), phi(Q), phi(K))
-    dq, dk = gradients(lambda q, k: np.sum(U * linear(phi(q), phi(k), VALUES)), Q, K)
-    yield dq, slope(Q) * da
-    yield dk, slope(K) * db
-    yield rate(phi, [Q], [DQ]), slope(Q) * DQ
-    yield rate(phi, [K], [DK]), slope(K) * DK
+    return of_features()
 
 
-@definition(r"M_{ij} = [\, d_i = d'_j \,] .")
+@reads(r"M_{ij} = [\, d_i = d'_j \,] .")
 def same_document():
-    d, other = [0, 0, 2, 1], [1, 0, 2]
-    yield [[a == b for b in other] for a in d], document_mask(d, other)
+    d, other = np.array([0, 0, 2, 1]), np.array([1, 0, 2])
+    return {"d": d, "d'": other, "M": formulas.document_mask(d, other)}
 
 
-@definition(r"M_{ij} = [\, j \le i \ \text{or} \ j < P \,] .")
+@reads(r"M_{ij} = [\, j \le i \ \text{or} \ j < P \,] .")
 def a_prefix_seen_by_all():
-    yield [[j <= i or j < 2 for j in range(5)] for i in range(5)], prefix_mask(5, 2)
+    return {"M": formulas.prefix_mask(5, 2), "P": 2}
 
 
-@definition(
+@equation(
     r"""M_{ij} = [\, j \le i' \ \text{and} \ \lfloor j / C \rfloor
     = \lfloor i' / C \rfloor \,] ."""
 )
@@ -1070,7 +962,7 @@ def causal_in_chunks():
         yield want, chunk_mask(4, 7, size=3, q_offset=offset)
 
 
-@definition(r"M_{ij} = [\, i = j \,] \ \text{or} \ M_{p(i) j} .")
+@equation(r"M_{ij} = [\, i = j \,] \ \text{or} \ M_{p(i) j} .")
 def ancestors():
     parents = [-1, 0, 0, 1, 2, 4]
 
@@ -1080,10 +972,10 @@ def ancestors():
     yield [[seen(i, j) for j in range(6)] for i in range(6)], tree_mask(parents)
 
 
-@definition(r"M_{ij} = M'_{\lfloor i / b \rfloor \lfloor j / b \rfloor} .")
+@reads(r"M_{ij} = M'_{\lfloor i / b \rfloor \lfloor j / b \rfloor} .")
 def blocks_expanded():
     blocks = np.array([[True, False, True], [False, False, True]])
-    yield [[blocks[i // 2, j // 2] for j in range(6)] for i in range(4)], block_mask(blocks, size=2)
+    return {"M'": blocks, "b": 2, "M": formulas.block_mask(blocks, size=2)}
 
 
 PARTS, LSES = RNG.normal(size=(3, T, V)), RNG.normal(size=(3, T))
@@ -1096,7 +988,7 @@ def merged(o, lse):
     return np.sum(np.exp(lse - total)[..., None] * o, 0), total
 
 
-@definition(
+@equation(
     r"""\ell = \log \sum_p e^{\ell_p} , \qquad
     \vec o = \sum_p \sum_{j \in K_p} e^{s_j - \ell}\, \vec v_j
     = \sum_p w_p\, \vec o_p , \qquad w_p = e^{\ell_p - \ell} ."""
@@ -1140,7 +1032,7 @@ def derivatives_of_the_merge():
     yield from zip(gradients(loss, PARTS, LSES), by_hand, pulled, strict=True)
 
 
-@definition(
+@equation(
     r"""b_{ij} = \begin{cases} \sum_{j < l \le i'} f_l & j \le i' \\ 0 & j > i' \end{cases}""",
 )
 def forgetting_as_a_bias():
@@ -1173,22 +1065,22 @@ def derivatives_of_forgetting():
 INDEXER = RNG.normal(size=(2, T, E)), RNG.normal(size=(S, E)), RNG.normal(size=(T, 2))
 
 
-def indexed(q, k, w):
-    z = np.einsum("hie,je->hij", q, k)
-    return np.einsum("ih,hij->ij", w, np.where(z.real > 0, z, 0))
-
-
-@definition(r"I_{ts} = \sum_h w_{th} \max(\vec q_{th} \cdot \vec k_s, 0)")
-def scores_of_the_indexer():
+def of_indexer():
+    """Return the environment of the indexer, whose queries have the axes of the text."""
     q, k, w = INDEXER
-    rows = [
-        [sum(w[t, h] * max(q[h, t] @ k[s], 0) for h in range(2)) for s in range(S)]
-        for t in range(T)
-    ]
-    yield rows, indexer_scores(q, k, w)
+    f = lambda q, k, w: formulas.indexer_scores(q.swapaxes(0, 1), k, w)  # noqa: E731
+    env = mapped(f, {"q": q.swapaxes(0, 1), "k": k, "w": w}, "I")
+    z = np.einsum("hie,je->hij", q, k)
+    g = env["u"] * w.T[..., None] * (z > 0)
+    return {**env, "z": z, "g": g}
 
 
-@equation(
+@reads(r"I_{ts} = \sum_h w_{th} \max(\vec q_{th} \cdot \vec k_s, 0)")
+def scores_of_the_indexer():
+    return of_indexer()
+
+
+@reads(
     r"""\pdv{L}{w_{th}} = \sum_s u_{ts} \max(z_{hts}, 0) , \qquad
     \pdv{L}{\vec q_{th}} = \sum_s g_{hts} \vec k_s , \qquad
     \pdv{L}{\vec k_s} = \sum_{h, t} g_{hts} \vec q_{th} .""",
@@ -1196,21 +1088,10 @@ def scores_of_the_indexer():
     (\dot{\vec q}_{th} \cdot \vec k_s + \vec q_{th} \cdot \dot{\vec k}_s) \bigr) .""",
 )
 def derivatives_of_the_indexer():
-    q, k, w = INDEXER
-    u, moves = RNG.normal(size=(T, S)), [RNG.normal(size=x.shape) for x in INDEXER]
-    z = np.einsum("hie,je->hij", q, k)
-    g = u * w.T[..., None] * (z > 0)
-    dw = np.sum(u * np.maximum(z, 0), -1).T
-    by_hand = g @ k, np.einsum("hij,hie->je", g, q), dw
-    found = gradients(lambda *x: np.sum(u * indexed(*x)), *INDEXER)
-    yield from zip(found, by_hand, indexer_scores_vjp(u, *INDEXER), strict=True)
-    dz = np.einsum("hie,je->hij", moves[0], k) + np.einsum("hie,je->hij", q, moves[1])
-    pushed = np.einsum("ih,hij->ij", moves[2], np.maximum(z, 0))
-    pushed = pushed + np.einsum("ih,hij->ij", w, (z > 0) * dz)
-    yield rate(indexed, INDEXER, moves), pushed, indexer_scores_jvp(INDEXER, moves)
+    return of_indexer()
 
 
-@definition(
+@equation(
     r"""\mathcal{S}_t = \operatorname*{argmax}_{\mathcal{S} \subseteq \mathcal{V}_t,\;
     |\mathcal{S}| = \min(k, |\mathcal{V}_t|)} \sum_{s \in \mathcal{S}} I_{ts} ."""
 )
@@ -1227,39 +1108,42 @@ def selected_keys():
 PAIRS = RNG.normal(size=(4, S, E))
 
 
-@definition(
+def of_difference():
+    """Return the environment of the difference of two maps."""
+    q1, k1, q2, k2 = PAIRS
+    inputs = {"q_1": q1, "k_1": k1, "q_2": q2, "k_2": k2, "v": VALUES, r"\lambda": 0.3}
+    env = mapped(formulas.differential_attention, inputs, "o")
+    for n in (1, 2):
+        env[f"p^{{({n})}}"] = Of(formulas.attention_weights, f"q_{n}", f"k_{n}")
+        env[f"o^{{({n})}}"] = Of(formulas.attention, f"q_{n}", f"k_{n}", "v")
+    return env
+
+
+@reads(
     r"""\vec o_i = \sum_j \bigl( p^{(1)}_{ij} - \lambda\, p^{(2)}_{ij} \bigr) \vec v_j
     = \vec o^{(1)}_i - \lambda\, \vec o^{(2)}_i ."""
 )
 def difference_of_two_maps():
-    q1, k1, q2, k2 = PAIRS
-    p1, p2 = (softmax(q @ k.T / np.sqrt(E)) for q, k in ((q1, k1), (q2, k2)))
-    want = np.einsum("ij,jv->iv", p1 - 0.3 * p2, VALUES)
-    yield want, p1 @ VALUES - 0.3 * p2 @ VALUES, differential_attention(*PAIRS, VALUES, 0.3)
+    return of_difference()
 
 
-@equation(
-    r"\pdv{L}{\lambda} = -\sum_{h, i} \vec u_{hi} \cdot \vec o^{(2)}_{hi} ,",
+@reads(r"\pdv{L}{\lambda} = -\sum_{h, i} \vec u_{hi} \cdot \vec o^{(2)}_{hi} ,")
+def gradient_of_the_share():
+    env = of_difference()
+    second = formulas.attention(PAIRS[2], PAIRS[3], VALUES)[None]  # of one head
+    return {
+        r"\lambda": 0.3,
+        "u": env["u"][None],
+        "o^{(2)}": second,
+        "L": env["L"],
+        "o": env["o"],
+        **{n: env[n] for n in ("q_1", "k_1", "q_2", "k_2", "v")},
+    }
+
+
+@reads(
     r"""\dot{\vec o}_i = \dot{\vec o}^{(1)}_i - \lambda\, \dot{\vec o}^{(2)}_i
-    - \dot\lambda\, \vec o^{(2)}_i""",
+    - \dot\lambda\, \vec o^{(2)}_i"""
 )
-def derivatives_of_the_difference():
-    u = RNG.normal(size=(S, V))
-
-    def one(q, k, v):
-        e = np.exp(q @ k.T / np.sqrt(E))
-        return e / e.sum(-1, keepdims=True) @ v
-
-    def f(q1, k1, q2, k2, v, lam):
-        return one(q1, k1, v) - lam * one(q2, k2, v)
-
-    operands = [*PAIRS, VALUES, np.array(0.3)]
-    moves = [RNG.normal(size=x.shape) for x in operands]
-    found = gradients(lambda *x: np.sum(u * f(*x)), *operands)
-    yield from zip(found, differential_attention_vjp(u, *operands), strict=True)
-    second = one(PAIRS[2], PAIRS[3], VALUES)
-    yield found[-1], -np.sum(u * second)
-    first = rate(one, [*PAIRS[:2], VALUES], [*moves[:2], moves[4]])
-    other = rate(one, [*PAIRS[2:], VALUES], [*moves[2:4], moves[4]])
-    by_hand = first - 0.3 * other - moves[5] * second
-    yield rate(f, operands, moves), by_hand, differential_attention_jvp(operands, moves)
+def tangent_of_the_difference():
+    return of_difference()

@@ -1,18 +1,25 @@
 """The displayed equations of dlref.calculus."""
 
 import numpy as np
-from equations.ledger import definition, equation
+from equations.evaluate import From, Of, elementwise, mapped
+from equations.ledger import equation, reads
 from equations.numeric import complex_step, hessian_of, jacobian_of
 
 from dlref import calculus
+from dlref.formulas import calculus as of_calculus
 
 RNG = np.random.default_rng(0)
 W, X, U, DW, DX = RNG.normal(size=(5, 4))
 A = RNG.normal(size=(4, 4))
-DA, COTANGENT = RNG.normal(size=(2, 4, 4))
 FIRST, SECOND, UPPER = (RNG.normal(size=shape) for shape in [(2, 3), (3, 4), (2, 4)])
 MANY_W, MANY_X = RNG.normal(size=(2, 20))
-DELTA = np.eye(4)
+
+
+PAIR = {"w": W, "x": X}
+MATMUL = mapped(of_calculus.matmul, {"A": FIRST, "B": SECOND}, "Y")
+MATMUL["U"] = MATMUL["u"]
+INVERSE = mapped(np.linalg.inv, {"A": A}, "Y")
+INVERSE["U"] = INVERSE["u"]
 
 
 def both_jacobians(f, w=W, x=X):
@@ -23,22 +30,19 @@ def both_jacobians(f, w=W, x=X):
 # Element by element
 
 
-@equation(
+@reads(
     r"""\pdv{y_i}{w_j} = \pdv{y_i}{x_j} = \delta_{ij}
     \quad\Longrightarrow\quad J_w = J_x = I ."""
 )
 def jacobians_of_a_sum():
-    by_w, by_x = both_jacobians(lambda w, x: w + x)
-    delta = [[float(i == j) for j in range(4)] for i in range(4)]
-    yield by_w, by_x, delta
-    yield *calculus.add_jacobian(W, X), np.eye(4)
+    J_w, J_x = of_calculus.add_vjp(np.ones(4), W, X)
+    jacobians = {"J_w": np.diag(J_w), "J_x": np.diag(J_x)}
+    return mapped(of_calculus.add, PAIR, I=np.eye(4), **jacobians)
 
 
-@equation(r"\pdv{y_i}{w_j} = \delta_{ij}, \qquad \pdv{y_i}{x_j} = -\delta_{ij} .")
+@reads(r"\pdv{y_i}{w_j} = \delta_{ij}, \qquad \pdv{y_i}{x_j} = -\delta_{ij} .")
 def jacobians_of_a_difference():
-    by_w, by_x = both_jacobians(lambda w, x: w - x)
-    yield by_w, DELTA
-    yield by_x, -DELTA
+    return mapped(of_calculus.subtract, PAIR)
 
 
 @equation(
@@ -55,63 +59,47 @@ def elementwise_jacobians_are_diagonal():
         yield by_w[i, i], complex_step(lambda w, i=i: f(w, X[i]), W[i])
 
 
-@equation(r"J_w = \operatorname{diag}(x), \qquad J_x = \operatorname{diag}(w) .")
+@reads(r"J_w = \operatorname{diag}(x), \qquad J_x = \operatorname{diag}(w) .")
 def jacobians_of_a_product():
-    by_w, by_x = both_jacobians(lambda w, x: w * x)
-    yield by_w, np.diag(X)
-    yield by_x, np.diag(W)
+    J_w, J_x = both_jacobians(of_calculus.multiply)
+    return {"w": W, "x": X, "J_w": J_w, "J_x": J_x}
 
 
-@equation(r"\pdv{L}{w_j} = \sum_i u_i \pdv{y_i}{w_j} = \sum_i u_i x_i \delta_{ij} = u_j x_j .")
+@reads(r"\pdv{L}{w_j} = \sum_i u_i \pdv{y_i}{w_j} = \sum_i u_i x_i \delta_{ij} = u_j x_j .")
 def gradient_through_a_product():
-    yield (
-        jacobian_of(lambda w: np.sum(U * (w * X)), W),
-        np.einsum("i,ij->j", U, both_jacobians(lambda w, x: w * x)[0]),
-        np.einsum("i,i,ij->j", U, X, DELTA),
-        U * X,
-    )
+    return mapped(of_calculus.multiply, PAIR)
 
 
-@equation(
+@reads(
     r"""\pdv{y_i}{w_i} = \frac{1}{x_i}, \qquad
     \pdv{y_i}{x_i} = -\frac{y_i}{x_i} = -\frac{w_i}{x_i^2} ."""
 )
 def slopes_of_a_quotient():
-    by_w, by_x = both_jacobians(lambda w, x: w / x)
-    y = W / X
-    yield np.diag(by_w), 1 / X
-    yield np.diag(by_x), -y / X, -W / X**2
+    return mapped(of_calculus.divide, PAIR)
 
 
-@definition(r"\dot y_j = \frac{\dot w_j}{x_j} - \frac{w_j\, \dot x_j}{x_j^2}")
+@reads(r"\dot y_j = \frac{\dot w_j}{x_j} - \frac{w_j\, \dot x_j}{x_j^2}")
 def tangent_of_a_quotient():
-    moved = [DW[j] / X[j] - W[j] * DX[j] / X[j] ** 2 for j in range(len(X))]
-    yield calculus.divide_jvp((W, X), (DW, DX)), moved
+    return mapped(of_calculus.divide, PAIR)
 
 
-@equation(r"\frac{\dot y}{y} = \frac{\dot w}{w} - \frac{\dot x}{x} .")
+@reads(r"\frac{\dot y}{y} = \frac{\dot w}{w} - \frac{\dot x}{x} .")
 def relative_change_of_a_quotient():
-    moved = complex_step(lambda t: (W + t * DW) / (X + t * DX), 0.0)
-    yield moved / (W / X), DW / W - DX / X
+    return elementwise(of_calculus.divide, PAIR)
 
 
-@equation(
+@reads(
     r"""\pdv{y}{x} = e^{x \log w} \log w = w^x \log w, \qquad
     \pdv{y}{w} = e^{x \log w}\, \frac{x}{w} = x\, w^{x - 1} ."""
 )
 def slopes_of_a_power():
-    w, power = np.abs(W), lambda w, x: np.exp(x * np.log(w))
-    by_w, by_x = (np.diag(J) for J in both_jacobians(power, w))
-    yield by_x, np.exp(X * np.log(w)) * np.log(w), w**X * np.log(w)
-    yield by_w, np.exp(X * np.log(w)) * X / w, X * w ** (X - 1)
+    return elementwise(of_calculus.power, {"w": np.abs(W), "x": X})
 
 
-@equation(r"\pdv{y_i}{w_i} = H(w_i - x_i), \qquad \pdv{y_i}{x_i} = H(x_i - w_i).")
+@reads(r"\pdv{y_i}{w_i} = H(w_i - x_i), \qquad \pdv{y_i}{x_i} = H(x_i - w_i).")
 def slopes_of_the_larger():
-    w, x = MANY_W, MANY_X
-    by_w, by_x = (np.diag(J) for J in both_jacobians(np.maximum, w, x))
-    yield by_w, np.heaviside(w - x, 0.5)
-    yield by_x, np.heaviside(x - w, 0.5)
+    heaviside = lambda z: np.heaviside(z, 0.5)  # noqa: E731
+    return mapped(of_calculus.maximum, {"w": MANY_W, "x": MANY_X}, H=heaviside)
 
 
 @equation(r"\pdv{\min}{w} = 1 - \pdv{\max}{w} = \pdv{\max}{x} .")
@@ -124,61 +112,46 @@ def slopes_of_the_smaller():
 # Reductions
 
 
-@equation(
+@reads(
     r"""\pdv{y}{x_j} = \sum_i \pdv{x_i}{x_j} = \sum_i \delta_{ij} = 1,
     \qquad \nabla y = \vec{1} ."""
 )
 def gradient_of_a_sum():
-    yield (
-        jacobian_of(np.sum, X),
-        jacobian_of(lambda x: x, X).sum(axis=0),
-        DELTA.sum(axis=0),
-        1,
+    return mapped(
+        of_calculus.sum,
+        {"x": X},
+        i=range(4),
+        **{r"\nabla y": calculus.sum_grad(X), r"\vec 1": np.ones(4)},
     )
-    yield calculus.sum_grad(X), np.ones(4)
 
 
-@equation(r"\pdv{y}{x_j} = \frac{1}{n} .")
+@reads(r"\pdv{y}{x_j} = \frac{1}{n} .")
 def gradient_of_a_mean():
-    n = X.size
-    yield jacobian_of(np.mean, X), 1 / n
+    return mapped(of_calculus.mean, {"x": X}, n=4)
 
 
-@equation(r"\pdv{y}{x_j} = \prod_{i \ne j} x_i .")
+@reads(r"\pdv{y}{x_j} = \prod_{i \ne j} x_i .")
 def gradient_of_a_product_of_all():
-    others = [np.prod([X[i] for i in range(4) if i != j]) for j in range(4)]
-    yield jacobian_of(np.prod, X), others
+    return mapped(of_calculus.prod, {"x": X})
 
 
-@equation(r"\pdv{y}{x_j} = \delta_{jk} .")
+@reads(r"\pdv{y}{x_j} = \delta_{jk} .")
 def gradient_of_the_largest():
-    k = np.argmax(X)
-    yield jacobian_of(np.max, X), DELTA[:, k]
+    return mapped(of_calculus.max, {"x": X}, k=np.argmax(X))
 
 
-@equation(r"\nabla y = \frac{x}{\norm{x}} .")
+@reads(r"\nabla y = \frac{x}{\norm{x}} .")
 def gradient_of_the_norm():
-    yield jacobian_of(lambda x: np.sqrt(np.sum(x**2)), X), X / np.linalg.norm(X)
+    return {"x": X, r"\nabla y": of_calculus.norm_grad(X)}
 
 
-@equation(
+@reads(
     r"""\pdv{y}{x_j} = \sum_i \pdv{(x_i z)}{x_j} = \sum_i \delta_{ij}\, z = z,
     \qquad
     \pdv{y}{z} = \sum_i \pdv{(x_i z)}{z} = \sum_i x_i ."""
 )
 def gradients_of_a_scaled_sum():
-    z = 0.7
-    yield (
-        jacobian_of(lambda x: np.sum(x * z), X),
-        jacobian_of(lambda x: x * z, X).sum(axis=0),
-        (DELTA * z).sum(axis=0),
-        z,
-    )
-    yield (
-        jacobian_of(lambda z: np.sum(X * z), z),
-        jacobian_of(lambda z: X * z, z).sum(),
-        X.sum(),
-    )
+    return mapped(of_calculus.scaled_sum, {"x": X, "z": 0.7}, i=range(4))
 
 
 @equation(
@@ -194,24 +167,16 @@ def gradient_of_a_dot_product():
 # Matrices
 
 
-@equation(
+@reads(
     r"""\pdv{Y_{il}}{A_{rs}} = \sum_m \delta_{ir} \delta_{ms} B_{ml} = \delta_{ir} B_{sl},
     \qquad
     \pdv{Y_{il}}{B_{rs}} = A_{ir}\, \delta_{ls} ."""
 )
 def jacobians_of_a_matrix_product():
-    a, b = FIRST, SECOND
-    by_a, by_b = both_jacobians(np.matmul, a, b)
-    two, three, four = np.eye(2), np.eye(3), np.eye(4)
-    yield (
-        by_a,
-        np.einsum("ir,ms,ml->ilrs", two, three, b),
-        np.einsum("ir,sl->ilrs", two, b),
-    )
-    yield by_b, np.einsum("ir,ls->ilrs", a, four)
+    return MATMUL
 
 
-@equation(
+@reads(
     r"""\pdv{L}{A_{rs}} = \sum_{i,l} U_{il}\, \delta_{ir} B_{sl}
     = \sum_l U_{rl} B_{sl} = (\mat U \mat B^\top)_{rs},
     \qquad
@@ -219,131 +184,91 @@ def jacobians_of_a_matrix_product():
     = (\mat A^\top \mat U)_{rs} ."""
 )
 def gradients_through_a_matrix_product():
-    a, b, u = FIRST, SECOND, UPPER
-    by_a, by_b = both_jacobians(lambda a, b: np.sum(u * (a @ b)), a, b)
-    yield (
-        by_a,
-        np.einsum("il,ir,sl->rs", u, np.eye(2), b),
-        np.einsum("rl,sl->rs", u, b),
-        u @ b.T,
-    )
-    yield by_b, np.einsum("il,ir,ls->rs", u, a, np.eye(4)), a.T @ u
+    return MATMUL
 
 
-@equation(
+@reads(
     r"""\pdv{y}{x_k} = \sum_{ij} (\delta_{ik} A_{ij} x_j + x_i A_{ij} \delta_{jk})
     = (\mat A \vec x)_k + (\mat A^\top \vec x)_k ,
     \qquad
     \pdv{y}{A_{kl}} = x_k x_l ."""
 )
 def gradients_of_a_quadratic_form():
-    def form(x, a):
-        return np.einsum("i,ij,j->", x, a, x)
-
-    by_x, by_a = both_jacobians(form, X, A)
-    first = np.einsum("ik,ij,j->k", DELTA, A, X)
-    second = np.einsum("i,ij,jk->k", X, A, DELTA)
-    yield by_x, first + second, A @ X + A.T @ X
-    yield by_a, np.einsum("k,l->kl", X, X)
+    return mapped(of_calculus.quadratic_form, {"x": X, "A": A})
 
 
-@equation(r"\pdv{y}{A_{kl}} = \sum_i \delta_{ik} \delta_{il} = \delta_{kl} .")
+@reads(r"\pdv{y}{A_{kl}} = \sum_i \delta_{ik} \delta_{il} = \delta_{kl} .")
 def gradient_of_the_trace():
-    yield jacobian_of(np.trace, A), np.einsum("ik,il->kl", DELTA, DELTA), DELTA
+    return mapped(of_calculus.trace, {"A": A}, i=range(4))
 
 
-@equation(
+@reads(
     r"""\pdv{y}{A_{kl}} = \frac{1}{\det \mat A} \pdv{\det \mat A}{A_{kl}} = (\mat A^{-1})_{lk},
     \qquad \nabla y = \mat A^{-\top} ."""
 )
 def gradient_of_the_log_determinant():
-    for a in (A, A[[1, 0, 2, 3]]):  # determinants of both signs
-        gradient = jacobian_of(lambda a: np.log(np.linalg.det(a) ** 2) / 2, a)
-        entries = [[np.linalg.inv(a)[j, k] for j in range(4)] for k in range(4)]
-        yield gradient, jacobian_of(np.linalg.det, a) / np.linalg.det(a), entries
-        yield gradient, np.linalg.inv(a).T, calculus.logdet_grad(a)
+    f = lambda a: np.log(np.linalg.det(a) ** 2) / 2  # noqa: E731
+    return [
+        mapped(f, {"A": a}, **{r"\nabla y": calculus.logdet_grad(a)})
+        for a in (A, A[[1, 0, 2, 3]])  # determinants of both signs
+    ]
 
 
-@equation(
+@reads(
     r"""\dot{\mat A} \mat Y + \mat A \dot{\mat Y} = 0
     \quad\Longrightarrow\quad
     \dot{\mat Y} = -\mat A^{-1} \dot{\mat A} \mat Y = -\mat Y \dot{\mat A} \mat Y ."""
 )
 def tangent_of_an_inverse():
-    Y, moved = np.linalg.inv(A), complex_step(np.linalg.inv, A, DA)
-    yield DA @ Y + A @ moved, np.zeros((4, 4))
-    yield moved, -np.linalg.solve(A, DA @ Y), -Y @ DA @ Y
+    return INVERSE
 
 
-@equation(r"\pdv{Y_{ij}}{A_{kl}} = -Y_{ik} Y_{lj} .")
+@reads(r"\pdv{Y_{ij}}{A_{kl}} = -Y_{ik} Y_{lj} .")
 def jacobian_of_an_inverse():
-    Y = np.linalg.inv(A)
-    yield jacobian_of(np.linalg.inv, A), -np.einsum("ik,lj->ijkl", Y, Y)
+    return INVERSE
 
 
-@equation(
-    r"\pdv{L}{\mat A} = -(\mat Y \mat U^\top \mat Y)^\top = -\mat Y^\top \mat U \mat Y^\top ."
-)
+@reads(r"\pdv{L}{\mat A} = -(\mat Y \mat U^\top \mat Y)^\top = -\mat Y^\top \mat U \mat Y^\top .")
 def gradient_through_an_inverse():
-    Y, u = np.linalg.inv(A), COTANGENT
-    gradient = jacobian_of(lambda a: np.sum(u * np.linalg.inv(a)), A)
-    yield gradient, -(Y @ u.T @ Y).T, -Y.T @ u @ Y.T
+    return INVERSE
 
 
 # The chain rule, and what it costs
 
 
-@equation(r"\dv{y}{x} = \dv{y}{u} \dv{u}{x} .")
+@reads(r"\dv{y}{x} = \dv{y}{u} \dv{u}{x} .")
 def chain_rule_of_one_variable():
-    def inner(x):
-        return x**2 * np.exp(x)
-
-    yield (
-        complex_step(lambda x: np.sin(inner(x)), X),
-        complex_step(np.sin, inner(X)) * complex_step(inner, X),
-    )
+    chain = {"u": Of(lambda x: x**2 * np.exp(x), "x"), "y": Of(np.sin, "u")}
+    return [{"x": x, **chain} for x in X]
 
 
-@equation(
+@reads(
     r"""\pdv{y_i}{x_j} = \sum_k \pdv{y_i}{u_k} \pdv{u_k}{x_j},
     \qquad\text{that is,}\qquad
     J_{f \circ g}(x) = J_f(g(x))\, J_g(x) ."""
 )
 def chain_rule_of_vectors():
-    def g(x):
-        return np.sin(SECOND @ x)
-
-    def f(u):
-        return np.exp(FIRST @ u)
-
-    outer, inner = jacobian_of(f, g(X)), jacobian_of(g, X)
-    terms = sum(np.outer(outer[:, k], inner[k, :]) for k in range(3))
-    yield jacobian_of(lambda x: f(g(x)), X), terms, outer @ inner
+    u, y = Of(lambda x: np.sin(SECOND @ x), "x"), Of(lambda u: np.exp(FIRST @ u), "u")
+    outer, inner = jacobian_of(y.function, u.function(X)), jacobian_of(u.function, X)
+    functions = {"J_f": lambda _: outer, "J_g": lambda _: inner, "g": u.function}
+    by_x = {r"J_{f \circ g}": lambda _: jacobian_of(lambda x: y.function(u.function(x)), X)}
+    return {"x": X, "u": u, "y": y, **functions, **by_x}
 
 
-@equation(r"\pdv{L}{x_j} = \sum_i u_i \pdv{y_i}{x_j} .")
+@reads(r"\pdv{L}{x_j} = \sum_i u_i \pdv{y_i}{x_j} .")
 def loss_after_a_map():
-    def y(x):
-        return np.sin(SECOND @ np.exp(x))
-
     def loss(y):
         return np.sum(y**2 * np.arange(1, y.size + 1), axis=0)
 
-    u, inner = jacobian_of(loss, y(X)), jacobian_of(y, X)
-    yield jacobian_of(lambda x: loss(y(x)), X), sum(u[i] * inner[i] for i in range(len(u)))
+    y = Of(lambda x: np.sin(SECOND @ np.exp(x)), "x")
+    return {"x": X, "y": y, "L": Of(loss, "y"), "u": jacobian_of(loss, y.function(X))}
 
 
-@equation(r"\dv{y}{x} = \sum_{i=1}^{k} \pdv{y}{u_i} \pdv{u_i}{x} .")
+@reads(r"\dv{y}{x} = \sum_{i=1}^{k} \pdv{y}{u_i} \pdv{u_i}{x} .")
 def derivative_along_all_paths():
-    def f(u):
-        return u[0] * np.sin(u[1]) + u[2] ** 2 * u[0]
-
-    def u(x):
-        return np.stack([x, x**2, np.exp(x)])  # the first is x itself
-
-    x = 0.3
-    by_u, by_x = jacobian_of(f, u(x)), jacobian_of(u, x)
-    yield jacobian_of(lambda x: f(u(x)), x), sum(by_u[i] * by_x[i] for i in range(3))
+    u = Of(lambda x: From(1, [x, x**2, np.exp(x)]), "x")  # the first is x itself
+    y = Of(lambda u: u[0] * np.sin(u[1]) + u[2] ** 2 * u[0], "u")
+    return {"x": 0.3, "k": 3, "u": u, "y": y}
 
 
 N = [3, 7, 2, 9, 4, 5]  # the widths of a chain of five Jacobians
@@ -368,21 +293,21 @@ def all_orders(i, j):
             yield from ((left, right) for right in all_orders(k + 1, j))
 
 
-@definition(r"C_\text{forward} = n_L \sum_{k=1}^{L-1} n_{k-1} n_k .")
+@reads(r"C_\text{forward} = n_L \sum_{k=1}^{L-1} n_{k-1} n_k .")
 def the_cost_of_forward_mode():
     counted = cost_of((0, (1, (2, (3, 4)))))[2]
-    formula = N[L] * sum(N[k - 1] * N[k] for k in range(1, L))
-    yield counted, formula, calculus.chain_cost(SHAPES, mode="forward")[0]
+    found = calculus.chain_cost(SHAPES, mode="forward")[0]
+    return [{"n": N, "L": L, r"C_\text{forward}": cost} for cost in (counted, found)]
 
 
-@definition(r"C_\text{reverse} = n_0 \sum_{k=2}^{L} n_{k-1} n_k .")
+@reads(r"C_\text{reverse} = n_0 \sum_{k=2}^{L} n_{k-1} n_k .")
 def the_cost_of_reverse_mode():
     counted = cost_of(((((0, 1), 2), 3), 4))[2]
-    formula = N[0] * sum(N[k - 1] * N[k] for k in range(2, L + 1))
-    yield counted, formula, calculus.chain_cost(SHAPES, mode="reverse")[0]
+    found = calculus.chain_cost(SHAPES, mode="reverse")[0]
+    return [{"n": N, "L": L, r"C_\text{reverse}": cost} for cost in (counted, found)]
 
 
-@definition(
+@equation(
     r"""m_{ii} = 0, \qquad
     m_{ij} = \min_{i \le k < j} \bigl( m_{ik} + m_{k+1,j} + n_{i-1} n_k n_j \bigr) ."""
 )

@@ -3,7 +3,7 @@
 import math
 
 import numpy as np
-from equations.ledger import definition, equation
+from equations.ledger import equation
 from equations.numeric import complex_step, jacobian_of
 
 from dlref.check import ulp_error
@@ -17,7 +17,7 @@ def f(x):
     return np.array([x[0] * np.exp(x[1]), np.sin(x[2]) * x[3] + x[0]])
 
 
-@definition(
+@equation(
     r"""\frac{\abs{a - e}}{\operatorname{ulp}(e)}, \qquad
     \operatorname{ulp}(e) = 2^{k - p + 1} \quad \text{for} \quad 2^k \le \abs e < 2^{k+1},"""
 )

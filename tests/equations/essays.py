@@ -1,10 +1,14 @@
 """The displayed equations of the two essays, on depth and on attention."""
 
+import functools
+
 import numpy as np
-from equations.ledger import definition, equation
+from equations.evaluate import From, Of
+from equations.ledger import equation, reads
 from equations.numeric import jacobian_of
 
-from dlref import attention, recurrent, training
+from dlref import attention, formulas
+from dlref.formulas.activations import sigmoid, softmax
 from dlref.positions import rope_matrix
 from dlref.transformer import LanguageModelConfig
 
@@ -67,53 +71,41 @@ def mean_square_of_a_pre_activation():
     yield np.mean(z**2), sum(parts[j] for j in range(n)), n * v * np.mean(h**2)
 
 
-@equation(
+@reads(
     r"""(\mat I + \mat F_2)(\mat I + \mat F_1)
     = \mat I + \mat F_1 + \mat F_2 + \mat F_2 \mat F_1 ,"""
 )
 def four_paths():
-    w, x = np.random.default_rng(7).normal(size=(2, 3, 3)), np.array([0.3, -1.2, 0.7])
-
-    def layer(h, k):
-        return h + np.tanh(w[k] @ h)
-
-    F1 = jacobian_of(lambda h: np.tanh(w[0] @ h), x)
-    F2 = jacobian_of(lambda h: np.tanh(w[1] @ h), layer(x, 0))
-    eye = np.eye(3)
-    whole = jacobian_of(lambda h: layer(layer(h, 0), 1), x)
-    yield whole, (eye + F2) @ (eye + F1), eye + F1 + F2 + F2 @ F1
+    F = np.random.default_rng(7).normal(size=(2, 3, 3))
+    return {r"\mat I": np.eye(3), "F_1": F[0], "F_2": F[1]}
 
 
-@definition(r"\vec c_t = \vec f_t \odot \vec c_{t-1} + \vec i_t \odot \vec g_t ,")
+@reads(r"\vec c_t = \vec f_t \odot \vec c_{t-1} + \vec i_t \odot \vec g_t ,")
 def the_cell_adds():
-    rng = np.random.default_rng(2)
-    b, c = rng.normal(size=(4, 3)), rng.normal(size=3)
-    i, f, g = 1 / (1 + np.exp(-b[0])), 1 / (1 + np.exp(-b[1])), np.tanh(b[2])
+    b, c = np.random.default_rng(2).normal(size=(4, 3)), np.random.default_rng(3).normal(size=3)
     zero, none = np.zeros((12, 3)), np.zeros(3)
-    _, new = recurrent.lstm_cell(none, none, c, zero, zero, b.ravel())
-    yield new, f * c + i * g
+    _, new = formulas.recurrent.lstm_cell(none, none, c, zero, zero, b.ravel())
+    i, f = sigmoid(b[:2])
+    return {"i_t": i, "f_t": f, "g_t": np.tanh(b[2]), "c_{t-1}": c, "c_t": new}
 
 
-@definition(
-    r"\operatorname{clip}(\vec g) = \vec g\, \min \Bigl( 1, \frac{c}{\norm{\vec g}} \Bigr) ."
-)
+@reads(r"\operatorname{clip}(\vec g) = \vec g\, \min \Bigl( 1, \frac{c}{\norm{\vec g}} \Bigr) .")
 def clipping():
     g = np.array([1.0, -2.0, 2.0])  # of norm 3
-    for c in (0.5, 2.0, 5.0):
-        yield training.clip_by_norm(g, c), g * min(1, c / np.sqrt(np.sum(g**2)))
+    f = formulas.training.clip_by_norm
+    return [{"g": g, "c": c, "clip": functools.partial(f, max_norm=c)} for c in (0.5, 2.0, 5.0)]
 
 
-@equation(
+@reads(
     r"""\mat M = \sum_{j=1}^{S} \vec v_j \vec k_j^\top , \qquad
     \mat M \vec q = \sum_{j=1}^{S} (\vec k_j \cdot \vec q)\, \vec v_j ."""
 )
 def a_memory_of_fixed_size():
     rng, S = np.random.default_rng(4), 5
     k, v, q = rng.normal(size=(S, 3)), rng.normal(size=(S, 2)), rng.normal(size=3)
-    M = sum(np.outer(v[j], k[j]) for j in range(S))
     options = {"feature_map": "identity", "normalize": False}
-    read = attention.linear_attention(q[None], k, v, **options)[0]
-    yield read, M @ q, sum((k[j] @ q) * v[j] for j in range(S))
+    np.testing.assert_allclose(attention.linear_attention(q[None], k, v, **options)[0], v.T @ k @ q)
+    return {"k": From(1, k), "v": From(1, v), "q": q, "S": S}
 
 
 def one_query():
@@ -124,11 +116,15 @@ def one_query():
     return q, k, v, rng.normal(size=3), p / np.sum(p)
 
 
-@definition(r"\vec o = \sum_{j=1}^{S} p_j \vec v_j .")
+@reads(r"\vec o = \sum_{j=1}^{S} p_j \vec v_j .")
 def a_weighted_mean():
     q, k, v, _, p = one_query()
-    out = attention.scaled_dot_product_attention(q[None], k, v)[0]
-    yield out, sum(p[j] * v[j] for j in range(5))
+    return {
+        "p": From(1, p),
+        "v": From(1, v),
+        "S": 5,
+        "o": formulas.attention.attention(q[None], k, v)[0],
+    }
 
 
 @equation(
@@ -142,41 +138,45 @@ def variance_of_a_dot_product():
     yield np.var(np.sum(q * k, axis=1)), sum(np.var(q[:, e] * k[:, e]) for e in range(E)), E
 
 
-@equation(r"\pdv{L}{s_j} = p_j\, \vec u \cdot (\vec v_j - \vec o) ,")
+@reads(r"\pdv{L}{s_j} = p_j\, \vec u \cdot (\vec v_j - \vec o) ,")
 def gradient_of_the_scores():
     q, k, v, u, p = one_query()
-    slope = jacobian_of(lambda s: u @ (np.exp(s) / np.sum(np.exp(s)) @ v), k @ q / 2.0)
-    yield slope, [p[j] * (u @ (v[j] - p @ v)) for j in range(5)]
+    s, o = k @ q / 2.0, Of(lambda s: softmax(s) @ v, "s")
+    return {"s": s, "p": p, "v": v, "u": u, "o": o, "L": Of(lambda o: u @ o, "o")}
 
 
-@equation(r"(\mat R_m \vec q) \cdot (\mat R_n \vec k) = \vec q \cdot (\mat R_{n-m} \vec k) .")
+@reads(r"(\mat R_m \vec q) \cdot (\mat R_n \vec k) = \vec q \cdot (\mat R_{n-m} \vec k) .")
 def the_distance_alone():
     q, k, *_ = one_query()
-    frequencies, k = np.array([1.0, 0.3]), k[0]
-    for m, n in ((2, 5), (7, 3)):
-        R_m, R_n, R = (rope_matrix(place, frequencies) for place in (m, n, n - m))
-        yield (R_m @ q) @ (R_n @ k), q @ (R @ k)
+    frequencies = np.array([1.0, 0.3])
+    return [
+        {
+            "q": q,
+            "k": k[0],
+            "R_m": rope_matrix(m, frequencies),
+            "R_n": rope_matrix(n, frequencies),
+            "R_{n-m}": rope_matrix(n - m, frequencies),
+        }
+        for m, n in ((2, 5), (7, 3))
+    ]
 
 
-@definition(r"N = 2\, L\, H_k\, E\, T ,")
+@equation(r"N = 2\, L\, H_k\, E\, T ,")
 def numbers_in_the_cache():
-    config = LanguageModelConfig(50, 24, 6, 2, layers=3)
+    config = LanguageModelConfig(50, 24, 6, 2, num_layers=3)
     T = 7
-    for L, H_k, E in [(config.layers, config.kv_heads, config.width // config.heads)]:
+    for L, H_k, E in [(config.num_layers, config.num_kv_heads, config.d_model // config.num_heads)]:
         cache = attention.KVCache.empty((), H_k, E)
         keys, values = cache.append(np.zeros((H_k, T, E)), np.zeros((H_k, T, E)))
         yield L * (keys.size + values.size), 2 * L * H_k * E * T
 
 
-@definition(
+@reads(
     r"""\mat O = \operatorname{softmax} \Bigl( \frac{\mat Q \mat K^\top}{\sqrt E}
     + \mat B \Bigr) \mat V"""
 )
 def attention_as_a_whole():
-    rng, E = np.random.default_rng(8), 4
-    Q, K, V = rng.normal(size=(3, 5, E))
+    Q, K, V = np.random.default_rng(8).normal(size=(3, 5, 4))
     B = np.where(np.tri(5, dtype=bool), 0.0, -np.inf)
-    weights = np.exp(Q @ K.T / np.sqrt(E) + B)
-    weights /= np.sum(weights, axis=1, keepdims=True)
-    yield attention.scaled_dot_product_attention(Q, K, V, is_causal=True), weights @ V
-    yield attention.scaled_dot_product_attention(Q, K, V, bias=B), weights @ V
+    o = attention.scaled_dot_product_attention(Q, K, V, bias=B)
+    return {"Q": Q, "K": K, "V": V, "B": B, "E": 4, "O": o}

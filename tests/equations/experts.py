@@ -1,9 +1,10 @@
 """Equations of routers and mixtures of experts."""
 
 import numpy as np
-from equations.ledger import definition, equation
+from equations.ledger import equation
 from equations.numeric import gradients, rate
 
+from dlref.formulas.activations import silu
 from dlref.transformer import (
     ExpertParams,
     GatedFeedForwardParams,
@@ -43,10 +44,6 @@ def weights(s, at, normalize=True):
     return M * some / (some.sum(1, keepdims=True) if normalize else 1)
 
 
-def silu(x):
-    return x / (1 + np.exp(-x))
-
-
 def clipped(x, least):
     """Clip by the real part."""
     x = np.where(x.real > LIMIT, LIMIT, x)
@@ -58,7 +55,7 @@ def expert(x, e, p=EXPERTS):
     return p.w_down[e] @ (silu(clipped(a, False)) * (clipped(b, True) + SHIFT)) + p.b_down[e]
 
 
-@definition(
+@equation(
     r"""s_e = \frac{e^{z_e}}{\sum_f e^{z_f}} \quad \text{or} \quad s_e = \sigma(z_e), \qquad
     w_e = m\, \frac{s_e}{\sum_{f \in C} s_f} \quad (e \in C) ,"""
 )
@@ -119,7 +116,7 @@ def tangents_of_a_router_by_complex_step():
         yield rate(lambda z, at=at, score=score: weights(scored(z, score), at), [z], [dz]), dw
 
 
-@definition(
+@equation(
     r"""L = n \sum_e f_e P_e , \qquad f_e = \frac1N \sum_t [\, e \in C_t \,], \qquad
     P_e = \frac1N \sum_t s_{te} .""",
     r"\pdv{L}{s_{te}} = \frac{n}{N} f_e .",
@@ -132,7 +129,7 @@ def balance():
     yield np.array([N / T * f] * T), load_balancing_loss_grad(s, at)
 
 
-@definition(
+@equation(
     r"L = \frac1N \sum_t \Bigl( \log \sum_e e^{z_{te}} \Bigr)^2",
     r"\pdv{L}{z_{te}} = \frac2N\, p_{te} \log \sum_f e^{z_{tf}} .",
 )
@@ -143,7 +140,7 @@ def z_loss():
     yield 2 / T * scored(z, "softmax") * sums[:, None], router_z_loss_grad(z)
 
 
-@definition(
+@equation(
     r"""\vec y = \sum_{e \in C} w_e\, N_e(\vec x) + \sigma(\vec g \cdot \vec x)\, N(\vec x),
     \qquad
     N_e(\vec x) = \mat W^d_e \bigl( f(\min(\vec a, \ell)) \odot

@@ -1,7 +1,7 @@
 """The displayed equations of latent attention, one head and one token after the other."""
 
 import numpy as np
-from equations.ledger import definition, equation
+from equations.ledger import equation
 from equations.numeric import gradients, rate
 
 from dlref.attention import (
@@ -10,6 +10,7 @@ from dlref.attention import (
     latent_attention_jvp,
     latent_attention_vjp,
 )
+from dlref.formulas.normalization import rms_norm
 from dlref.positions import rope_tables
 
 RNG = np.random.default_rng(0)
@@ -29,7 +30,7 @@ HEADS, TOKENS = range(H), range(T)
 
 
 def rms(z, weight):
-    return weight * z / np.sqrt(np.mean(z * z) + 0.1)
+    return rms_norm(z, weight, eps=0.1)
 
 
 def rotation(i):
@@ -96,7 +97,7 @@ def forward(x, *w):
     return o @ w[7].T
 
 
-@definition(
+@equation(
     r"""\begin{pmatrix} \vec z_j \\ \vec t_j \end{pmatrix} = \mat W_{DKV}\, \vec x_j , \qquad
     \vec c_j = \operatorname{rms}(\vec z_j) , \qquad
     \vec k_{hj} = \mat W_{UK}^{(h)} \vec c_j , \qquad

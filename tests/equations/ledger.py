@@ -15,6 +15,7 @@ import docutils.core
 import docutils.nodes
 import numpy as np
 from docutils.parsers.rst import Directive, directives, roles
+from equations import evaluate
 
 ROOT = Path(__file__).parents[2]
 CHECKS: dict[str, "Check"] = {}
@@ -22,11 +23,35 @@ PARTS = ("exercises", "steps", "tryit")  # of which pages are composed
 
 
 class Check:
-    """A function that checks a text; a definition is compared with what dlref computes."""
+    """A function that writes a text again and yields the values that must agree."""
 
-    def __init__(self, function, *, is_definition, rtol, atol):
-        self.function, self.is_definition, self.name = function, is_definition, ""
+    kind = "written"
+
+    def __init__(self, function, *, rtol, atol):
+        self.function, self.name = function, ""
         self.rtol, self.atol = rtol, atol
+
+    def lines(self):
+        """Return the tuples of values that must agree."""
+        return self.function()
+
+
+class Reading(Check):
+    """A check that evaluates texts in the environment that its function returns."""
+
+    kind = "read"
+    texts: tuple[str, ...] = ()
+
+    def lines(self):
+        """Return the sides of the texts, which share the environment."""
+        return self.lines_of(self.texts)
+
+    def lines_of(self, texts):
+        """Return the sides of other texts in the same environment."""
+        values = self.function()
+        with np.errstate(all="ignore"):
+            for environment in [values] if isinstance(values, dict) else values:
+                yield from evaluate.lines(texts, environment)
 
 
 def normalized(text):
@@ -36,19 +61,20 @@ def normalized(text):
 
 def equation(*texts, rtol=1e-10, atol=1e-12):
     """Mark a function as the check of one or more displayed equations."""
-    return functools.partial(_register, texts, is_definition=False, rtol=rtol, atol=atol)
+    return functools.partial(_register, texts, rtol=rtol, atol=atol)
 
 
-def definition(*texts, rtol=1e-10, atol=1e-12):
-    """Mark a function as the transcription of definitions, compared with dlref's values."""
-    return functools.partial(_register, texts, is_definition=True, rtol=rtol, atol=atol)
+def reads(*texts, rtol=1e-10, atol=1e-12):
+    """Mark a function as the environment of texts that are evaluated themselves."""
+    return functools.partial(_register, texts, kind=Reading, rtol=rtol, atol=atol)
 
 
-def _register(texts, function, **options):
+def _register(texts, function, *, kind=Check, **options):
     for place, text in enumerate(map(normalized, texts)):
         known = CHECKS.get(text)  # by the same function, where pytest imports a file twice
         assert known is None or known.function.__qualname__ == function.__qualname__, text
-        CHECKS[text] = check = Check(function, **options)
+        CHECKS[text] = check = kind(function, **options)
+        check.texts = tuple(map(normalized, texts))
         check.name = function.__qualname__.partition(".<locals>")[0]
         check.name += f" {place + 1}" if len(texts) > 1 else ""
     return function

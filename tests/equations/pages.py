@@ -4,13 +4,13 @@ import itertools
 
 import mpmath
 import numpy as np
-from equations.ledger import definition, equation
+from equations.ledger import equation
 from equations.numeric import complex_step, jacobian_of
 
 from dlref import activations, calculus, losses, neurons
 
 
-@definition(r"J_{ij} = \pdv{y_i}{x_j},")
+@equation(r"J_{ij} = \pdv{y_i}{x_j},")
 def jacobian():
     x = np.array([0.3, -1.2, 0.7])
     units = np.eye(3)
@@ -39,7 +39,7 @@ def diagonal_jacobian():
     yield jacobian_of(np.tanh, x), slopes
 
 
-@definition(
+@equation(
     r"C(\vec w, b) = \frac1N \sum_n \bigl( \max(0, \vec w \cdot \vec x_n + b) - y_n \bigr)^2 ."
 )
 def loss_of_a_neuron():
@@ -67,7 +67,7 @@ def drawn_network():
     return rng.normal(size=(6, 3)), weights, [rng.normal(size=n) for n in sizes[1:]]
 
 
-@definition(r"\vec z_l = \mat W_l \vec h_{l-1} + \vec b_l , \qquad \vec h_l = \phi(\vec z_l) ,")
+@equation(r"\vec z_l = \mat W_l \vec h_{l-1} + \vec b_l , \qquad \vec h_l = \phi(\vec z_l) ,")
 def layers():
     x, weights, biases = drawn_network()
     h = x[0]

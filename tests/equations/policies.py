@@ -1,7 +1,7 @@
 """The displayed equations of losses of policies."""
 
 import numpy as np
-from equations.ledger import definition, equation
+from equations.ledger import equation
 from equations.numeric import gradients, rate
 
 from dlref.losses import policy_loss, policy_loss_grad, policy_loss_jvp, policy_loss_vjp
@@ -53,7 +53,7 @@ def loss(log_p, kind):
     return -sum(g[i, t] / n[i] for i, t in PLACES) / N
 
 
-@definition(
+@equation(
     r"""g_{it} = \min \bigl( \rho_{it} A_{it} ,\; \operatorname{clip}(\rho_{it},
     1 - \epsilon, 1 + \epsilon_h)\, A_{it} \bigr) , \qquad
     L = -\frac1N \sum_i \frac{1}{n_i} \sum_t g_{it} .""",

@@ -1,52 +1,39 @@
 """The displayed equations of dlref.positions."""
 
-import math
+import functools
 
 import mpmath
 import numpy as np
-from equations.ledger import definition, equation
+from equations.evaluate import From, Of, each, mapped
+from equations.ledger import equation, reads
 from equations.numeric import gradients, rate
 
 from dlref.attention import attention_scores, scaled_dot_product_attention
+from dlref.formulas import positions as formulas
+from dlref.formulas.activations import relu, sigmoid
 from dlref.positions import (
-    alibi_bias,
     alibi_slopes,
     apply_rope,
     apply_rope_axial,
-    apply_rope_vjp,
     apply_xpos,
     cope,
-    disentangled_scores,
     disentangled_scores_jvp,
     disentangled_scores_vjp,
-    fire_bias,
-    fourier_features,
     fourier_features_jvp,
     fourier_features_vjp,
-    kerple_bias,
-    learned_positions,
-    relative_bias,
     relative_bias_grid,
     relative_bias_grid_jvp,
     relative_bias_grid_vjp,
-    rope_angles,
     rope_attention_factor,
     rope_frequencies,
     rope_matrix,
     rope_permutation,
     rope_score,
     rope_tables,
-    rope_tables_multi,
-    shaw_scores,
     sinusoidal,
     sinusoidal_grid,
     sinusoidal_shift,
-    t5_bias,
     t5_relative_position_bucket,
-    timestep_embedding,
-    timestep_embedding_jvp,
-    timestep_embedding_vjp,
-    transformer_xl_scores,
     xpos_scales,
 )
 
@@ -58,15 +45,22 @@ U = RNG.normal(size=(H, T, S))
 Q, K = RNG.normal(size=(T, E)), RNG.normal(size=(S, E))
 
 
-@definition(
-    r"m_h = 2^{-8 h / H}, \qquad h = 1, \dots, H .",
-)
+def of_alibi(symmetric):
+    """Return the environment of slopes times distances."""
+    f = lambda m: formulas.alibi_bias(m, T, S, q_offset=OFFSET, symmetric=symmetric)  # noqa: E731
+    env = mapped(f, {"m": M}, "B", d=BOTH if symmetric else BEFORE)
+    return {**env, "U": env["u"]}
+
+
+@reads(r"m_h = 2^{-8 h / H}, \qquad h = 1, \dots, H .")
 def slopes_of_a_power_of_two_heads():
-    yield [2 ** (-8 * h / 8) for h in range(1, 9)], alibi_slopes(8)
-    yield [2 ** (-8 * h / 6) for h in range(1, 7)], alibi_slopes(6, rule="paper")
+    return [
+        {"h": range(1, 9), "H": 8, "m": From(1, formulas.alibi_slopes(8))},
+        {"h": range(1, 7), "H": 6, "m": From(1, formulas.alibi_slopes(6, rule="paper"))},
+    ]
 
 
-@definition(
+@equation(
     r"2^{-8h/P}, \; h = 1, \dots, P; \qquad 2^{-4 (2h - 1)/P}, \; h = 1, \dots, H - P .",
 )
 def slopes_of_other_heads():
@@ -79,44 +73,28 @@ def slopes_of_other_heads():
 M = RNG.uniform(size=H)  # slopes
 
 
-@definition(
+@reads(
     r"B_{hij} = -m_h\, (i + \text{q\_offset} - j)_+ \qquad\text{or}\qquad -m_h\, \abs{i + "
-    r"\text{q\_offset} - j}",
+    r"\text{q\_offset} - j}"
 )
 def alibi_of_each_pair():
-    ahead, both = np.empty((H, T, S)), np.empty((H, T, S))
-    for h, i, j in np.ndindex(H, T, S):
-        ahead[h, i, j] = -M[h] * max(i + OFFSET - j, 0)
-        both[h, i, j] = -M[h] * abs(i + OFFSET - j)
-    yield ahead, alibi_bias(M, T, S, q_offset=OFFSET)
-    yield both, alibi_bias(M, T, S, q_offset=OFFSET, symmetric=True)
+    env = {"m": M, "q_offset": OFFSET}
+    f = functools.partial(formulas.alibi_bias, M, T, S, q_offset=OFFSET)
+    return [{**env, "branch": n, "B": f(symmetric=bool(n))} for n in (0, 1)]
 
 
-@equation(
-    r"\pdv{L}{m_h} = -\sum_{ij} U_{hij}\, d_{ij} .",
-)
+@reads(r"\pdv{L}{m_h} = -\sum_{ij} U_{hij}\, d_{ij} .")
 def alibi_gradient_by_complex_step():
-    for d in BEFORE, BOTH:
-        dm = gradients(lambda m, d=d: np.sum(U * -m[:, None, None] * d), M)[0]
-        yield dm, [-np.sum(U[h] * d) for h in range(H)]
+    return [of_alibi(False), of_alibi(True)]
 
 
-@equation(
-    r"\dot B_{hij} = -\dot m_h\, d_{ij}",
-)
+@reads(r"\dot B_{hij} = -\dot m_h\, d_{ij}")
 def alibi_tangent_by_complex_step():
-    dm = RNG.normal(size=H)
-    for d in BEFORE, BOTH:
-        moved = [-dm[h] * d for h in range(H)]
-        yield rate(lambda m, d=d: -m[:, None, None] * d, [M], [dm]), np.array(moved)
+    return [of_alibi(False), of_alibi(True)]
 
 
 P = 4
 SCORES, TABLE = RNG.normal(size=(T, S)), RNG.normal(size=(P, E))
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def counted(scores):
@@ -133,7 +111,7 @@ def between(z, positions):
     return (1 - w) * lower + w * upper
 
 
-@definition(
+@equation(
     r"g_{ij} = \sigma(s_{ij}), \qquad p_{ij} = \min\Bigl(\sum_{t \ge j} g_{it},\; P - 1\Bigr), "
     r"\qquad c_{ij} = \vec q_i \cdot \vec a(p_{ij})",
     r"c_{ij} = (1 - w)\, z_{i,n} + w\, z_{i,n+1}, \qquad n = \lfloor p_{ij} \rfloor,\; w = "
@@ -186,10 +164,6 @@ FIRE = (
 )
 
 
-def relu(x):
-    return np.where(x.real > 0, x, 0)
-
-
 def share(c, threshold):
     """Return the distance as a share of the text so far."""
     longest = np.where(threshold.real > QUERY, threshold, QUERY)
@@ -204,22 +178,15 @@ def fire(w1, b1, w2, b2, c, threshold):
     return b2[:, None, None] + np.einsum("hf,ijf->hij", w2, hidden(w1, b1, share(c, threshold)))
 
 
-@definition(
+@reads(
     r"u_{ij} = \frac{\psi(\abs{i - j})}{\psi(\max(M, i))}, \qquad B_{hij} = b^{(2)}_h + \sum_f "
-    r"w^{(2)}_{hf} \operatorname{relu}(w^{(1)}_f u_{ij} + b^{(1)}_f) .",
+    r"w^{(2)}_{hf} \operatorname{relu}(w^{(1)}_f u_{ij} + b^{(1)}_f) ."
 )
 def network_of_each_distance():
     w1, b1, w2, b2, c, threshold = FIRE
-
-    def psi(x):
-        return np.log(1 + c * x)
-
-    bias = np.empty((H, T, S))
-    for h, row, j in np.ndindex(H, T, S):
-        i = row + OFFSET
-        u = psi(abs(i - j)) / psi(max(threshold, i))
-        bias[h, row, j] = b2[h] + sum(w2[h, f] * max(w1[f] * u + b1[f], 0) for f in range(UNITS))
-    yield bias, fire_bias(*FIRE, T, S, q_offset=OFFSET)
+    given = {"w^{(1)}": w1, "b^{(1)}": b1, "w^{(2)}": w2, "b^{(2)}": b2, "M": threshold}
+    bias = formulas.fire_bias(*FIRE, T, S)
+    return {**given, r"\psi": lambda x: np.log(1 + c * x), "B": bias, "i": range(T), "j": range(S)}
 
 
 @equation(
@@ -243,26 +210,20 @@ def network_gradients_by_complex_step():
     yield db1, [np.sum(g[..., f]) for f in range(UNITS)]
 
 
-@equation(
+@reads(
     r"\pdv{u}{c} = \frac{1}{\psi(m)} \left( \frac{d}{1 + c d} - \frac{u\, m}{1 + c m} \right), "
-    r"\qquad \pdv{u}{M} = -\frac{u\, c}{\psi(m)\,(1 + c m)} \quad\text{where } M \ge i ,",
+    r"\qquad \pdv{u}{M} = -\frac{u\, c}{\psi(m)\,(1 + c m)} \quad\text{where } M \ge i ,"
 )
 def slopes_of_the_share_by_complex_step():
-    c, threshold = FIRE[-2:]
-    u, d, m = share(c, threshold), BOTH, np.maximum(threshold, QUERY)
-    psi = np.log(1 + c * m)
-    yield (
-        rate(lambda c: share(c, threshold), [c], [1]),
-        (d / (1 + c * d) - u * m / (1 + c * m)) / psi,
-    )
-    slope = np.where(threshold >= QUERY, -u * c / (psi * (1 + c * m)), 0)
-    yield rate(lambda threshold: share(c, threshold), [threshold], [1]), slope
+    f = lambda c, M: np.log(1 + c * 1.3) / np.log(1 + c * M)  # noqa: E731
+    more = {"m": 2.5, "d": 1.3, "i": 2, r"\psi": lambda x: np.log(1 + 0.7 * x)}
+    return {"c": 0.7, "M": 2.5, "u": Of(f, "c", "M"), **more}
 
 
 @equation(
     r"\dot h_f &= [h_f > 0] \left( \dot w^{(1)}_f u + w^{(1)}_f \dot u + \dot b^{(1)}_f "
-    r"\right), \\ \dot B_h &= \dot b^{(2)}_h + \sum_f \dot w^{(2)}_{hf} h_f + w^{(2)}_{hf} "
-    r"\dot h_f",
+    r"\right), \\ \dot B_h &= \dot b^{(2)}_h + \sum_f \left( \dot w^{(2)}_{hf} h_f + w^{(2)}_{hf} "
+    r"\dot h_f \right)",
 )
 def network_tangents_by_complex_step():
     tangents = dw1, db1, dw2, db2, dc, dthreshold = [RNG.normal(size=x.shape) for x in FIRE]
@@ -280,33 +241,25 @@ def network_tangents_by_complex_step():
     yield rate(fire, FIRE, tangents), np.array(moved)
 
 
-@equation(
+@reads(
     r"\cos(a + b) = \cos a \cos b - \sin a \sin b, \qquad \sin(a + b) = \sin a \cos b + \cos a "
-    r"\sin b .",
+    r"\sin b ."
 )
 def cosine_and_sine_of_a_sum():
     a, b = RNG.normal(size=(2, 7))
-    yield np.cos(a + b), np.cos(a) * np.cos(b) - np.sin(a) * np.sin(b)
-    yield np.sin(a + b), np.sin(a) * np.cos(b) + np.cos(a) * np.sin(b)
+    return each({"a": a, "b": b})
 
 
 R1, R2 = RNG.uniform(0.5, 1.5, size=(2, H))
 
 
-@definition(
-    r"B_{hij} = -r_1 \log(1 + r_2\, d_{ij}) \qquad\text{or}\qquad -r_1\, d_{ij}^{\,r_2} .",
-)
+@reads(r"B_{hij} = -r_1 \log(1 + r_2\, d_{ij}) \qquad\text{or}\qquad -r_1\, d_{ij}^{\,r_2} .")
 def kerple_of_each_pair():
-    log, power = np.empty((H, T, S)), np.empty((H, T, S))
-    for h, i, j in np.ndindex(H, T, S):
-        d = abs(i + OFFSET - j)
-        log[h, i, j] = -R1[h] * np.log(1 + R2[h] * d)
-        power[h, i, j] = -R1[h] * d ** R2[h]
-    for kind, bias in ("log", log), ("power", power):
-        computed = kerple_bias(R1, R2, T, S, kind=kind, q_offset=OFFSET, symmetric=True)
-        yield bias, computed
-        computed = kerple_bias(R1, R2, T, S, kind=kind, q_offset=OFFSET)
-        yield np.where(QUERY >= KEY, bias, 0), computed
+    env = {"r_1": R1[0], "r_2": R2[0], "d": BOTH}
+    f = functools.partial(
+        formulas.kerple_bias, R1[:1], R2[:1], T, S, q_offset=OFFSET, symmetric=True
+    )
+    return [{**env, "branch": n, "B": f(kind=kind)} for n, kind in enumerate(("log", "power"))]
 
 
 DIAGONALS, G = np.arange(1, 6), RNG.normal(size=(H, 5))  # distances, and sums of cotangents
@@ -335,72 +288,54 @@ def kerple_gradients_by_complex_step():
     yield dr2, -np.sum(G * r1 * d**r2 * np.log(d), axis=1)
 
 
-@equation(
-    r"\dot B = \pdv{B}{r_1}\, \dot r_1 + \pdv{B}{r_2}\, \dot r_2",
-)
+@reads(r"\dot B = \pdv{B}{r_1}\, \dot r_1 + \pdv{B}{r_2}\, \dot r_2")
 def kerple_tangent_from_partial_derivatives():
-    dr1, dr2 = RNG.normal(size=(2, H))
-    zero, one = np.zeros(H), np.ones(H)
-    for bias in kerple_log, kerple_power:
-        of_r1, of_r2 = (rate(bias, (R1, R2), moved) for moved in ((one, zero), (zero, one)))
-        yield rate(bias, (R1, R2), (dr1, dr2)), of_r1 * dr1[:, None] + of_r2 * dr2[:, None]
+    def bias(r1, r2, kind):
+        return formulas.kerple_bias(np.array([r1]), np.array([r2]), 1, 1, q_offset=3, kind=kind)[
+            0, 0, 0
+        ]
+
+    inputs = {"r_1": R1[0], "r_2": R2[0]}
+    return [mapped(functools.partial(bias, kind=kind), inputs, "B") for kind in ("log", "power")]
 
 
 LENGTH = 6
 ROWS, AT = RNG.normal(size=(LENGTH, E)), np.array([4, 0, 4, 1])  # a table, and where it is read
 
 
-def read(table):
-    return np.array(
-        [[sum((p == n) * table[n, d] for n in range(LENGTH)) for d in range(E)] for p in AT]
-    )
+def of_rows():
+    """Return the environment of rows of a table."""
+    return mapped(lambda w: formulas.learned_positions(w, AT), {"W": ROWS}, p=AT)
 
 
-@definition(
-    r"y_{nd} = W_{p_n d} = \sum_l [p_n = l]\, W_{l d}",
-)
+@reads(r"y_{nd} = W_{p_n d} = \sum_l [p_n = l]\, W_{l d}")
 def rows_read_and_as_a_product():
-    rows = np.array([[ROWS[p, d] for d in range(E)] for p in AT])
-    yield rows, read(ROWS), learned_positions(ROWS, AT)
+    return of_rows()
 
 
-@equation(
-    r"\pdv{L}{W_{ld}} = \sum_n U_{nd}\, [p_n = l] .",
-)
+@reads(r"\pdv{L}{W_{ld}} = \sum_n U_{nd}\, [p_n = l] .")
 def table_gradient_by_complex_step():
-    u = RNG.normal(size=(len(AT), E))
-    sums = np.zeros((LENGTH, E))
-    for row, d in np.ndindex(LENGTH, E):
-        sums[row, d] = sum(u[n, d] * (AT[n] == row) for n in range(len(AT)))
-    yield gradients(lambda table: np.sum(u * table[AT]), ROWS)[0], sums
+    env = of_rows()
+    return {**env, "U": env["u"]}
 
 
 OFFSETS = RNG.normal(size=(H, T + S - 1))
 
 
-def along_diagonals(b):
-    return b[:, np.arange(S) - np.arange(T)[:, None] + T - 1]
+def of_offsets():
+    """Return the environment of a number for each offset."""
+    env = mapped(lambda b: formulas.relative_bias(b, T, S), {"b": OFFSETS}, "B", T=T)
+    return {**env, "U": From(0, env["u"], outside=0), "i": range(T)}
 
 
-@definition(
-    r"B_{hij} = b_{h,\, j - i + T - 1}",
-)
+@reads(r"B_{hij} = b_{h,\, j - i + T - 1}")
 def number_of_each_offset():
-    bias = np.empty((H, T, S))
-    for h, i, j in np.ndindex(H, T, S):
-        bias[h, i, j] = OFFSETS[h, j - i + T - 1]
-    yield bias, relative_bias(OFFSETS, T, S)
+    return of_offsets()
 
 
-@equation(
-    r"\pdv{L}{b_{hr}} = \sum_i U_{h, i,\, r + i - T + 1} ,",
-)
+@reads(r"\pdv{L}{b_{hr}} = \sum_i U_{h, i,\, r + i - T + 1} ,")
 def diagonal_sums_by_complex_step():
-    sums = np.zeros((H, T + S - 1))
-    for h, r in np.ndindex(sums.shape):
-        columns = [(i, r + i - T + 1) for i in range(T)]
-        sums[h, r] = sum(U[h, i, j] for i, j in columns if 0 <= j < S)
-    yield gradients(lambda b: np.sum(U * along_diagonals(b)), OFFSETS)[0], sums
+    return of_offsets()
 
 
 PAIRS = 3
@@ -424,6 +359,34 @@ def rotated(x, p, theta=THETA):
     return np.stack([first * cos - second * sin, first * sin + second * cos], -1).reshape(x.shape)
 
 
+def of_rotation():
+    """Return the environment of one rotated vector."""
+    f = lambda x: formulas.apply_rope(x[None], *rope_tables([7.3], THETA))[0]  # noqa: E731
+    return mapped(f, {"x": X}, R_p=rotation(7.3), **{"R_{-p}": rotation(-7.3)})
+
+
+def of_axes():
+    """Return the environment of blocks that are rotated by coordinates."""
+    places = np.array([3, -2])
+
+    def f(x):
+        tables = rope_tables(places[None] * 1.0, THETA)
+        return formulas.apply_rope_axial(x.reshape(1, -1), *tables).reshape(2, -1)
+
+    return mapped(f, {"x": RNG.normal(size=(2, 2 * PAIRS))}, p=places, R=rotation)
+
+
+def of_score():
+    """Return the environment of the score of a query and a key at a distance."""
+    names = "q", "k", "r", r"\theta"
+    env = dict(zip(names, (X, Y, np.float64(-2.3), THETA), strict=True))
+    products = lambda q, k: q[0::2] * k[0::2] + q[1::2] * k[1::2]  # noqa: E731
+    crossed = lambda q, k: q[1::2] * k[0::2] - q[0::2] * k[1::2]  # noqa: E731
+    env |= {"a": Of(products, "q", "k"), "b": Of(crossed, "q", "k")}
+    env |= {r"\phi": Of(np.multiply, "r", r"\theta"), "s": Of(formulas.rope_score, *names)}
+    return {**env, "R_r": rotation(-2.3), "R_{-r}": rotation(2.3)}
+
+
 def pairs(x):
     return x[0::2] + 1j * x[1::2]
 
@@ -432,11 +395,11 @@ def score(q, k, r, theta):
     return q @ rotated(k, r, theta)
 
 
-@definition(
+@equation(
     r"\operatorname{Re} \sum_i \overline{z_i e^{\mathrm i m \theta_i}}\, w_i e^{\mathrm i n "
     r"\theta_i} &= \operatorname{Re} \sum_i \bar z_i w_i\, e^{\mathrm i (n - m) \theta_i} \\ &= "
-    r"\sum_i a_i \cos r \theta_i + b_i \sin r \theta_i, \\ a_i = q_{i1} k_{i1} + q_{i2} k_{i2}&, "
-    r"\qquad b_i = "
+    r"\sum_i \bigl( a_i \cos r \theta_i + b_i \sin r \theta_i \bigr), \\ "
+    r"a_i = q_{i1} k_{i1} + q_{i2} k_{i2}&, \qquad b_i = "
     r"q_{i2} k_{i1} - q_{i1} k_{i2} .",
 )
 def score_of_pairs_as_complex_numbers():
@@ -453,14 +416,10 @@ def score_of_pairs_as_complex_numbers():
     )
 
 
-@equation(
-    r"\pdv{L}{\vec q} = u\, \mat R_r \vec k, \qquad \pdv{L}{\vec k} = u\, \mat R_{-r} \vec q .",
-)
+@reads(r"\pdv{L}{\vec q} = u\, \mat R_r \vec k, \qquad \pdv{L}{\vec k} = u\, \mat R_{-r} \vec q .")
 def score_gradients_of_vectors_by_complex_step():
-    u, r = 1.7, -2.3
-    dq, dk = gradients(lambda q, k: u * score(q, k, r, THETA), X, Y)
-    yield dq, u * rotation(r) @ Y
-    yield dk, u * rotation(-r) @ X
+    env = of_score()
+    return {**env, "L": Of(lambda s: 1.7 * s, "s"), "u": 1.7}
 
 
 @equation(
@@ -479,30 +438,17 @@ def score_gradients_of_angles_by_complex_step():
     yield dtheta, [sum(g[n, i] * offsets[n] for n in range(T)) for i in range(PAIRS)]
 
 
-@equation(
-    r"\dot s = \sum_i \dot a_i \cos\phi_i + \dot b_i \sin\phi_i + (b_i \cos\phi_i - a_i "
-    r"\sin\phi_i)\, \dot\phi_i,",
+@reads(
+    r"\dot s = \sum_i \bigl( \dot a_i \cos\phi_i + \dot b_i \sin\phi_i + (b_i \cos\phi_i - a_i "
+    r"\sin\phi_i)\, \dot\phi_i \bigr),"
 )
 def score_tangent_by_complex_step():
-    r, dr, (dx, dy), dtheta = -2.3, 0.9, RNG.normal(size=(2, 2 * PAIRS)), RNG.normal(size=PAIRS)
-
-    def products(x, y):
-        return x[0::2] * y[0::2] + x[1::2] * y[1::2], x[1::2] * y[0::2] - x[0::2] * y[1::2]
-
-    (a, b), of_x, of_y = products(X, Y), products(dx, Y), products(X, dy)
-    da, db = of_x[0] + of_y[0], of_x[1] + of_y[1]
-    phi, dphi = r * THETA, dr * THETA + r * dtheta
-    cos, sin = np.cos(phi), np.sin(phi)
-    ds = sum(da * cos + db * sin + (b * cos - a * sin) * dphi)
-    yield rate(score, (X, Y, r, THETA), (dx, dy, dr, dtheta)), ds
+    return of_score()
 
 
-@definition(
-    r"\phi_{pi} = p\, \theta_i",
-)
+@reads(r"\phi_{pi} = p\, \theta_i")
 def angle_of_each_position():
-    positions = RNG.normal(size=T)
-    yield [[p * theta for theta in THETA] for p in positions], rope_angles(positions, THETA)
+    return {r"\theta": THETA, r"\phi": formulas.rope_angles(np.arange(5.0), THETA)}
 
 
 def rope(x, p, **options):
@@ -524,37 +470,25 @@ def score_depends_on_the_difference_alone():
         yield inner, rope(X, m + shift) @ rope(Y, n + shift), g(X, Y, n - m)
 
 
-@definition(
+@reads(
     r"\begin{pmatrix} y_1 \\ y_2 \end{pmatrix} &= \begin{pmatrix} \cos\phi & -\sin\phi \\ "
     r"\sin\phi & \cos\phi \end{pmatrix} \begin{pmatrix} x_1 \\ x_2 \end{pmatrix} \\ y_1 &= x_1 "
     r"\cos\phi - x_2 \sin\phi, \qquad y_2 = x_1 \sin\phi + x_2 \cos\phi \\ y_1 + \mathrm i "
     r"y_2 &= (x_1 + \mathrm i x_2)(\cos\phi + \mathrm i \sin\phi) = (x_1 + \mathrm i x_2)\, "
-    r"e^{\mathrm i \phi} .",
+    r"e^{\mathrm i \phi} ."
 )
 def three_forms_of_a_rotated_pair():
-    (x1, x2), p = X[:2], 7.3
-    phi = p * THETA[0]
-    matrix = np.array([[np.cos(phi), -np.sin(phi)], [np.sin(phi), np.cos(phi)]])
-    y1, y2 = x1 * np.cos(phi) - x2 * np.sin(phi), x1 * np.sin(phi) + x2 * np.cos(phi)
-    yield matrix @ [x1, x2], [y1, y2], rope(X, p)[:2]
-    yield (
-        y1 + 1j * y2,
-        (x1 + 1j * x2) * (np.cos(phi) + 1j * np.sin(phi)),
-        (x1 + 1j * x2) * np.exp(1j * phi),
-    )
+    y = apply_rope(X[None], *rope_tables([7.3], THETA))[0]
+    pair = {"x_1": X[0], "x_2": X[1], "y_1": y[0], "y_2": y[1]}
+    return {**pair, r"\phi": 7.3 * THETA[0]}
+
+
+@reads(r"\pdv{L}{\vec x} = \mat R_p^\top\, \vec u = \mat R_{-p}\, \vec u,")
+def rotation_gradient_by_complex_step():
+    return of_rotation()
 
 
 @equation(
-    r"\pdv{L}{\vec x} = \mat R_p^\top\, \vec u = \mat R_{-p}\, \vec u,",
-)
-def rotation_gradient_by_complex_step():
-    u, p = RNG.normal(size=2 * PAIRS), 7.3
-    dx = gradients(lambda x: np.sum(u * rotated(x, p)), X)[0]
-    computed = apply_rope_vjp(u[None], X[None], *rope_tables([p], THETA))
-    yield dx, rotation(p).T @ u, rotation(-p) @ u, np.ravel(computed)
-
-
-@definition(
     r"\mat R_p = \operatorname{diag}(\mat D_{p\theta_0}, \dots, \mat D_{p\theta_{n-1}}), "
     r"\qquad \mat D_\phi = \begin{pmatrix} \cos\phi & -\sin\phi \\ \sin\phi & \cos\phi "
     r"\end{pmatrix}",
@@ -577,14 +511,9 @@ def halves_and_neighbours_are_permuted():
     yield rope(X[order], p, interleaved=False), rope(X, p)[order]
 
 
-@definition(
-    r"\vec y_a = \mat R_{p_a} \vec x_a, \qquad a = 1, \dots, A .",
-)
+@reads(r"\vec y_a = \mat R_{p_a} \vec x_a, \qquad a = 1, \dots, A .")
 def blocks_are_rotated_by_their_coordinates():
-    x, place = RNG.normal(size=4 * PAIRS), np.array([3.0, -1.5])
-    y = apply_rope_axial(x[None], *rope_tables(place[None], THETA))[0]
-    for block, p, rotated_block in zip(np.split(x, 2), place, np.split(y, 2), strict=True):
-        yield rotation(p) @ block, rotated_block
+    return of_axes()
 
 
 @equation(
@@ -605,20 +534,18 @@ def score_of_two_places_is_a_sum_over_the_axes():
     yield sum(g(a, there[a] - here[a]) for a in range(2)), one @ other
 
 
-@definition(
+@reads(
     r"b'^{-(d-2)/d} = \frac{b^{-(d-2)/d}}{s} \quad\Rightarrow\quad b' = b\, s^{d/(d-2)}, "
-    r"\qquad \theta'_i = \theta_i\, s^{-2i/(d-2)} .",
+    r"\qquad \theta'_i = \theta_i\, s^{-2i/(d-2)} ."
 )
 def base_that_divides_the_last_frequency():
     d, b, s = 16, 10000.0, 4.0
-    new, i = b * s ** (d / (d - 2)), np.arange(d // 2)
-    yield new ** (-(d - 2) / d), b ** (-(d - 2) / d) / s
-    theta = b ** (-2 * i / d)
-    computed = rope_frequencies(d, base=b, scaling={"type": "ntk", "factor": s})
-    yield new ** (-2 * i / d), theta * s ** (-2 * i / (d - 2)), computed
+    new = formulas.rope_frequencies(d, base=b, scaling={"type": "ntk", "factor": s})
+    theta = {r"\theta": formulas.rope_frequencies(d, base=b), r"\theta'": new}
+    return {"d": d, "b": b, "s": s, "b'": new[1] ** (-d / 2), **theta}
 
 
-@definition(
+@equation(
     r"i(r) = \frac{d}{2} \cdot \frac{\log (L / 2\pi r)}{\log b}, \qquad \theta'_i = \theta_i "
     r"\Bigl( (1 - \gamma_i) + \frac{\gamma_i}{s} \Bigr), \quad \gamma_i = "
     r"\operatorname{clip}_0^1 \frac{i - l}{h - l},",
@@ -643,7 +570,7 @@ def ramp_between_fast_and_slow_pairs():
         yield theta * ((1 - gamma) + gamma / s), computed
 
 
-@definition(
+@equation(
     r"\frac{0.1\, \text{mscale} \log s + 1}{0.1\, \text{mscale\_all\_dim} \log s + 1},",
 )
 def ratio_of_two_scales():
@@ -657,41 +584,31 @@ LIMIT = 1  # greatest distance that Shaw's table tells apart
 VECTORS = RNG.normal(size=(2 * LIMIT + 1, E))
 
 
-def shaw(q, a):
-    """Return the product of each query with the vector of the clipped offset to each key."""
-    place = [[min(max(j - i, -LIMIT), LIMIT) + LIMIT for j in range(T)] for i in range(T)]
-    return np.einsum("ie,ije->ij", q, a[place])
-
-
-@definition(
+@reads(
     r"s_{ij} = \vec q_i \cdot (\vec k_j + \vec a_{\operatorname{clip}(j - i, -K, K)}), "
     r"\qquad\text{of which}\quad s'_{ij} = \vec q_i \cdot \vec a_{\operatorname{clip}(j - i, "
-    r"-K, K)}",
+    r"-K, K)}"
 )
 def scores_of_clipped_offsets():
     keys = RNG.normal(size=(T, E))
-    s, of_offsets = np.empty((T, T)), np.empty((T, T))
+    moved = formulas.shaw_scores(Q, VECTORS)
+    given = {"q": Q, "k": keys, "a": From(-LIMIT, VECTORS), "K": LIMIT}
+    return {**given, "s'": moved, "s": Q @ keys.T + moved}
+
+
+@reads(
+    r"\pdv{L}{q_{ie}} = \sum_c G_{ic}\, a_{ce}, \qquad \pdv{L}{a_{ce}} = \sum_i G_{ic}\, "
+    r"q_{ie} ."
+)
+def gradients_of_clipped_offsets_by_complex_step():
+    env = mapped(formulas.shaw_scores, {"q": Q, "a": VECTORS}, "s")
+    g = np.zeros((T, len(VECTORS)))
     for i, j in np.ndindex(T, T):
-        a = VECTORS[min(max(j - i, -LIMIT), LIMIT) + LIMIT]
-        s[i, j], of_offsets[i, j] = Q[i] @ (keys[j] + a), Q[i] @ a
-    yield s, Q @ keys.T + of_offsets
-    yield of_offsets, shaw(Q, VECTORS), shaw_scores(Q, VECTORS)
+        g[i, np.clip(j - i, -LIMIT, LIMIT) + LIMIT] += env["u"][i, j]
+    return {**env, "G": g}
 
 
 @equation(
-    r"\pdv{L}{q_{ie}} = \sum_c G_{ic}\, a_{ce}, \qquad \pdv{L}{a_{ce}} = \sum_i G_{ic}\, "
-    r"q_{ie} .",
-)
-def gradients_of_clipped_offsets_by_complex_step():
-    u, g = U[0, :, :T], np.zeros((T, len(VECTORS)))
-    for i, j in np.ndindex(T, T):
-        g[i, np.clip(j - i, -LIMIT, LIMIT) + LIMIT] += u[i, j]
-    dq, da = gradients(lambda q, a: np.sum(u * shaw(q, a)), Q, VECTORS)
-    yield dq, np.einsum("ic,ce->ie", g, VECTORS)
-    yield da, np.einsum("ic,ie->ce", g, Q)
-
-
-@definition(
     r"PE_{p, 2i} = \sin p\, \omega_i, \qquad PE_{p, 2i + 1} = \cos p\, \omega_i, \qquad "
     r"\omega_i = b^{-2i/D} .",
 )
@@ -725,7 +642,7 @@ def bucket(offset, n, longest):
     return min(e + int(np.floor(logarithm + 1e-9)), n - 1)  # exact powers are whole numbers
 
 
-@definition(
+@equation(
     r"\text{bucket} = e + \Bigl\lfloor (n - e) \frac{\log (r / e)}{\log (M / e)} \Bigr\rfloor, "
     r"\qquad\text{at most } n - 1,",
 )
@@ -739,32 +656,30 @@ def bucket_of_each_offset():
 
 BUCKETS = RNG.normal(size=(6, H))
 T5 = {"bidirectional": False, "q_offset": OFFSET, "max_distance": 5}
-IN_BUCKET = np.array([[bucket(j - i - OFFSET, 6, 5) for j in range(S)] for i in range(T)])
 
 
-@definition(
-    r"B_{hij} = b_{\text{bucket}(j - i - \text{q\_offset}),\, h}",
-)
+def of_buckets():
+    """Return the environment of a number for each bucket."""
+    env = mapped(lambda b: formulas.t5_bias(b, T, S, **T5), {"b": BUCKETS}, "B", q_offset=OFFSET)
+    options = {"bidirectional": False, "num_buckets": 6, "max_distance": 5}
+
+    def bucket_of(offset):
+        return formulas.t5_relative_position_bucket(np.array([int(offset)]), **options)[0]
+
+    return {**env, "U": env["u"], "bucket": bucket_of}
+
+
+@reads(r"B_{hij} = b_{\text{bucket}(j - i - \text{q\_offset}),\, h}")
 def number_of_each_bucket():
-    bias = np.empty((H, T, S))
-    for h, i, j in np.ndindex(H, T, S):
-        bias[h, i, j] = BUCKETS[bucket(j - i - OFFSET, 6, 5), h]
-    yield bias, t5_bias(BUCKETS, T, S, **T5)
+    return of_buckets()
 
 
-@equation(
-    r"\pdv{L}{b_{ch}} = \sum_{ij} U_{hij}\, [\text{bucket}(j - i - \text{q\_offset}) = c]",
-)
+@reads(r"\pdv{L}{b_{ch}} = \sum_{ij} U_{hij}\, [\text{bucket}(j - i - \text{q\_offset}) = c]")
 def bucket_sums_by_complex_step():
-    sums = np.zeros(BUCKETS.shape)
-    for c, h in np.ndindex(sums.shape):
-        pairs = np.ndindex(T, S)
-        sums[c, h] = sum(U[h, i, j] * (bucket(j - i - OFFSET, 6, 5) == c) for i, j in pairs)
-    loss = gradients(lambda b: np.sum(U * np.moveaxis(b[IN_BUCKET], -1, 0)), BUCKETS)[0]
-    yield loss, sums
+    return of_buckets()
 
 
-@equation(
+@reads(
     r"""(\mat W_q (\vec e_i + \vec p_i)) \cdot (\mat W_k (\vec e_j + \vec p_j))
     = \underbrace{\vec q_i \cdot \vec k_j}_{(a)}
     + \underbrace{\vec q_i \cdot \mat W_k \vec p_j}_{(b)}
@@ -773,48 +688,38 @@ def bucket_sums_by_complex_step():
 )
 def score_of_sums_expanded():
     w_q, w_k = RNG.normal(size=(2, E, E))
-    e_i, p_i, e_j, p_j = RNG.normal(size=(4, E))
-    q, k = w_q @ e_i, w_k @ e_j
-    expanded = q @ k + q @ (w_k @ p_j) + w_q @ p_i @ k + w_q @ p_i @ (w_k @ p_j)
-    yield (w_q @ (e_i + p_i)) @ (w_k @ (e_j + p_j)), expanded
+    e, p = RNG.normal(size=(2, T, E))
+    return {"W_q": w_q, "W_k": w_k, "e": e, "p": p, "q": e @ w_q.T, "k": e @ w_k.T}
 
 
 XL = Q, K, RNG.normal(size=(T + S - 1, E)), *RNG.normal(size=(2, E))
 
 
-def xl_scores(q, k, r, u, v):
-    row, column = np.ogrid[:T, :S]
-    return (q + u) @ k.T + ((q + v) @ r.T)[row, column - row + T - 1]
+def of_content():
+    """Return the environment of scores by content and by offset."""
+    names = "q", "k", "r", "u", "v"
+    arrays = dict(zip(names, XL, strict=True)) | {"r": From(1 - T, XL[2])}
+    return {**arrays, "s": Of(formulas.transformer_xl_scores, *names)}
 
 
-@definition(
-    r"s_{ij} = (\vec q_i + \vec u) \cdot \vec k_j + (\vec q_i + \vec v) \cdot \vec r_{j-i} .",
-)
+@reads(r"s_{ij} = (\vec q_i + \vec u) \cdot \vec k_j + (\vec q_i + \vec v) \cdot \vec r_{j-i} .")
 def scores_by_content_and_offset():
-    q, k, r, u, v = XL
-    s = np.empty((T, S))
-    for i, j in np.ndindex(T, S):
-        s[i, j] = (q[i] + u) @ k[j] + (q[i] + v) @ r[j - i + T - 1]
-    yield s, transformer_xl_scores(*XL)
+    return of_content()
 
 
-@equation(
+@reads(
     r"\pdv{L}{\mat Q} &= \mat U \mat K + \mat G \mat R, & \pdv{L}{\vec u} &= \sum_i (\mat U "
     r"\mat K)_i, & \pdv{L}{\vec v} &= \sum_i (\mat G \mat R)_i, \\ \pdv{L}{\mat K} &= \mat "
-    r"U^\top (\mat Q + \vec u), & \pdv{L}{\mat R} &= \mat G^\top (\mat Q + \vec v) .",
+    r"U^\top (\mat Q + \vec u), & \pdv{L}{\mat R} &= \mat G^\top (\mat Q + \vec v) ."
 )
 def gradients_by_content_and_offset():
-    q, k, r, u, v = XL
-    cotangent = U[0]
+    u = RNG.normal(size=(T, S))
     g = np.zeros((T, T + S - 1))
     for i, j in np.ndindex(T, S):
-        g[i, j - i + T - 1] = cotangent[i, j]
-    dq, dk, dr, du, dv = gradients(lambda *x: np.sum(cotangent * xl_scores(*x)), *XL)
-    yield dq, cotangent @ k + g @ r
-    yield du, sum(cotangent @ k)
-    yield dv, sum(g @ r)
-    yield dk, cotangent.T @ (q + u)
-    yield dr, g.T @ (q + v)
+        g[i, j - i + T - 1] = u[i, j]
+    wide = {r"\mat Q": Q, r"\mat K": K, r"\mat R": XL[2], "u": XL[3], "v": XL[4]}
+    loss = Of(lambda *a: np.sum(u * formulas.transformer_xl_scores(*a)), *wide)
+    return {**wide, r"\mat U": u, r"\mat G": g, "L": loss, "i": range(T)}
 
 
 GAMMA, SCALE_BASE = 0.3, 50.0
@@ -827,7 +732,7 @@ def xpos(x, p, **options):
     return apply_xpos(x[None], *rope_tables([p], THETA), scales, **options)[0]
 
 
-@definition(
+@equation(
     r"\zeta_i = \frac{2i/d + \gamma}{1 + \gamma}, \qquad i = 0, \dots, d/2 - 1",
 )
 def factor_of_each_pair():
@@ -838,7 +743,7 @@ def factor_of_each_pair():
         yield zeta ** (p / SCALE_BASE), computed
 
 
-@definition(
+@equation(
     r"z_i\, \zeta_i^{m/b} e^{\mathrm i m \theta_i}, \qquad w_i\, \zeta_i^{-n/b} e^{\mathrm i n "
     r"\theta_i}",
 )
@@ -850,7 +755,7 @@ def scaled_and_rotated_pairs():
     yield key, pairs(xpos(Y, n, inverse=True))
 
 
-@definition(
+@equation(
     r"\operatorname{Re} \sum_i \bar z_i w_i\, e^{\mathrm i r \theta_i}\, \zeta_i^{-r/b}, \qquad "
     r"r = n - m .",
 )
@@ -862,7 +767,7 @@ def score_that_decays():
     yield np.sum(terms).real, np.sum(np.conj(pairs(query)) * pairs(key)).real, query @ key
 
 
-@definition(r"\mat S \to \mat\Pi \mat S \mat\Pi^\top, \qquad \mat O \to \mat\Pi \mat O .")
+@equation(r"\mat S \to \mat\Pi \mat S \mat\Pi^\top, \qquad \mat O \to \mat\Pi \mat O .")
 def attention_to_permuted_tokens():
     x, p = RNG.normal(size=(S, E)), np.eye(S)[[2, 0, 4, 3, 1]]
     weights = np.exp(x @ x.T / np.sqrt(E))
@@ -875,39 +780,24 @@ def attention_to_permuted_tokens():
 # Derivatives of linear maps, and the steps to rotations and to features
 
 
-def at_places(x, places):
-    """Return a vector of two blocks of channels, each rotated by a coordinate."""
-    halves = np.split(x, 2)
-    return np.concatenate([rotated(h, p) for h, p in zip(halves, places, strict=True)])
-
-
-@equation(
+@reads(
     r"""\pdv{L}{\vec x_a} = \mat R_{p_a}^\top\, \vec u_a = \mat R_{-p_a}\, \vec u_a, \qquad a =
     1, \dots, A .""",
     r"""\dot{\vec y}_a = \mat R_{p_a}\, \dot{\vec x}_a, \qquad a = 1, \dots, A .""",
 )
 def derivatives_of_an_axial_rotation():
-    places, (x, u, dx) = (2.0, -7.0), RNG.normal(size=(3, 4 * PAIRS))
-    gradient = gradients(lambda x: u @ at_places(x, places), x)[0]
-    moved = rate(lambda x: at_places(x, places), [x], [dx])
-    blocks = zip(places, *(np.split(a, 2) for a in (gradient, u, moved, dx)), strict=True)
-    for p, dl, u_a, dy, dx_a in blocks:
-        yield dl, rotation(p).T @ u_a, rotation(-p) @ u_a
-        yield dy, rotation(p) @ dx_a
+    return of_axes()
 
 
-@equation(r"""\dot{\vec y} = \mat R_p\, \dot{\vec x} .""")
+@reads(r"""\dot{\vec y} = \mat R_p\, \dot{\vec x} .""")
 def tangent_of_a_rotation():
-    p, dx = 5.0, RNG.normal(size=2 * PAIRS)
-    yield rate(lambda x: rotated(x, p), [X], [dx]), rotation(p) @ dx
+    return of_rotation()
 
 
-@definition(r"""C_{pi} = m \cos p\, \theta_i, \qquad S_{pi} = m \sin p\, \theta_i .""")
+@reads(r"""C_{pi} = m \cos p\, \theta_i, \qquad S_{pi} = m \sin p\, \theta_i .""")
 def tables_of_cosines_and_sines():
-    m, positions = 1.3, [0, 2, 5]
-    cos, sin = rope_tables(positions, THETA, attention_factor=m)
-    yield [[m * np.cos(p * angle) for angle in THETA] for p in positions], cos
-    yield [[m * np.sin(p * angle) for angle in THETA] for p in positions], sin
+    cos, sin = formulas.rope_tables(np.arange(5.0), THETA, attention_factor=1.3)
+    return {"m": 1.3, r"\theta": THETA, "C": cos, "S": sin}
 
 
 def plane(phi):
@@ -962,40 +852,31 @@ def gradients_of_counted_scores():
     yield ds, np.array([[slope[i, t] * sum(bar_p[i, : t + 1]) for t in range(S)] for i in range(T)])
 
 
-@equation(r"""\dot y_{nd} = \dot W_{p_n d} .""")
+@reads(r"""\dot y_{nd} = \dot W_{p_n d} .""")
 def tangents_of_rows_that_are_read():
-    rows, (table, d_table) = [3, 0, 3], RNG.normal(size=(2, 4, E))
-    moved = rate(lambda w: w[rows], [table], [d_table])
-    for n, d in np.ndindex(len(rows), E):
-        yield moved[n, d], d_table[rows[n], d]
+    return of_rows()
 
 
-@equation(
-    r"""\dot B_{hij} = \dot b_{h,\, j - i + T - 1} .""",
-    r"""\dot B_{hij} = \dot b_{\text{bucket}(j - i - \text{q\_offset}),\, h} .""",
-)
-def tangents_of_numbers_for_offsets():
-    (offsets, d_offsets), d_buckets = RNG.normal(size=(2, H, T + S - 1)), RNG.normal(size=(6, H))
-    by_offset = rate(along_diagonals, [offsets], [d_offsets])
-    by_bucket = rate(lambda b: np.moveaxis(b[IN_BUCKET], -1, 0), [BUCKETS], [d_buckets])
-    for h, i, j in np.ndindex(H, T, S):
-        yield by_offset[h, i, j], d_offsets[h, j - i + T - 1]
-        yield by_bucket[h, i, j], d_buckets[bucket(j - i - OFFSET, 6, 5), h]
+@reads(r"""\dot B_{hij} = \dot b_{h,\, j - i + T - 1} .""")
+def tangent_of_each_offset():
+    return of_offsets()
 
 
-@equation(
+@reads(r"""\dot B_{hij} = \dot b_{\text{bucket}(j - i - \text{q\_offset}),\, h} .""")
+def tangent_of_each_bucket():
+    return of_buckets()
+
+
+@reads(
     r"""\dot s'_{ij} = \dot{\vec q}_i \cdot \vec a_c + \vec q_i \cdot \dot{\vec a}_c, \qquad
     c = \operatorname{clip}(j - i, -K, K) ."""
 )
 def tangent_of_clipped_offsets():
-    dq, da = RNG.normal(size=Q.shape), RNG.normal(size=VECTORS.shape)
-    moved = rate(shaw, (Q, VECTORS), (dq, da))
-    for i, j in np.ndindex(T, T):
-        c = min(max(j - i, -LIMIT), LIMIT) + LIMIT
-        yield moved[i, j], dq[i] @ VECTORS[c] + Q[i] @ da[c]
+    scores = Of(formulas.shaw_scores, "q", "a")
+    return {"q": Q, "a": From(-LIMIT, VECTORS), "s'": scores, "K": LIMIT}
 
 
-@definition(
+@equation(
     r"""\mat M_k = \operatorname{diag}(\mat B_{k\omega_0}, \mat B_{k\omega_1}, \dots), \qquad
     \mat B_\phi = \begin{pmatrix} \cos\phi & \sin\phi \\ -\sin\phi & \cos\phi \end{pmatrix},"""
 )
@@ -1008,23 +889,17 @@ def matrix_of_a_shift():
     yield m, sinusoidal_shift(k, 4)
 
 
-@equation(
+@reads(
     r"""\dot s_{ij} = (\dot{\vec q}_i + \dot{\vec u}) \cdot \vec k_j
     + (\vec q_i + \vec u) \cdot \dot{\vec k}_j
     + (\dot{\vec q}_i + \dot{\vec v}) \cdot \vec r_{j-i}
     + (\vec q_i + \vec v) \cdot \dot{\vec r}_{j-i} ."""
 )
 def tangent_by_content_and_offset():
-    q, k, r, u, v = XL
-    dq, dk, dr, du, dv = tangents = [RNG.normal(size=np.shape(a)) for a in XL]
-    moved = rate(xl_scores, XL, tangents)
-    for i, j in np.ndindex(T, S):
-        n = j - i + T - 1
-        content = (dq[i] + du) @ k[j] + (q[i] + u) @ dk[j]
-        yield moved[i, j], content + (dq[i] + dv) @ r[n] + (q[i] + v) @ dr[n]
+    return of_content()
 
 
-@equation(
+@reads(
     r"""\mat R_1 (\vec a + \mathrm i \vec b) = e^{\mathrm i \theta} (\vec a + \mathrm i \vec b)
     \quad\Rightarrow\quad
     \mat R_1 \vec a = \vec a \cos\theta - \vec b \sin\theta, \quad
@@ -1038,13 +913,7 @@ def orthogonal_matrix_rotates_a_plane():
     values, vectors = np.linalg.eig(matrix)
     n = np.argmax(values.imag)
     w, theta = vectors[:, n], np.angle(values[n])
-    a, b = w.real, w.imag
-    yield matrix @ (a + 1j * b), np.exp(1j * theta) * (a + 1j * b)
-    yield matrix @ a, a * np.cos(theta) - b * np.sin(theta)
-    yield matrix @ -b, -a * np.sin(theta) - b * np.cos(theta)
-    squares = a @ a - b @ b + 2j * (a @ b)
-    yield squares, w @ w, (matrix @ w) @ (matrix @ w), np.exp(2j * theta) * (w @ w), 0
-    yield abs(np.exp(2j * theta) - 1) > 1e-3, True
+    return {"R_1": matrix, "a": w.real, "b": w.imag, "w": w, r"\theta": theta}
 
 
 @equation(
@@ -1089,41 +958,40 @@ def bias_as_features_of_positions():
 TIMES = np.array([0.3, 1.7, 40.0])
 
 
-def embedded(t, first=False):
-    rates = 3.0 * 50.0 ** (-np.arange(4) / (4 - 0.5))
-    angle = np.multiply.outer(t, rates)
-    waves = [np.sin(angle), np.cos(angle)]
-    return np.concatenate(waves[::-1] if first else waves, -1), rates
-
-
 TIMES_OPTIONS = {"base": 50.0, "shift": 0.5, "scale": 3.0}
 
 
-@definition(
+def of_time():
+    """Return the environments of the waves of a time."""
+    f = functools.partial(formulas.timestep_embedding, dim=8, **TIMES_OPTIONS)
+    options = {"c": 3.0, "b": 50.0, "d": 4, "s": 0.5, "i": range(4)}
+    options |= {r"\omega": formulas.timestep_frequencies(TIMES, 8, 50.0, 0.5, 3.0)}
+    return [mapped(f, {"t": t}, **options) for t in TIMES]
+
+
+def of_point():
+    """Return the environment of the features of a point."""
+    inputs = {"x": RNG.normal(size=2), "f": RNG.normal(size=(3, 2))}
+    z = Of(lambda x, f: f @ x, "x", "f")
+    return mapped(formulas.fourier_features, inputs, z=z, M=3, m=range(3))
+
+
+@reads(
     r"""\omega_i = c\, b^{-i / (d - s)} , \qquad
     y_i = \sin(\omega_i t) , \qquad y_{d + i} = \cos(\omega_i t) , \qquad i = 0, \dots, d - 1 ."""
 )
 def waves_of_a_time():
-    for first in (False, True):
-        got = timestep_embedding(TIMES, 8, cosine_first=first, **TIMES_OPTIONS)
-        yield embedded(TIMES, first)[0], got
+    return of_time()
 
 
-@equation(
+@reads(
     r"""\pdv{L}{t} = \sum_i \omega_i \bigl( u_i \cos(\omega_i t) - u_{d + i} \sin(\omega_i t)
     \bigr) .""",
     r"""\dot y_i = \omega_i \cos(\omega_i t)\, \dot t , \qquad
     \dot y_{d + i} = -\omega_i \sin(\omega_i t)\, \dot t .""",
 )
 def derivatives_of_the_waves_of_a_time():
-    u, dt, (_, rates) = RNG.normal(size=(3, 8)), RNG.normal(size=3), embedded(TIMES)
-    angle = TIMES[:, None] * rates
-    by_hand = np.sum(rates * (u[:, :4] * np.cos(angle) - u[:, 4:] * np.sin(angle)), -1)
-    (grad,) = gradients(lambda t: np.sum(u * embedded(t)[0]), TIMES)
-    yield grad, by_hand, timestep_embedding_vjp(u, TIMES, 8, **TIMES_OPTIONS)
-    pushed = np.concatenate([rates * np.cos(angle), -rates * np.sin(angle)], -1) * dt[:, None]
-    moved = timestep_embedding_jvp(TIMES, dt, 8, **TIMES_OPTIONS)
-    yield rate(lambda t: embedded(t)[0], [TIMES], [dt]), pushed, moved
+    return of_time()
 
 
 def features(x, f):
@@ -1131,30 +999,35 @@ def features(x, f):
     return np.concatenate([np.cos(z), np.sin(z)], -1)
 
 
-@definition(
+@reads(
     r"""y_m = \cos(2 \pi\, \vec f_m \cdot \vec x) , \qquad
     y_{M + m} = \sin(2 \pi\, \vec f_m \cdot \vec x) ."""
 )
 def features_of_a_point():
-    x, f = RNG.normal(size=2), RNG.normal(size=(3, 2))
-    angles = [2 * np.pi * row @ x for row in f]
-    yield [*np.cos(angles), *np.sin(angles)], fourier_features(x, f)
+    return of_point()
 
 
-@equation(
+@reads(
     r"""\vec y(\vec x) \cdot \vec y(\vec x') = \sum_m \cos \bigl( 2 \pi\, \vec f_m \cdot
     (\vec x - \vec x') \bigr) ,"""
 )
 def product_of_two_features():
-    (x, other), f = RNG.normal(size=(2, 2)), RNG.normal(size=(3, 2))
-    yield features(x, f) @ features(other, f), np.sum(np.cos(2 * np.pi * f @ (x - other)))
+    f = RNG.normal(size=(3, 2))
+    x, other = RNG.normal(size=(2, 2))
+    return {"f": f, "x": x, "x'": other, "y": lambda x: formulas.fourier_features(x, f)}
+
+
+@reads(
+    r"""\dot y_m = -2 \pi\, y_{M + m}\, \dot z_m , \qquad
+    \dot y_{M + m} = 2 \pi\, y_m\, \dot z_m ."""
+)
+def tangents_of_fourier_features():
+    return of_point()
 
 
 @equation(
     r"""\pdv{L}{\vec x} = \sum_m g_m \vec f_m , \qquad
-    \pdv{L}{\vec f_m} = \sum_{\text{points}} g_m \vec x .""",
-    r"""\dot y_m = -2 \pi\, y_{M + m}\, \dot z_m , \qquad
-    \dot y_{M + m} = 2 \pi\, y_m\, \dot z_m .""",
+    \pdv{L}{\vec f_m} = \sum_{\text{points}} g_m \vec x ."""
 )
 def derivatives_of_fourier_features():
     x, f, u = RNG.normal(size=(4, 2)), RNG.normal(size=(3, 2)), RNG.normal(size=(4, 6))
@@ -1168,27 +1041,17 @@ def derivatives_of_fourier_features():
     yield rate(features, [x, f], [dx, df]), pushed, fourier_features_jvp((x, f), (dx, df))
 
 
-@definition(
+@reads(
     r"""C_{ti} = m \cos p_{a(i), t}\, \theta_i , \qquad
     S_{ti} = m \sin p_{a(i), t}\, \theta_i ."""
 )
 def tables_of_several_coordinates():
     p, theta, owner = RNG.normal(size=(3, 4)), RNG.uniform(size=5), [0, 0, 1, 2, 2]
-    want = [
-        [1.5 * np.cos(p[a, t] * f) for a, f in zip(owner, theta, strict=True)] for t in range(4)
-    ]
-    cos, sin = rope_tables_multi(p, theta, sections=(2, 1, 2), attention_factor=1.5)
-    yield want, cos
-    want = [
-        [1.5 * np.sin(p[a, t] * f) for a, f in zip(owner, theta, strict=True)] for t in range(4)
-    ]
-    yield want, sin
-    turns = [i % 3 if i < 3 * (2, 1, 2)[i % 3] else 0 for i in range(5)]
-    cos, _ = rope_tables_multi(p, theta, sections=(2, 1, 2), interleaved=True)
-    yield [[np.cos(p[a, 1] * f) for a, f in zip(turns, theta, strict=True)]], cos[1:2]
+    cos, sin = formulas.rope_tables_multi(p, theta, sections=(2, 1, 2), attention_factor=1.5)
+    return {"p": p, r"\theta": theta, "a": lambda i: owner[int(i)], "m": 1.5, "C": cos, "S": sin}
 
 
-@definition(r"G_{rc} = \bigl( PE^{(D/2)}_r ,\, PE^{(D/2)}_c \bigr) .")
+@equation(r"G_{rc} = \bigl( PE^{(D/2)}_r ,\, PE^{(D/2)}_c \bigr) .")
 def sinusoids_of_a_grid():
     half = sinusoidal(4, 6, layout="halves")
     want = [[np.concatenate([half[r], half[c]]) for c in range(4)] for r in range(3)]
@@ -1213,7 +1076,7 @@ def gridded(b):
     )
 
 
-@definition(
+@equation(
     r"""B_{k,\, (r, c),\, (r', c')} = b_{(r - r' + h - 1)(2 w - 1) + (c - c' + w - 1),\, k} .""",
     r"""\dot B_{k,\, (r, c),\, (r', c')} = \dot b_{(r - r' + h - 1)(2 w - 1) +
     (c - c' + w - 1),\, k} .""",
@@ -1247,13 +1110,6 @@ def gradient_of_the_bias_of_a_grid():
 DEBERTA = tuple(RNG.normal(size=s) for s in ((1, T, E), (1, S, E), (1, 4, E), (1, 4, E)))
 
 
-def log_bucket(offset, m, far):
-    if abs(offset) <= m:
-        return offset
-    steps = math.ceil(math.log(abs(offset) / m) / math.log((far - 1) / m) * (m - 1))
-    return int(np.sign(offset)) * (m + steps)
-
-
 def row_of(i, j, L=4, beta=lambda offset: offset):
     return min(max(beta(i - j) + L // 2, 0), L - 1)
 
@@ -1273,22 +1129,35 @@ def disentangled(q, k, pos_q, pos_k, **beta):
     )
 
 
-@definition(
+@reads(
     r"""s_{ij} = \vec q_i \cdot \vec k_j + \vec q_i \cdot \vec a^k_{r(i, j)}
     + \vec k_j \cdot \vec a^q_{r(i, j)} , \qquad
-    r(i, j) = \operatorname{clip}\bigl( \beta(i - j) + \tfrac L2 ,\, 0,\, L - 1 \bigr) .""",
-    r"""\beta(\delta) = \operatorname{sign}(\delta) \biggl( m + \biggl\lceil
-    \frac{\log (\abs\delta / m)}{\log ((M - 1) / m)}\, (m - 1) \biggr\rceil \biggr) , \qquad
-    \abs\delta > m ,""",
+    r(i, j) = \operatorname{clip}\bigl( \beta(i - j) + \tfrac L2 ,\, 0,\, L - 1 \bigr) ."""
 )
 def scores_of_deberta():
-    yield [disentangled(*DEBERTA)], disentangled_scores(*DEBERTA)
-    q, k = RNG.normal(size=(2, 1, 40, 2))
-    tables = RNG.normal(size=(2, 1, 16, 2))
-    told = {"num_buckets": 8, "max_distance": 30}
-    want = disentangled(q, k, *tables, beta=lambda offset: log_bucket(offset, 4, 30))
-    yield [want], disentangled_scores(q, k, *tables, **told)
-    yield log_bucket(29, 4, 30), 7  # the last bucket, 2 m - 1
+    q, k, pos_q, pos_k = DEBERTA
+    s = formulas.disentangled_scores(*DEBERTA)[0]
+    given = {
+        "q": q[0],
+        "k": k[0],
+        "a^q": pos_q[0],
+        "a^k": pos_k[0],
+        "s": s,
+        "L": 4,
+        "i": range(T),
+        "j": range(S),
+    }
+    return {**given, "r": lambda i, j: row_of(int(i), int(j)), r"\beta": lambda offset: offset}
+
+
+@reads(
+    r"""\beta(\delta) = \operatorname{sign}(\delta) \biggl( m + \biggl\lceil
+    \frac{\log (\abs\delta / m)}{\log ((M - 1) / m)}\, (m - 1) \biggr\rceil \biggr) , \qquad
+    \abs\delta > m ,"""
+)
+def bucket_of_deberta():
+    beta = lambda offset: formulas.log_bucket(np.asarray(offset), 128, 200)  # noqa: E731
+    return [{r"\delta": n, "m": 64, "M": 200, r"\beta": beta} for n in range(65, 200, 5)]
 
 
 @equation(

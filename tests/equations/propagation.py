@@ -6,7 +6,7 @@ import itertools
 import numpy as np
 import scipy.integrate
 import scipy.optimize
-from equations.ledger import definition, equation
+from equations.ledger import equation
 from equations.numeric import complex_step
 
 from dlref import propagation
@@ -124,7 +124,7 @@ def normal_moments(variance):
     return variance, 3 * variance**2
 
 
-@definition(
+@equation(
     r"""\operatorname{Var} W = \frac{2 g^2}{n_{in} + n_{out}}, \qquad
     W \sim U(-a, a), \quad a = g \sqrt{\frac{6}{n_{in} + n_{out}}},""",
     rtol=1e-2,
@@ -138,13 +138,13 @@ def the_glorot_uniform_weights():
     yield abs(variance / (a**2 / 3) - 1) < 1e-15, True  # exactly
 
 
-@definition(r"W \sim N \Bigl( 0, \; \frac{2 g^2}{n_{in} + n_{out}} \Bigr)", rtol=1e-2)
+@equation(r"W \sim N \Bigl( 0, \; \frac{2 g^2}{n_{in} + n_{out}} \Bigr)", rtol=1e-2)
 def the_glorot_normal_weights():
     variance = 2 * GAIN**2 / (N_IN + N_OUT)
     yield moments(drawn(propagation.glorot_normal, gain=GAIN)), normal_moments(variance)
 
 
-@definition(r"\operatorname{Var} W = \frac{2}{(1 + a^2) \, n_{in}} .", rtol=1e-2)
+@equation(r"\operatorname{Var} W = \frac{2}{(1 + a^2) \, n_{in}} .", rtol=1e-2)
 def variance_that_keeps_moments_behind_a_rectifier():
     a, n_in = SLOPE, 3
     variance = 2 / ((1 + a**2) * n_in)
@@ -155,14 +155,14 @@ def variance_that_keeps_moments_behind_a_rectifier():
     yield (np.mean(weights**2), weights.max()), (variance, np.sqrt(3 * variance))
 
 
-@definition(r"W \sim N \Bigl( 0, \; \frac{2}{(1 + a^2) \, n_{in}} \Bigr)", rtol=1e-2)
+@equation(r"W \sim N \Bigl( 0, \; \frac{2}{(1 + a^2) \, n_{in}} \Bigr)", rtol=1e-2)
 def the_he_normal_weights():
     variance = 2 / ((1 + SLOPE**2) * N_IN)
     weights = drawn(propagation.he_normal, negative_slope=SLOPE)
     yield moments(weights), normal_moments(variance)
 
 
-@definition(
+@equation(
     r"""W \sim N \Bigl( 0, \; \frac{1}{n_{in}} \Bigr), \qquad
     \E z^2 = n_{in} \operatorname{Var} W \; \E h^2 = \E h^2 .""",
     rtol=1e-2,
@@ -206,7 +206,7 @@ def propagated():
     return weights, result
 
 
-@definition(
+@equation(
     r"""q_1 = n_0 \, \overline{W_1^2}, \qquad
     q_{l+1} = n_l \, \overline{W_{l+1}^2} \int \phi(\sqrt{q_l}\, t)^2 \,
     \frac{e^{-t^2/2}}{\sqrt{2 \pi}} \, dt ."""
@@ -219,7 +219,7 @@ def the_predicted_moments_forward():
     yield q[1:], result.forward_predicted
 
 
-@definition(
+@equation(
     r"""g_L = \int \phi'(\sqrt{q_L}\, t)^2 \, \frac{e^{-t^2/2}}{\sqrt{2 \pi}} \, dt , \qquad
     g_l = n_{l+1} \, \overline{W_{l+1}^2} \; g_{l+1}
     \int \phi'(\sqrt{q_l}\, t)^2 \, \frac{e^{-t^2/2}}{\sqrt{2 \pi}} \, dt ."""
@@ -244,7 +244,7 @@ def critical_variance():
     return scipy.optimize.brentq(residual, 1e-3, 50, xtol=1e-14, rtol=1e-14)
 
 
-@definition(
+@equation(
     r"""q \leftarrow \sigma_w^2 \, \E \phi(\sqrt q\, t)^2 + \sigma_b^2, \qquad
     \chi = \sigma_w^2 \, \E \phi'(\sqrt q\, t)^2 ,""",
     rtol=1e-8,
@@ -311,7 +311,7 @@ def slope_of_the_correlation():
     yield sigma_w2 * mean_product(tanh_slope, q, 1.0), sigma_w2 * mean_square(tanh_slope, q)
 
 
-@definition(r"\frac{\E \phi(\sqrt q\, t)^2}{\E \phi'(\sqrt q\, t)^2} + \sigma_b^2 = q,")
+@equation(r"\frac{\E \phi(\sqrt q\, t)^2}{\E \phi'(\sqrt q\, t)^2} + \sigma_b^2 = q,")
 def the_fixed_point_of_the_critical_gain():
     q = critical_variance()
     gain = 1 / np.sqrt(mean_square(tanh_slope, q))

@@ -1,7 +1,7 @@
 """The displayed equations of numbers with few bits."""
 
 import numpy as np
-from equations.ledger import definition, equation
+from equations.ledger import equation
 from equations.numeric import rate
 
 from dlref import quantization
@@ -28,7 +28,7 @@ def quantized(x, s):
     return s * (q - Z)
 
 
-@definition(
+@equation(
     r"""q = \operatorname{clip} \bigl( \operatorname{round}(x / s) + z ,\; -2^{n-1} ,\;
     2^{n-1} - 1 \bigr) , \qquad \hat x = s\, (q - z) ."""
 )
@@ -91,7 +91,7 @@ def read(x, name, **told):
     return quantization.dequantize_blocks(*codes, format=name, dtype=np.float64, **told)
 
 
-@definition(
+@equation(
     r"""R(v) = d \operatorname{round}(v / d) , \qquad
     d = 2^{E - m} , \qquad E = \max \bigl( \lfloor \log_2 |v| \rfloor , E_{min} \bigr) ,""",
     r"""s = 2^{\lfloor \log_2 \max_i |x_i| \rfloor - E_{max}} , \qquad
@@ -103,7 +103,7 @@ def blocks_with_powers():
         yield s * nearest(BLOCK / s, m, least, largest), read(BLOCK, name)
 
 
-@definition(
+@equation(
     r"""s = t\, R_{E4M3} \Bigl( \frac{\max_i |x_i|}{6\, t} \Bigr) , \qquad
     \hat x_i = s\, R_{E2M1}(x_i / s) ."""
 )
@@ -114,7 +114,7 @@ def blocks_with_fractions():
             yield s * nearest(x / s, 1, 0, 6), read(x, "nvfp4", tensor_scale=t)
 
 
-@definition(
+@equation(
     r"""v = (-1)^S \cdot \begin{cases} 2^{E_{min} - m} f & e = 0 \\
     2^{E_{min} + e - 1} (1 + 2^{-m} f) & e > 0 \end{cases}"""
 )

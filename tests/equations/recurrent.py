@@ -7,11 +7,15 @@ by the bump is the gradient of the loss by that quantity, with all that comes af
 import functools
 
 import numpy as np
-from equations.ledger import definition, equation
-from equations.numeric import complex_step, gradients, jacobian_of, rate
+from equations import differentials
+from equations.evaluate import From, Of, mapped
+from equations.ledger import equation, reads
+from equations.numeric import complex_step, jacobian_of, rate
 
 from dlref import recurrent
-from dlref.attention import recurrent_linear_attention
+from dlref.formulas import attention as formulas_of_attention
+from dlref.formulas import recurrent as formulas
+from dlref.formulas.activations import sigmoid
 
 T, D, H = 4, 2, 3
 RNG = np.random.default_rng(0)
@@ -23,15 +27,32 @@ W_OUT, B_OUT = RNG.normal(size=(2, H)), RNG.normal(size=2)
 STILL = np.zeros((T, H))
 
 
-def sigmoid(z):
-    """Return the logistic function."""
-    return 1 / (1 + np.exp(-z))
-
-
 def drawn(arrays):
     """Return a tangent for each array."""
     rng = np.random.default_rng(1)
     return [rng.normal(size=np.shape(a)) for a in arrays]
+
+
+WEIGHTS = {r"W_{ih}": W_IH, r"W_{hh}": W_HH, r"b_{ih}": B_IH, r"b_{hh}": B_HH}
+STEPS = range(1, T + 1)
+INPUTS = {"x": From(1, X), "start": START, **WEIGHTS}
+TANH = {r"\phi": np.tanh, "t": STEPS, "T": T}
+
+
+def from_start(f):
+    """Return a function of the states, the one before all steps first."""
+    return lambda x, start, *weights: From(0, [start, *f(x, start, *weights)])
+
+
+def of_rnn():
+    """Return the environment of the plain network, with the gradients of its steps."""
+    dh, dz, *_ = rnn_gradients()
+    f = formulas.rnn
+    states = Of(from_start(f), *INPUTS)
+    before = Of(lambda *a: From(1, rnn(*a)[0]), *INPUTS)
+    loss = Of(lambda x, start, *w: np.sum(U * f(x, start, *w)), *INPUTS)
+    back = {r"\delta": From(1, [*dz, np.zeros(H)]), r"\dv{L}{h}": From(1, dh), "u": From(1, U)}
+    return {**INPUTS, **TANH, "h": states, "z": before, "L": loss, **back}
 
 
 # The plain network
@@ -68,17 +89,21 @@ def rnn_gradients():
     return dh, dz, before, np.array([START, *states])
 
 
-@definition(
+@reads(
     r"""\vec z = \mat W_{ih}\, \vec x + \vec b_{ih} + \mat W_{hh}\, \vec h + \vec b_{hh}, \qquad
     \vec h' = \phi(\vec z)."""
 )
 def rnn_cell():
-    z = W_IH @ X[0] + B_IH + W_HH @ START + B_HH
-    yield recurrent.rnn_cell(X[0], *RNN), np.tanh(z)
-    yield recurrent.rnn_cell(X[0], *RNN, activation="sigmoid"), sigmoid(z)
+    inputs = {"x": X[0], "h": START, **WEIGHTS}
+    return [
+        mapped(
+            functools.partial(formulas.rnn_cell, activation=name), inputs, "h'", **{r"\phi": phi}
+        )
+        for name, phi in (("tanh", np.tanh), ("sigmoid", sigmoid))
+    ]
 
 
-@equation(
+@reads(
     r"""\pdv{L}{\vec x} = \mat W_{ih}^\top \vec\delta, \quad
     \pdv{L}{\vec h} = \mat W_{hh}^\top \vec\delta, \quad
     \pdv{L}{\mat W_{ih}} = \vec\delta\, \vec x^\top, \quad
@@ -86,120 +111,69 @@ def rnn_cell():
     \pdv{L}{\vec b} = \vec\delta ,"""
 )
 def rnn_cell_vjp():
-    point, u = (X[0], *RNN), U[0]
-    z = before_of_rnn(*point)
-    delta = complex_step(np.tanh, z) * u
-
-    def gradient(k):
-        def loss(a):
-            moved = [*point[:k], a, *point[k + 1 :]]
-            return np.sum(u * np.tanh(before_of_rnn(*moved)))
-
-        return jacobian_of(loss, point[k])
-
-    x, h = point[:2]
-    yield gradient(0), W_IH.T @ delta
-    yield gradient(1), W_HH.T @ delta
-    yield gradient(2), np.outer(delta, x)
-    yield gradient(3), np.outer(delta, h)
-    yield gradient(4), gradient(5), delta
+    inputs = {"x": X[0], "h": START, "W_{ih}": W_IH, "W_{hh}": W_HH, "b": B_IH}
+    env = mapped(formulas.rnn_cell, inputs, "h'")
+    z = W_IH @ X[0] + W_HH @ START + B_IH
+    return {**env, r"\delta": env["u"] * complex_step(np.tanh, z)}
 
 
-@equation(
+@reads(
     r"""\dot{\vec h}' = \phi'(\vec z) \odot \bigl( \mat W_{ih} \dot{\vec x}
     + \dot{\mat W}_{ih} \vec x + \mat W_{hh} \dot{\vec h} + \dot{\mat W}_{hh} \vec h
     + \dot{\vec b}_{ih} + \dot{\vec b}_{hh} \bigr)."""
 )
 def rnn_cell_jvp():
-    point = x, h, w_ih, w_hh, _, _ = (X[0], *RNN)
-    moves = dx, dh, dw_ih, dw_hh, db_ih, db_hh = drawn(point)
-    slope = complex_step(np.tanh, before_of_rnn(*point))
-    right = slope * (w_ih @ dx + dw_ih @ x + w_hh @ dh + dw_hh @ h + db_ih + db_hh)
-    yield rate(lambda *a: np.tanh(before_of_rnn(*a)), point, moves), right
+    inputs = {"x": X[0], "h": START, **WEIGHTS}
+    z = before_of_rnn(*inputs.values())
+    return mapped(formulas.rnn_cell, inputs, "h'", z=z, **{r"\phi": np.tanh})
 
 
-@definition(
+@reads(
     r"""\vec z_t = \mat W_{ih}\, \vec x_t + \vec b_{ih} + \mat W_{hh}\, \vec h_{t-1} + \vec b_{hh},
     \qquad \vec h_t = \phi(\vec z_t), \qquad t = 1 \dots T."""
 )
 def rnn_of_a_sequence():
-    h = [START]
-    for t in range(1, T + 1):
-        z = W_IH @ X[t - 1] + B_IH + W_HH @ h[t - 1] + B_HH
-        h.append(np.tanh(z))
-    yield recurrent.rnn(X, *RNN), h[1:]
+    return {key: value for key, value in of_rnn().items() if key != "z"}
 
 
-@definition(r"\vec h_t = \phi(\mat W_{ih}\, \vec x_t + \mat W_{hh}\, \vec h_{t-1} + \vec b) .")
+@reads(r"\vec h_t = \phi(\mat W_{ih}\, \vec x_t + \mat W_{hh}\, \vec h_{t-1} + \vec b) .")
 def rnn_with_one_bias():
-    h, b = [START], B_IH
-    for t in range(1, T + 1):
-        h.append(np.tanh(W_IH @ X[t - 1] + W_HH @ h[t - 1] + b))
-    yield recurrent.rnn(X, START, W_IH, W_HH, b), h[1:]
+    h = formulas.rnn(X, START, W_IH, W_HH, B_IH)
+    return {**INPUTS, **TANH, "b": B_IH, "h": From(0, [START, *h])}
 
 
-@equation(
+@reads(
     r"""\dv{L}{\vec h_t} = \vec u_t + \mat W_{hh}^\top \vec\delta_{t+1},
     \qquad \vec\delta_{T+1} = \vec 0 ."""
 )
 def total_derivative_by_a_state():
-    dh, dz, *_ = rnn_gradients()
-    delta = [*dz, np.zeros(H)]
-    for t in range(T):
-        yield dh[t], U[t] + W_HH.T @ delta[t + 1]
+    return of_rnn()
 
 
-@equation(
+@reads(
     r"""\vec\delta_t = \phi'(\vec z_t) \odot
     \bigl( \vec u_t + \mat W_{hh}^\top \vec\delta_{t+1} \bigr), \qquad t = T, \dots, 1 ."""
 )
 def backpropagation_through_time():
-    _, dz, before, _ = rnn_gradients()
-    delta = np.zeros(H)
-    for t in reversed(range(T)):
-        delta = complex_step(np.tanh, before[t]) * (U[t] + W_HH.T @ delta)
-        yield delta, dz[t]
+    return of_rnn()
 
 
-@equation(
+@reads(
     r"""\pdv{L}{\mat W_{hh}} = \sum_{t=1}^T \vec\delta_t\, \vec h_{t-1}^\top, \qquad
     \pdv{L}{\mat W_{ih}} = \sum_{t=1}^T \vec\delta_t\, \vec x_t^\top, \qquad
     \pdv{L}{\vec b_{ih}} = \pdv{L}{\vec b_{hh}} = \sum_{t=1}^T \vec\delta_t ,"""
 )
 def gradients_of_the_weights():
-    _, delta, _, h = rnn_gradients()
-    loss = functools.partial(rnn_loss, X, START)
-    steps = range(1, T + 1)
-    yield (
-        jacobian_of(lambda w: loss(W_IH, w, B_IH, B_HH), W_HH),
-        sum(np.outer(delta[t - 1], h[t - 1]) for t in steps),
-    )
-    yield (
-        jacobian_of(lambda w: loss(w, W_HH, B_IH, B_HH), W_IH),
-        sum(np.outer(delta[t - 1], X[t - 1]) for t in steps),
-    )
-    yield (
-        jacobian_of(lambda b: loss(W_IH, W_HH, b, B_HH), B_IH),
-        jacobian_of(lambda b: loss(W_IH, W_HH, B_IH, b), B_HH),
-        sum(delta[t - 1] for t in steps),
-    )
+    return of_rnn()
 
 
-@equation(
+@reads(
     r"""\dot{\vec h}_t = \phi'(\vec z_t) \odot \bigl( \mat W_{hh}\, \dot{\vec h}_{t-1}
     + \mat W_{ih} \dot{\vec x}_t + \dot{\mat W}_{ih} \vec x_t
     + \dot{\mat W}_{hh} \vec h_{t-1} + \dot{\vec b}_{ih} + \dot{\vec b}_{hh} \bigr)."""
 )
 def tangents_of_the_states():
-    point = (X, *RNN)
-    moves = dx, dh_0, dw_ih, dw_hh, db_ih, db_hh = drawn(point)
-    dh = [dh_0, *rate(lambda *a: rnn(*a)[1], point, moves)]
-    before, states = rnn(*point)
-    h = [START, *states]
-    for t in range(1, T + 1):
-        slope = complex_step(np.tanh, before[t - 1])
-        terms = W_HH @ dh[t - 1] + W_IH @ dx[t - 1] + dw_ih @ X[t - 1] + dw_hh @ h[t - 1]
-        yield dh[t], slope * (terms + db_ih + db_hh)
+    return of_rnn()
 
 
 @equation(
@@ -241,6 +215,41 @@ def bound_of_the_jacobian():
 
 # LSTM
 
+
+def named(prefix, letters, array):
+    """Return the parts of stacked weights by the names that the text gives them."""
+    parts = np.split(array, len(letters))
+    return {f"{prefix}{letter}}}": part for letter, part in zip(letters, parts, strict=True)}
+
+
+def of_lstm(peepholes=None):
+    """Return the environment of a sequence of an LSTM."""
+    w_p = None if peepholes is None else peepholes.ravel()
+    gates = formulas.lstm_gates(X, START, CELL, W_X, W_H, B, w_p=w_p)
+    h, _ = formulas.lstm_states(X, START, CELL, W_X, W_H, B, None, w_p)[:2]
+    c = [CELL]
+    for i, f, g, _ in zip(*gates, strict=True):
+        c.append(f * c[-1] + i * g)
+    h = [START, *(o * np.tanh(new) for o, new in zip(gates[3], c[1:], strict=True))]
+    arrays = {"h": From(0, h), "c": From(0, c), r"\sigma": sigmoid, "t": STEPS, "x": From(1, X)}
+    weights = named("W_{x", "ifgo", W_X) | named("W_{h", "ifgo", W_H) | named("b_{", "ifgo", B)
+    named_gates = {letter: From(1, gate) for letter, gate in zip("ifgo", gates, strict=True)}
+    held = {} if peepholes is None else dict(zip(("p_i", "p_f", "p_o"), peepholes, strict=True))
+    return {**arrays, **weights, **named_gates, **held}
+
+
+def of_lstm_step():
+    """Return the environment of one step back through an LSTM with peepholes."""
+    deltas, kappa, (i, f, g, o, c, _) = lstm_gradients()
+    gates = {"i_t": i, "f_t": f, "g_t": g, "o_t": o, "c_t": c, "c_{t-1}": CELL}
+    states = {r"\eta": ETA, r"u^c_t": U_C, r"\bar c_t": BAR_C, r"\kappa": kappa}
+    back = dict(zip((r"\delta_i", r"\delta_f", r"\delta_g", r"\delta_o"), deltas, strict=True))
+    held = dict(zip(("p_i", "p_f", "p_o"), PEEPHOLES, strict=True))
+    before = {r"\bar h_{t-1}": jacobian_of(lambda h: lstm_loss(h=h), START)}
+    before |= {r"\bar c_{t-1}": jacobian_of(lambda c: lstm_loss(c=c), CELL)}
+    return {**gates, **states, **back, **held, **before, "W_{hh}": W_H, r"\delta": deltas.ravel()}
+
+
 W_X, W_H = RNG.normal(size=(4 * H, D)), RNG.normal(size=(4 * H, H))
 B = RNG.normal(size=4 * H)
 PEEPHOLES = RNG.normal(size=(3, H))  # of i, f and o
@@ -260,7 +269,7 @@ def lstm_step(x, h, c, w_x, w_h, b, peepholes=NONE, bumps=STILL, by_cell=0.0):
 STEP = X[0], START, CELL, W_X, W_H, B
 
 
-@definition(
+@reads(
     r"""\vec i &= \sigma(\mat W_{xi} \vec x + \mat W_{hi} \vec h + \vec b_i), &
     \vec f &= \sigma(\mat W_{xf} \vec x + \mat W_{hf} \vec h + \vec b_f), \\
     \vec g &= \tanh(\mat W_{xg} \vec x + \mat W_{hg} \vec h + \vec b_g), \quad &
@@ -269,53 +278,30 @@ STEP = X[0], START, CELL, W_X, W_H, B
     \vec h' = \vec o \odot \tanh(\vec c').""",
 )
 def lstm_cell():
-    x, h, c = STEP[:3]
-    (xi, xf, xg, xo), (hi, hf, hg, ho) = W_X.reshape(4, H, D), W_H.reshape(4, H, H)
-    bi, bf, bg, bo = B.reshape(4, H)
-    i = sigmoid(xi @ x + hi @ h + bi)
-    f = sigmoid(xf @ x + hf @ h + bf)
-    g = np.tanh(xg @ x + hg @ h + bg)
-    o = sigmoid(xo @ x + ho @ h + bo)
-    new = f * c + i * g
-    got = recurrent.lstm_cell(x, h, c, W_X, W_H, B)
-    yield got[0], o * np.tanh(new)
-    yield got[1], new
-    yield np.stack(lstm_step(*STEP)), np.stack([i, f, g, o, new, o * np.tanh(new)])
+    weights = named("W_{x", "ifgo", W_X) | named("W_{h", "ifgo", W_H) | named("b_{", "ifgo", B)
+    h, c = formulas.lstm_cell(X[0], START, CELL, W_X, W_H, B)
+    given = {"x": X[0], "h": START, "c": CELL, r"\sigma": sigmoid}
+    return {**given, **weights, "h'": h, "c'": c}
 
 
-def lstm_states():
-    """Return the values of every step: i, f, g, o, c and h."""
-    h, c, steps = START, CELL, []
-    for x in X:
-        steps.append(lstm_step(x, h, c, W_X, W_H, B))
-        c, h = steps[-1][4:]
-    return steps
-
-
-@definition(
+@reads(
     r"""\vec c_t = \vec f_t \odot \vec c_{t-1} + \vec i_t \odot \vec g_t, \qquad
     \vec h_t = \vec o_t \odot \tanh \vec c_t ."""
 )
 def lstm():
-    got, c = recurrent.lstm(X, START, CELL, W_X, W_H, B), CELL
-    for t, (i, f, g, o, _, _) in enumerate(lstm_states()):
-        c = f * c + i * g
-        yield got[0][t], o * np.tanh(c)
+    return of_lstm()
 
 
-@equation(
+@reads(
     r"""\vec c_t = \Bigl( \prod_{k=1}^{t} \vec f_k \Bigr) \odot \vec c_0
     + \sum_{s=1}^{t} \Bigl( \prod_{k=s+1}^{t} \vec f_k \Bigr)
     \odot \vec i_s \odot \vec g_s ."""
 )
 def cell_unrolled():
-    i, f, g, _, c, _ = (np.array(values) for values in zip(*lstm_states(), strict=True))
-    for t in range(1, T + 1):
-        written = [np.prod(f[s:t], axis=0) * i[s - 1] * g[s - 1] for s in range(1, t + 1)]
-        yield c[t - 1], np.prod(f[:t], axis=0) * CELL + sum(written)
+    return of_lstm()
 
 
-@equation(
+@reads(
     r"""\dv{L}{\vec c'} = \pdv{L}{\vec c'} + \pdv{L}{\vec h'} \odot \vec o \odot
     (1 - \tanh^2 \vec c') , \qquad
     \dv{L}{\vec c} = \vec f \odot \dv{L}{\vec c'} \quad (\text{no peepholes})."""
@@ -325,26 +311,21 @@ def through_the_cell():
         *_, new, h = lstm_step(X[0], START, c, W_X, W_H, B, **bumps)
         return np.sum(U[0] * h + U[1] * new)
 
-    by_new = jacobian_of(lambda b: loss(by_cell=b), np.zeros(H))
     _, f, _, o, new, _ = lstm_step(*STEP)
-    total = U[1] + U[0] * o * (1 - np.tanh(new) ** 2)
-    yield by_new, total
-    yield jacobian_of(loss, CELL), f * total
+    by_new = jacobian_of(lambda b: loss(by_cell=b), np.zeros(H))
+    total = {r"\dv{L}{\vec c'}": by_new, r"\dv{L}{\vec c}": jacobian_of(loss, CELL)}
+    direct = {r"\pdv{L}{\vec c'}": U[1], r"\pdv{L}{\vec h'}": U[0]}
+    return {**total, **direct, "f": f, "o": o, "c'": new}
 
 
-@equation(
+@reads(
     r"""\dot{\vec c}' = \vec f \odot \dot{\vec c} + \dot{\vec f} \odot \vec c
     + \vec i \odot \dot{\vec g} + \dot{\vec i} \odot \vec g, \qquad
     \dot{\vec h}' = \dot{\vec o} \odot \tanh \vec c'
     + \vec o \odot (1 - \tanh^2 \vec c') \odot \dot{\vec c}' ."""
 )
 def lstm_cell_jvp():
-    moves = drawn(STEP)
-    i, f, g, o, new, _ = lstm_step(*STEP)
-    di, df, dg, do, dnew, dh = rate(lambda *a: np.stack(lstm_step(*a)), STEP, moves)
-    c, dc = CELL, moves[2]
-    yield dnew, f * dc + df * c + i * dg + di * g
-    yield dh, do * np.tanh(new) + o * (1 - np.tanh(new) ** 2) * dnew
+    return differentials.lstm_step("x", "h", "c", "{}", "c'", "h'")
 
 
 ETA, U_C, BAR_C = RNG.normal(size=(3, H))
@@ -363,51 +344,41 @@ def lstm_gradients():
     return deltas, kappa, lstm_step(*STEP, PEEPHOLES)
 
 
-@equation(
+@reads(
     r"""\vec\kappa = \vec u^c_t + \bar{\vec c}_t
     + \vec\eta \odot \vec o_t \odot (1 - \tanh^2 \vec c_t) + \vec p_o \odot \vec\delta_o ."""
 )
 def gradient_of_the_cell():
-    (*_, delta_o), kappa, (*_, o, c, _) = lstm_gradients()
-    p_o = PEEPHOLES[2]
-    yield kappa, U_C + BAR_C + ETA * o * (1 - np.tanh(c) ** 2) + p_o * delta_o
+    return of_lstm_step()
 
 
-@equation(
+@reads(
     r"""\vec\delta_i &= \vec\kappa \odot \vec g_t \odot \vec i_t \odot (1 - \vec i_t), \\
     \vec\delta_f &= \vec\kappa \odot \vec c_{t-1} \odot \vec f_t \odot (1 - \vec f_t), \\
     \vec\delta_g &= \vec\kappa \odot \vec i_t \odot (1 - \vec g_t^2) ."""
 )
 def gradients_of_the_gates():
-    (delta_i, delta_f, delta_g, _), kappa, (i, f, g, *_) = lstm_gradients()
-    yield delta_i, kappa * g * i * (1 - i)
-    yield delta_f, kappa * CELL * f * (1 - f)
-    yield delta_g, kappa * i * (1 - g**2)
+    return of_lstm_step()
 
 
-@equation(
+@reads(
     r"""\bar{\vec h}_{t-1} = \mat W_{hh}^\top \vec\delta, \qquad
     \bar{\vec c}_{t-1} = \vec f_t \odot \vec\kappa
     + \vec p_i \odot \vec\delta_i + \vec p_f \odot \vec\delta_f ."""
 )
 def gradients_of_the_step_before():
-    deltas, kappa, (_, f, *_) = lstm_gradients()
-    delta_i, delta_f = deltas[:2]
-    p_i, p_f, _ = PEEPHOLES
-    yield jacobian_of(lambda h: lstm_loss(h=h), START), W_H.T @ deltas.ravel()
-    right = f * kappa + p_i * delta_i + p_f * delta_f
-    yield jacobian_of(lambda c: lstm_loss(c=c), CELL), right
+    return of_lstm_step()
 
 
-@equation(
+@reads(
     r"""\dot{\vec z}_t = \mat W_{ih} \dot{\vec x}_t + \dot{\mat W}_{ih} \vec x_t
     + \mat W_{hh} \dot{\vec h}_{t-1} + \dot{\mat W}_{hh} \vec h_{t-1} + \dot{\vec b} ,"""
 )
 def tangent_of_the_pre_activation():
-    point = X[0], START, W_X, W_H, B
-    moves = dx, dh, dw_x, dw_h, db = drawn(point)
-    left = rate(lambda x, h, w_x, w_h, b: w_x @ x + w_h @ h + b, point, moves)
-    yield left, W_X @ dx + dw_x @ X[0] + W_H @ dh + dw_h @ START + db
+    z = Of(
+        lambda x, h, w_x, w_h, b: w_x @ x + w_h @ h + b, "x_t", "h_{t-1}", "W_{ih}", "W_{hh}", "b"
+    )
+    return {"x_t": X[0], "h_{t-1}": START, "W_{ih}": W_X, "W_{hh}": W_H, "b": B, "z_t": z}
 
 
 # GRU
@@ -430,7 +401,7 @@ def gru_step(x, h, w_x, w_h, b_x, b_h, *, after, bumps=STILL, by_m=0.0):
     return r, z, n, (1 - z) * n + z * h
 
 
-@definition(
+@reads(
     r"""\vec r &= \sigma(\mat W_{xr} \vec x + \vec b_{xr} + \mat W_{hr} \vec h + \vec b_{hr}), \\
     \vec z &= \sigma(\mat W_{xz} \vec x + \vec b_{xz} + \mat W_{hz} \vec h + \vec b_{hz}), \\
     \vec n &= \tanh\bigl(\mat W_{xn} \vec x + \vec b_{xn}
@@ -440,22 +411,38 @@ def gru_step(x, h, w_x, w_h, b_x, b_h, *, after, bumps=STILL, by_m=0.0):
     r"\vec h' = (1 - \vec z) \odot \vec n + \vec z \odot \vec h .",
 )
 def gru_cell():
-    for after in (True, False):
-        yield recurrent.gru_cell(*GRU, reset_after=after), gru_step(*GRU, after=after)[3]
+    weights = named("W_{x", "rzn", GRU_X) | named("W_{h", "rzn", GRU_H)
+    weights |= named("b_{x", "rzn", GRU_BX) | named("b_{h", "rzn", GRU_BH)
+    given = {"x": X[0], "h": START, r"\sigma": sigmoid, **weights}
+    return [
+        {**given, "branch": f"reset {name}", "h'": formulas.gru_cell(*GRU, reset_after=is_after)}
+        for name, is_after in (("after", True), ("before", False))
+    ]
 
 
-@equation(
+@reads(
     r"""\dot{\vec h}' = (1 - \vec z) \odot \dot{\vec n} + \vec z \odot \dot{\vec h}
     + \dot{\vec z} \odot (\vec h - \vec n) ."""
 )
 def gru_cell_jvp():
-    moves = drawn(GRU)
-    h, dh = START, moves[1]
-    for after in (True, False):
-        step = functools.partial(gru_step, after=after)
-        _, z, n, _ = step(*GRU)
-        _, dz, dn, dnew = rate(lambda *a, f=step: np.stack(f(*a)), GRU, moves)
-        yield dnew, (1 - z) * dn + z * dh + dz * (h - n)
+    return differentials.gru_step("x", "h", "h'")
+
+
+def of_gru():
+    """Return the environment of a sequence of a GRU."""
+    _, z, n, h = (np.array(values) for values in zip(*gru_states(), strict=True))
+    return {"z": From(1, z), "n": From(1, n), "h": From(0, [START, *h]), "t": STEPS}
+
+
+def of_gru_step(*, after):
+    """Return the environment of one step back through a GRU."""
+    deltas, by_m, by_h, (r, z, n, _) = gru_gradients(after=after)
+    back = dict(zip((r"\delta_r", r"\delta_z", r"\delta_n"), deltas, strict=True))
+    m = W_HN @ START + GRU_BH.reshape(3, H)[2]
+    given = {r"\eta": ETA, "r": r, "z": z, "n": n, "m": m, "h_{t-1}": START, r"\bar h_{t-1}": by_h}
+    weights = named("W_{h", "rzn", GRU_H)
+    more = {r"\mu": by_m, r"\pdv{L}{m}": by_m, r"\rho": W_HN.T @ deltas[2]}
+    return {**given, **back, **weights, **more}
 
 
 def gru_states():
@@ -467,24 +454,18 @@ def gru_states():
     return steps
 
 
-@definition(r"\vec h_t = (1 - \vec z_t) \odot \vec n_t + \vec z_t \odot \vec h_{t-1} .")
+@reads(r"\vec h_t = (1 - \vec z_t) \odot \vec n_t + \vec z_t \odot \vec h_{t-1} .")
 def gru():
-    got, h = recurrent.gru(X, *GRU[1:]), START
-    for t, (_, z, n, _) in enumerate(gru_states()):
-        h = (1 - z) * n + z * h
-        yield got[t], h
+    return {**of_gru(), "h": From(0, [START, *formulas.gru(X, *GRU[1:])])}
 
 
-@equation(
+@reads(
     r"""\vec h_t = \Bigl( \prod_{k=1}^t \vec z_k \Bigr) \odot \vec h_0
     + \sum_{s=1}^t \Bigl( \prod_{k=s+1}^t \vec z_k \Bigr) \odot (1 - \vec z_s)
     \odot \vec n_s ,"""
 )
 def gru_unrolled():
-    _, z, n, h = (np.array(values) for values in zip(*gru_states(), strict=True))
-    for t in range(1, T + 1):
-        terms = [np.prod(z[s:t], axis=0) * (1 - z[s - 1]) * n[s - 1] for s in range(1, t + 1)]
-        yield h[t - 1], np.prod(z[:t], axis=0) * START + sum(terms)
+    return of_gru()
 
 
 def gru_gradients(*, after):
@@ -498,36 +479,28 @@ def gru_gradients(*, after):
     return deltas, by_m, jacobian_of(loss, START), gru_step(*GRU, after=after)
 
 
-@equation(
+@reads(
     r"""\vec\delta_n = \vec\eta \odot (1 - \vec z) \odot (1 - \vec n^2), \qquad
     \vec\delta_z = \vec\eta \odot (\vec h_{t-1} - \vec n) \odot \vec z \odot (1 - \vec z)."""
 )
 def gradient_of_the_mean():
-    for after in (True, False):
-        (_, delta_z, delta_n), _, _, (_, z, n, _) = gru_gradients(after=after)
-        yield delta_n, ETA * (1 - z) * (1 - n**2)
-        yield delta_z, ETA * (START - n) * z * (1 - z)
+    return [of_gru_step(after=True), of_gru_step(after=False)]
 
 
 W_HR, W_HZ, W_HN = GRU_H.reshape(3, H, H)
 
 
-@equation(
+@reads(
     r"""\vec\delta_r = \vec\delta_n \odot \vec m \odot \vec r \odot (1 - \vec r), \qquad
     \vec\mu = \pdv{L}{\vec m} = \vec\delta_n \odot \vec r ;"""
 )
 def reset_after():
-    (delta_r, _, delta_n), by_m, _, (r, *_) = gru_gradients(after=True)
-    m = W_HN @ START + GRU_BH.reshape(3, H)[2]
-    yield delta_r, delta_n * m * r * (1 - r)
-    yield by_m, delta_n * r
+    return of_gru_step(after=True)
 
 
-@equation(r"\vec\delta_r = \vec\rho \odot \vec h_{t-1} \odot \vec r \odot (1 - \vec r).")
+@reads(r"\vec\delta_r = \vec\rho \odot \vec h_{t-1} \odot \vec r \odot (1 - \vec r).")
 def reset_before():
-    (delta_r, _, delta_n), _, _, (r, *_) = gru_gradients(after=False)
-    rho = W_HN.T @ delta_n
-    yield delta_r, rho * START * r * (1 - r)
+    return of_gru_step(after=False)
 
 
 @equation(
@@ -543,7 +516,7 @@ def gradient_of_the_state_before():
         yield by_h, z * ETA + W_HR.T @ delta_r + W_HZ.T @ delta_z + last
 
 
-@equation(
+@reads(
     r"""\dot{\vec a}_r &= \dot{\mat W}_{xr} \vec x + \mat W_{xr} \dot{\vec x} + \dot{\vec b}_{xr}
     + \dot{\mat W}_{hr} \vec h + \mat W_{hr} \dot{\vec h} + \dot{\vec b}_{hr}, \qquad
     \dot{\vec r} = \vec r \odot (1 - \vec r) \odot \dot{\vec a}_r, \\
@@ -554,47 +527,43 @@ def gradient_of_the_state_before():
     \dot{\vec n} &= (1 - \vec n^2) \odot \dot{\vec a}_n ,"""
 )
 def tangents_of_gate_and_candidate():
-    x, h, moves = X[0], START, drawn(GRU)
-    dx, dh, *dparams = moves
-    shapes = (3, H, D), (3, H, H), (3, H), (3, H)
-    (w_xr, *_), (w_hr, *_), (b_xr, *_), (b_hr, *_) = (
-        a.reshape(shape) for a, shape in zip(GRU[2:], shapes, strict=True)
-    )
-    (dw_xr, _, dw_xn), (dw_hr, _, dw_hn), (db_xr, _, db_xn), (db_hr, _, db_hn) = (
-        a.reshape(shape) for a, shape in zip(dparams, shapes, strict=True)
-    )
-    w_xn, b_hn = GRU_X.reshape(3, H, D)[2], GRU_BH.reshape(3, H)[2]
-    r, _, n, _ = gru_step(*GRU, after=True)
-    dr, _, dn, _ = rate(lambda *a: np.stack(gru_step(*a, after=True)), GRU, moves)
-    da_r = dw_xr @ x + w_xr @ dx + db_xr + dw_hr @ h + w_hr @ dh + db_hr
-    before = rate(
-        lambda x, h, w_x, w_h, b_x, b_h: w_x @ x + b_x + w_h @ h + b_h,
-        (x, h, w_xr, w_hr, b_xr, b_hr),
-        (dx, dh, dw_xr, dw_hr, db_xr, db_hr),
-    )
-    yield before, da_r
-    yield dr, r * (1 - r) * da_r
-    da_n = dw_xn @ x + w_xn @ dx + db_xn + dr * (W_HN @ h + b_hn)
-    da_n = da_n + r * (dw_hn @ h + W_HN @ dh + db_hn)
-    yield rate(lambda *a: np.arctanh(gru_step(*a, after=True)[2]), GRU, moves), da_n
-    yield dn, (1 - n**2) * da_n
+    leaves = {"x": X[0], "h": START}
+    leaves |= named("W_{x", "rzn", GRU_X) | named("W_{h", "rzn", GRU_H)
+    leaves |= named("b_{x", "rzn", GRU_BX) | named("b_{h", "rzn", GRU_BH)
+
+    def part(k):
+        def f(x, h, *w):
+            stacked = [np.concatenate(w[m : m + 3]) for m in range(0, 12, 3)]
+            return gru_step(x, h, *stacked, after=True)[k]
+
+        return Of(f, *leaves)
+
+    a_r = Of(lambda r: np.log(r / (1 - r)), "r")
+    return {**leaves, "r": part(0), "n": part(2), "a_r": a_r, "a_n": Of(np.arctanh, "n")}
 
 
 # Outputs
 
 
-@definition(r"\vec y_t = \mat W_{out}\, \vec h_t + \vec b_{out} .")
+def of_outputs():
+    """Return the environment of outputs of all states, and of the last."""
+    inputs = {**INPUTS, "W_{out}": W_OUT, "b_{out}": B_OUT}
+    h = Of(lambda *a: From(1, formulas.rnn(*a)), *INPUTS)
+    y = Of(lambda h, w, b: From(1, h @ w.T + b), "h", "W_{out}", "b_{out}")
+    loss = Of(lambda y: np.sum(UY * y), "y")
+    return {**inputs, "h": h, "y": y, "L": loss, "u": From(1, UY), "t": STEPS}
+
+
+@reads(r"\vec y_t = \mat W_{out}\, \vec h_t + \vec b_{out} .")
 def output_of_every_state():
-    states = rnn(X, *RNN)[1]
-    got = recurrent.sequence_to_sequence(recurrent.rnn, X, RNN, W_OUT, B_OUT)
-    yield got, [W_OUT @ h + B_OUT for h in states]
+    got = formulas.sequence_to_sequence("rnn", X, RNN, W_OUT, B_OUT)
+    return {**of_outputs(), "y": From(1, got)}
 
 
-@definition(r"\vec y = \mat W_{out}\, \vec h_T + \vec b_{out} .")
+@reads(r"\vec y = \mat W_{out}\, \vec h_T + \vec b_{out} .")
 def output_of_the_last_state():
-    last = rnn(X, *RNN)[1][-1]
-    got = recurrent.sequence_to_vector(recurrent.rnn, X, RNN, W_OUT, B_OUT)
-    yield got, W_OUT @ last + B_OUT
+    got = formulas.sequence_to_vector("rnn", X, RNN, W_OUT, B_OUT)
+    return {**of_outputs(), "y": got, "T": T}
 
 
 # Configurations: a network in both directions, and what is fed in and read out
@@ -629,7 +598,7 @@ def fed(x, feed):
     return np.array([x if feed == "repeat" or t == 0 else 0 * x for t in range(T)])
 
 
-@definition(
+@equation(
     r"""\vec h^\to_t = f(\vec x_t, \vec h^\to_{t-1}), \qquad
     \vec h^\gets_t = g(\vec x_t, \vec h^\gets_{t+1}), \qquad
     \vec y_t = \begin{pmatrix} \vec h^\to_t \\ \vec h^\gets_t \end{pmatrix},"""
@@ -677,45 +646,43 @@ def tangents_of_both_directions():
             yield left[t, part], dh
 
 
-@equation(
+@reads(
     r"""\pdv{L}{\vec h_t} = \mat W_{out}^\top \vec u_t, \qquad
     \pdv{L}{\mat W_{out}} = \sum_t \vec u_t\, \vec h_t^\top, \qquad
-    \pdv{L}{\vec b_{out}} = \sum_t \vec u_t .""",
-    r"""\pdv{L}{\vec h_T} = \mat W_{out}^\top \vec u, \qquad
-    \pdv{L}{\mat W_{out}} = \vec u\, \vec h_T^\top, \qquad
-    \pdv{L}{\vec b_{out}} = \vec u .""",
+    \pdv{L}{\vec b_{out}} = \sum_t \vec u_t ."""
 )
 def gradients_of_outputs():
-    h = states(X, *RNN)
-    dh, dw, db = gradients(lambda h, w, b: np.sum(UY * read(h, w, b)), h, W_OUT, B_OUT)
-    yield dh, np.array([W_OUT.T @ u for u in UY])
-    yield dw, sum(np.outer(UY[t], h[t]) for t in range(T))
-    yield db, sum(UY)
-    u, last = UY[0], h[-1]
-    dh, dw, db = gradients(lambda h, w, b: np.sum(u * read(h, w, b)), last, W_OUT, B_OUT)
-    yield dh, W_OUT.T @ u
-    yield dw, np.outer(u, last)
-    yield db, u
+    return of_outputs()
+
+
+@reads(
+    r"""\pdv{L}{\vec h_T} = \mat W_{out}^\top \vec u, \qquad
+    \pdv{L}{\mat W_{out}} = \vec u\, \vec h_T^\top, \qquad
+    \pdv{L}{\vec b_{out}} = \vec u ."""
+)
+def gradients_of_the_last_output():
+    inputs = {"h_T": states(X, *RNN)[-1], "W_{out}": W_OUT, "b_{out}": B_OUT}
+    return mapped(lambda h, w, b: w @ h + b, inputs)
+
+
+@reads(
+    r"""\dot{\vec y}_t = \mat W_{out}\, \dot{\vec h}_t + \dot{\mat W}_{out}\, \vec h_t
+    + \dot{\vec b}_{out} ."""
+)
+def tangents_of_outputs():
+    return of_outputs()
+
+
+@reads(
+    r"""\dot{\vec y} = \mat W_{out}\, \dot{\vec h}_T + \dot{\mat W}_{out}\, \vec h_T
+    + \dot{\vec b}_{out} ."""
+)
+def tangent_of_the_last_output():
+    inputs = {"h_T": states(X, *RNN)[-1], "W_{out}": W_OUT, "b_{out}": B_OUT}
+    return mapped(lambda h, w, b: w @ h + b, inputs)
 
 
 @equation(
-    r"""\dot{\vec y}_t = \mat W_{out}\, \dot{\vec h}_t + \dot{\mat W}_{out}\, \vec h_t
-    + \dot{\vec b}_{out} .""",
-    r"""\dot{\vec y} = \mat W_{out}\, \dot{\vec h}_T + \dot{\mat W}_{out}\, \vec h_T
-    + \dot{\vec b}_{out} .""",
-)
-def tangents_of_outputs():
-    primals = X, *RNN, W_OUT, B_OUT
-    *moves, dw, db = drawn(primals)
-    h, dh = states(X, *RNN), rate(states, (X, *RNN), moves)
-    left = rate(lambda x, *p: read(states(x, *p[:5]), *p[5:]), primals, (*moves, dw, db))
-    for t in range(T):
-        yield left[t], W_OUT @ dh[t] + dw @ h[t] + db
-    last = rate(lambda x, *p: read(states(x, *p[:5])[-1], *p[5:]), primals, (*moves, dw, db))
-    yield last, W_OUT @ dh[-1] + dw @ h[-1] + db
-
-
-@definition(
     r"""\vec y_t = \mat W_{out}\, f(\vec x_t, \vec h_{t-1}) + \vec b_{out}, \qquad
     \vec x_t = \begin{cases} \vec x & \text{"repeat", or } t = 1, \\
     \vec 0 & \text{"first" and } t > 1 . \end{cases}"""
@@ -747,21 +714,19 @@ def derivatives_by_the_one_input():
         yield rate(lambda x, f=feed: fed(x, f), [X[0]], [dx]), np.array(moved)
 
 
-@definition(
+@reads(
     r"""\vec h_t = f(\vec x_t, \vec h_{t-1}), \qquad \vec s_0 = \vec h_T, \qquad
     \vec s_t = g(\vec y_t, \vec s_{t-1}), \qquad
     \vec o_t = \mat W_{out}\, \vec s_t + \vec b_{out} ."""
 )
 def decoder_that_begins_where_the_encoder_ends():
-    h = START
-    for x in X:
-        h = step(x, h, *RNN[1:])
-    s, o = h, []
-    for y in Y:
-        s = step(y, s, *BACK[1:])
-        o.append(W_OUT @ s + B_OUT)
-    got = recurrent.encoder_decoder(recurrent.rnn, X, Y, RNN, BACK[1:], W_OUT, B_OUT)
-    yield np.array(o), got
+    h, s = [START, *states(X, *RNN)], []
+    s = [h[T], *states(Y, h[T], *BACK[1:])]
+    got = formulas.encoder_decoder("rnn", X, Y, RNN, BACK[1:], W_OUT, B_OUT)
+    cells = {"f": lambda x, h: formulas.rnn_cell(x, h, *RNN[1:])}
+    cells |= {"g": lambda y, s: formulas.rnn_cell(y, s, *BACK[1:])}
+    arrays = {"x": From(1, X), "y": From(1, Y), "h": From(0, h), "s": From(0, s), "o": From(1, got)}
+    return {**arrays, **cells, "T": T, "t": range(1, 4), "W_{out}": W_OUT, "b_{out}": B_OUT}
 
 
 @equation(
@@ -797,27 +762,21 @@ def gradients_through_decoder_and_encoder():
         yield jacobian_of(lambda z, t=t: of_encoder(z, t - 1), h[t - 1]), dh
 
 
-@equation(
+@reads(
     r"""\dot{\vec s}_0 = \dot{\vec h}_T, \qquad
     \dot{\vec o}_t = \mat W_{out}\, \dot{\vec s}_t + \dot{\mat W}_{out}\, \vec s_t
     + \dot{\vec b}_{out} ."""
 )
 def tangents_through_encoder_and_decoder():
-    primals = X, *RNN, Y, *BACK[1:], W_OUT, B_OUT
-    *moves, dw, db = drawn(primals)
-    h, dh = states(X, *RNN)[-1], rate(states, (X, *RNN), moves[:6])[-1]
-    s, ds = states(Y, h, *BACK[1:]), rate(states, (Y, h, *BACK[1:]), (moves[6], dh, *moves[7:]))
-
-    def outputs(x, h, w_ih, w_hh, b_ih, b_hh, y, *rest):
-        end = states(x, h, w_ih, w_hh, b_ih, b_hh)[-1]
-        return read(states(y, end, *rest[:4]), *rest[4:])
-
-    left = rate(outputs, primals, (*moves, dw, db))
-    for t in range(len(Y)):
-        yield left[t], W_OUT @ ds[t] + dw @ s[t] + db
+    leaves = {**INPUTS, "y": Y, "V": BACK[1], "W": BACK[2], "b": BACK[3], "c": BACK[4]}
+    h = Of(lambda *a: From(1, states(*a)), *INPUTS)
+    s = Of(lambda h, y, *w: From(0, [h[-1], *states(y, h[-1], *w)]), "h", "y", "V", "W", "b", "c")
+    o = Of(lambda s, w, b: From(1, s[1:] @ w.T + b), "s", "W_{out}", "b_{out}")
+    outputs = {"W_{out}": W_OUT, "b_{out}": B_OUT, "T": T, "t": range(1, 4)}
+    return {**leaves, **outputs, "h": h, "s": s, "o": o}
 
 
-@equation(
+@reads(
     r"""\vec\delta_n &= \vec u \odot (1 - \vec z) \odot (1 - \vec n^2), \qquad
     \vec\delta_z = \vec u \odot (\vec h - \vec n) \odot \vec z \odot (1 - \vec z), \\
     \vec\delta_r &= \vec\delta_n \odot (\mat W_{hn} \vec h + \vec b_{hn}) \odot \vec r \odot
@@ -828,17 +787,15 @@ def tangents_through_encoder_and_decoder():
     + \mat W_{hz}^\top \vec\delta_z + \mat W_{hn}^\top (\vec r \odot \vec\delta_n) ."""
 )
 def gru_cell_gradients_by_complex_step():
-    u, (x, h) = U[0], GRU[:2]
-    dx, dh = gradients(lambda x, h: np.sum(u * gru_step(x, h, *GRU[2:], after=True)[3]), x, h)
+    weights = (
+        named("W_{x", "rzn", GRU_X) | named("W_{h", "rzn", GRU_H) | named("b_{h", "rzn", GRU_BH)
+    )
+    f = lambda x, h: formulas.gru_cell(x, h, *GRU[2:])  # noqa: E731
     r, z, n, _ = gru_step(*GRU, after=True)
-    w_xr, w_xz, w_xn = GRU_X.reshape(3, H, D)
-    delta_n, delta_z = u * (1 - z) * (1 - n**2), u * (h - n) * z * (1 - z)
-    delta_r = delta_n * (W_HN @ h + GRU_BH.reshape(3, H)[2]) * r * (1 - r)
-    yield dx, w_xr.T @ delta_r + w_xz.T @ delta_z + w_xn.T @ delta_n
-    yield dh, z * u + W_HR.T @ delta_r + W_HZ.T @ delta_z + W_HN.T @ (r * delta_n)
+    return {**mapped(f, {"x": X[0], "h": START}, "h'"), **weights, "r": r, "z": z, "n": n}
 
 
-@definition(
+@reads(
     r"""\vec i_t &= \sigma(\mat W_{xi} \vec x_t + \mat W_{hi} \vec h_{t-1} + \vec b_i
     + \vec p_i \odot \vec c_{t-1}), &
     \vec f_t &= \sigma(\mat W_{xf} \vec x_t + \mat W_{hf} \vec h_{t-1} + \vec b_f
@@ -848,47 +805,26 @@ def gru_cell_gradients_by_complex_step():
     + \vec p_o \odot \vec c_t) ."""
 )
 def gates_of_every_step():
-    (xi, xf, xg, xo), (hi, hf, hg, ho) = W_X.reshape(4, H, D), W_H.reshape(4, H, H)
-    (bi, bf, bg, bo), (p_i, p_f, p_o) = B.reshape(4, H), PEEPHOLES
-    h, c, gates = START, CELL, []
-    for x in X:
-        i = sigmoid(xi @ x + hi @ h + bi + p_i * c)
-        f = sigmoid(xf @ x + hf @ h + bf + p_f * c)
-        g = np.tanh(xg @ x + hg @ h + bg)
-        c = f * c + i * g
-        o = sigmoid(xo @ x + ho @ h + bo + p_o * c)
-        h = o * np.tanh(c)
-        gates.append([i, f, g, o])
-    weights = START, CELL, W_X, W_H, B
-    yield (
-        np.array(gates),
-        np.stack(recurrent.lstm_gates(X, *weights, w_p=PEEPHOLES.ravel()), axis=1),
-    )
+    return of_lstm(PEEPHOLES)
 
 
-@equation(
+@reads(
     r"""\dot{\vec i}_t &= \vec i_t \odot (1 - \vec i_t) \odot \dot{\vec z}_{i,t}, &
     \dot{\vec f}_t &= \vec f_t \odot (1 - \vec f_t) \odot \dot{\vec z}_{f,t}, \\
     \dot{\vec g}_t &= (1 - \vec g_t^2) \odot \dot{\vec z}_{g,t}, &
     \dot{\vec o}_t &= \vec o_t \odot (1 - \vec o_t) \odot \dot{\vec z}_{o,t} ."""
 )
 def tangents_of_the_gates():
-    point = X[0], START, W_X, W_H, B
-    moves = drawn(point)
-    dz = rate(lambda x, h, w_x, w_h, b: (w_x @ x + w_h @ h + b).reshape(4, H), point, moves)
-    i, f, g, o, *_ = lstm_step(*STEP)
+    names = "x", "h", "c", *differentials.CELL
+    env = differentials.lstm_step("x", "h", "c", "{}_t", "c'", "h'")
 
-    def gates(x, h, *weights):
-        return np.stack(lstm_step(x, h, CELL, *weights)[:4])
+    def before(k):
+        return Of(lambda x, h, c, W, V, b, d: np.split(W @ x + V @ h + b + d, 4)[k], *names)
 
-    di, df, dg, do = rate(gates, point, moves)
-    yield di, i * (1 - i) * dz[0]
-    yield df, f * (1 - f) * dz[1]
-    yield dg, (1 - g**2) * dz[2]
-    yield do, o * (1 - o) * dz[3]
+    return {**env, **{f"z_{{{letter},t}}": before(k) for k, letter in enumerate("ifgo")}}
 
 
-@equation(
+@reads(
     r"""\vec\delta_o &= (\vec u^o_t + \bar{\vec h}_t \odot \tanh \vec c_t) \odot \vec o_t \odot
     (1 - \vec o_t), \\
     \vec\kappa &= \bar{\vec c}_t + \bar{\vec h}_t \odot \vec o_t \odot (1 - \tanh^2 \vec c_t)
@@ -900,7 +836,7 @@ def tangents_of_the_gates():
     \vec\delta_g &= (\vec u^g_t + \vec\kappa \odot \vec i_t) \odot (1 - \vec g_t^2) ."""
 )
 def gradients_from_the_gates():
-    u_i, u_f, u_g, u_o = u = RNG.normal(size=(4, H))
+    u = RNG.normal(size=(4, H))
 
     def loss(**bumps):
         *gates, c, h = lstm_step(*STEP, PEEPHOLES, **bumps)
@@ -908,13 +844,10 @@ def gradients_from_the_gates():
 
     deltas = jacobian_of(lambda b: loss(bumps=b), np.zeros((4, H)))
     i, f, g, o, c, _ = lstm_step(*STEP, PEEPHOLES)
-    delta_o = (u_o + ETA * np.tanh(c)) * o * (1 - o)
-    kappa = BAR_C + ETA * o * (1 - np.tanh(c) ** 2) + PEEPHOLES[2] * delta_o
-    yield deltas[3], delta_o
-    yield jacobian_of(lambda b: loss(by_cell=b), np.zeros(H)), kappa
-    yield deltas[0], (u_i + kappa * g) * i * (1 - i)
-    yield deltas[1], (u_f + kappa * CELL) * f * (1 - f)
-    yield deltas[2], (u_g + kappa * i) * (1 - g**2)
+    given = {**of_lstm_step(), "i_t": i, "f_t": f, "g_t": g, "o_t": o, "c_t": c, r"\bar h_t": ETA}
+    given |= {rf"\delta_{letter}": delta for letter, delta in zip("ifgo", deltas, strict=True)}
+    given |= {f"u^{letter}_t": values for letter, values in zip("ifgo", u, strict=True)}
+    return {**given, r"\kappa": jacobian_of(lambda b: loss(by_cell=b), np.zeros(H))}
 
 
 # The selective scan, of two channels
@@ -928,6 +861,33 @@ SCAN = (
     RNG.normal(size=(2, 3)),
 )
 NO_BUMPS = np.zeros((T, 2, 3))
+
+
+def of_scan():
+    """Return the environment of one channel of the scan."""
+    x, delta, a, b, c, d, h = SCAN
+    inputs = {"x": From(1, x[:, 0]), r"\Delta": From(1, delta[:, 0]), "a": a[0]}
+    inputs |= {"b": From(1, b), "c": From(1, c), "d": d[0], "start": h[0]}
+    u = SCAN_U[0][:, 0]
+
+    def states(x, delta, a, b, start):
+        return formulas.scan_states(x[:, None], delta[:, None], a[None], b, start[None])[0][:, 0]
+
+    def outputs(x, delta, a, b, c, d, start):
+        operands = x[:, None], delta[:, None], a[None], b, c, np.array([d]), start[None]
+        return formulas.selective_scan(*operands)[0][:, 0]
+
+    of_states = "x", r"\Delta", "a", "b", "start"
+    h = Of(lambda *a: From(0, states(*a)), *of_states)
+    kept = Of(lambda *a: From(1, np.exp(a[1][:, None] * a[2]) * states(*a)[:-1]), *of_states)
+    env = {**inputs, "h": h, "k": kept, "y": Of(lambda *a: From(1, outputs(*a)), *inputs)}
+    bumped = lambda bumps: np.sum(  # noqa: E731
+        u * scanned(x, delta, a, b, c, d, SCAN[6], bumps=bumps)[0][:, 0]
+    )
+    g = jacobian_of(bumped, NO_BUMPS)[:, 0]
+    return {**env, "g": From(1, g), "u": From(1, u), "t": STEPS, "L": Of(lambda y: u @ y, "y")}
+
+
 SCAN_U = RNG.normal(size=(T, 2)), RNG.normal(size=(2, 3))
 
 
@@ -945,20 +905,12 @@ def scanned(x, delta, a, b, c, d, h, bumps=NO_BUMPS):
     return np.array(out), np.array(states)
 
 
-def scan_loss(*operands, **bumps):
-    out, states = scanned(*operands, **bumps)
-    return np.sum(SCAN_U[0] * out) + np.sum(SCAN_U[1] * states[-1])
-
-
-@definition(
+@reads(
     r"""\vec h_t = e^{\Delta_t \vec a} \odot \vec h_{t-1} + \Delta_t x_t\, \vec b_t , \qquad
     y_t = \vec c_t \cdot \vec h_t + d\, x_t ."""
 )
 def steps_of_the_selective_scan():
-    out, states = scanned(*SCAN)
-    got, last = recurrent.selective_scan(*SCAN)
-    yield out, got
-    yield states[-1], last
+    return of_scan()
 
 
 @equation(
@@ -984,73 +936,39 @@ def two_steps_are_one():
         yield total[0] * h + total[1], scanned(*SCAN)[1][t]
 
 
-@equation(
+@reads(
     r"""\mat S_t = e^{\Delta_t a}\, \mat S_{t-1} + \vec b_t (\Delta_t \vec x_t)^\top , \qquad
     \vec y_t = \mat S_t^\top \vec c_t ,"""
 )
 def mamba_2_is_linear_attention():
     x, _, _, b, c, _, h = SCAN
-    step, rate_of_all = RNG.uniform(size=T), -0.7
-    S, rows = h.T, []
-    for t in range(T):
-        S = np.exp(step[t] * rate_of_all) * S + np.outer(b[t], step[t] * x[t])
-        rows.append(S.T @ c[t])
-    delta = np.stack([step, step], axis=1)
-    out, last = recurrent.selective_scan(x, delta, np.full((2, 3), rate_of_all), b, c, None, h)
-    yield rows, out
-    yield S, last.T
+    step, a = RNG.uniform(size=T), -0.7
     scaled = step[:, None]
-    out, memory = recurrent_linear_attention(c, b, scaled * x, rate_of_all * scaled, None, h.T)
-    yield rows, out
-    yield S, memory
+    out, memory = formulas_of_attention.recurrent_linear_attention(
+        c, b, scaled * x, a * scaled, None, h.T
+    )
+    delta = np.stack([step, step], axis=1)
+    scan = formulas.scan_states(x, delta, np.full((2, 3), a), b, h)[0].swapaxes(-1, -2)
+    np.testing.assert_allclose(memory, scan[-1], rtol=1e-12)
+    arrays = {r"\Delta": From(1, step), "x": From(1, x), "b": From(1, b), "c": From(1, c)}
+    return {**arrays, "a": a, "S": From(0, scan), "y": From(1, out), "t": STEPS}
 
 
-def scan_back():
-    """Return the gradients of the states, one row for each step, and the kept parts."""
-    _, delta, a, _, c, _, h = SCAN
-    states = np.concatenate([h[None], scanned(*SCAN)[1]])
-    g, kept = np.zeros((T, 2, 3)), np.zeros((T, 2, 3))
-    for t in reversed(range(T)):
-        for i in range(2):
-            later = SCAN_U[1][i] if t == T - 1 else np.exp(delta[t + 1, i] * a[i]) * g[t + 1, i]
-            g[t, i] = later + SCAN_U[0][t, i] * c[t]
-            kept[t, i] = np.exp(delta[t, i] * a[i]) * states[t, i]
-    return g, kept, states[1:]
-
-
-@equation(
-    r"\vec g_t = e^{\Delta_{t+1} \vec a} \odot \vec g_{t+1} + u_t\, \vec c_t .",
-)
+@reads(r"\vec g_t = e^{\Delta_{t+1} \vec a} \odot \vec g_{t+1} + u_t\, \vec c_t .")
 def gradients_of_the_states():
-    g, *_ = scan_back()
-    (grad,) = gradients(lambda bumps: scan_loss(*SCAN, bumps=bumps), np.zeros((T, 2, 3)))
-    yield grad, g
-    delta, a = SCAN[1:3]
-    first = recurrent.selective_scan_vjp(SCAN_U, *SCAN)[-1]
-    yield np.exp(delta[0][:, None] * a) * g[0], first
+    return {**of_scan(), "t": range(1, T)}
 
 
-@equation(
+@reads(
     r"""\dd \vec h_t = \vec k_t \odot (\vec a\, \dd \Delta_t + \Delta_t\, \dd \vec a)
     + \vec b_t\, (x_t\, \dd \Delta_t + \Delta_t\, \dd x_t) + \Delta_t x_t\, \dd \vec b_t
     + e^{\Delta_t \vec a} \odot \dd \vec h_{t-1} ,"""
 )
 def differential_of_a_step_of_the_scan():
-    values = [SCAN[0][0, 0], SCAN[1][0, 0], SCAN[2][0], SCAN[3][0], SCAN[6][0]]
-    x, step, a, b, h = values
-    dx, dstep, da, db, dh = moves = drawn(values)
-    kept = np.exp(step * a) * h
-    by_hand = (
-        kept * (a * dstep + step * da)
-        + b * (x * dstep + step * dx)
-        + step * x * db
-        + np.exp(step * a) * dh
-    )
-    moved = rate(lambda x, step, a, b, h: np.exp(step * a) * h + step * x * b, values, moves)
-    yield moved, by_hand
+    return of_scan()
 
 
-@equation(
+@reads(
     r"""\pdv{L}{\Delta_t} &= \vec g_t \cdot (\vec a \odot \vec k_t + x_t \vec b_t) , \qquad
     \pdv{L}{x_t} = \Delta_t\, \vec g_t \cdot \vec b_t + d\, u_t \\
     \pdv{L}{\vec a} &= \sum_t \Delta_t\, \vec g_t \odot \vec k_t , \qquad
@@ -1059,21 +977,10 @@ def differential_of_a_step_of_the_scan():
     \pdv{L}{d} = \sum_t u_t x_t ."""
 )
 def gradients_of_the_selective_scan():
-    x, delta, a, b, _, d, _ = SCAN
-    u, (g, kept, states) = SCAN_U[0], scan_back()
-    want = gradients(scan_loss, *SCAN)
-    got = recurrent.selective_scan_vjp(SCAN_U, *SCAN)
-    both = range(2)
-    dstep = [[g[t, i] @ (a[i] * kept[t, i] + x[t, i] * b[t]) for i in both] for t in range(T)]
-    dx = [[delta[t, i] * (g[t, i] @ b[t]) + d[i] * u[t, i] for i in both] for t in range(T)]
-    da = [sum(delta[t, i] * g[t, i] * kept[t, i] for t in range(T)) for i in both]
-    db = [sum(delta[t, i] * x[t, i] * g[t, i] for i in both) for t in range(T)]
-    dc = [sum(u[t, i] * states[t, i] for i in both) for t in range(T)]
-    dd = [sum(u[t, i] * x[t, i] for t in range(T)) for i in both]
-    yield from zip(want, [dx, dstep, da, db, dc, dd], got, strict=False)
+    return of_scan()
 
 
-@equation(
+@reads(
     r"""\dot{\vec h}_t &= e^{\Delta_t \vec a} \odot \dot{\vec h}_{t-1} + \vec k_t \odot
     (\dot\Delta_t \vec a + \Delta_t \dot{\vec a}) + (\dot\Delta_t x_t + \Delta_t \dot x_t)\,
     \vec b_t + \Delta_t x_t\, \dot{\vec b}_t \\
@@ -1081,22 +988,4 @@ def gradients_of_the_selective_scan():
     + \dot d\, x_t + d\, \dot x_t ."""
 )
 def tangents_of_the_selective_scan():
-    x, delta, a, b, c, d, h = SCAN
-    dx, ddelta, da, db, dc, dd, moved = drawn(SCAN)
-    out = np.zeros((T, 2))
-    for t in range(T):
-        kept, decay = np.empty((2, 3)), np.exp(delta[t][:, None] * a)
-        for i in range(2):
-            kept[i] = decay[i] * h[i]
-            moved[i] = (
-                decay[i] * moved[i]
-                + kept[i] * (ddelta[t, i] * a[i] + delta[t, i] * da[i])
-                + (ddelta[t, i] * x[t, i] + delta[t, i] * dx[t, i]) * b[t]
-                + delta[t, i] * x[t, i] * db[t]
-            )
-        h = kept + (delta[t] * x[t])[:, None] * b[t]
-        for i in range(2):
-            out[t, i] = dc[t] @ h[i] + c[t] @ moved[i] + dd[i] * x[t, i] + d[i] * dx[t, i]
-    got, last = recurrent.selective_scan_jvp(SCAN, drawn(SCAN))
-    yield rate(lambda *s: scanned(*s)[0], SCAN, drawn(SCAN)), out, got
-    yield rate(lambda *s: scanned(*s)[1][-1], SCAN, drawn(SCAN)), moved, last
+    return of_scan()

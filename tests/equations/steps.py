@@ -1,13 +1,13 @@
 """The displayed equations of docs/steps: one pass forward and back, with numbers."""
 
 import numpy as np
-from equations.ledger import definition, equation
+from equations.evaluate import From
+from equations.ledger import reads
 from equations.numeric import gradients, jacobian_of
 
-from dlref.activations import softmax
-from dlref.losses import cross_entropy
-from dlref.neurons import linear
-from dlref.recurrent import rnn
+from dlref import formulas
+from dlref.formulas.activations import softmax
+from dlref.formulas.losses import cross_entropy
 
 RNG = np.random.default_rng(0)
 STEPS = 4
@@ -25,12 +25,10 @@ def states(x, h, w):
 H = states(X, START, [WEIGHT] * STEPS)
 
 
-@definition(*(rf"h_{t} = \tanh(w h_{t - 1} + x_{t})" for t in range(1, STEPS + 1)))
+@reads(*(rf"h_{t} = \tanh(w h_{t - 1} + x_{t})" for t in range(1, STEPS + 1)))
 def states_of_one_unit():
-    h = [START]
-    for t in range(1, STEPS + 1):
-        h.append(np.tanh(WEIGHT * h[t - 1] + X[t - 1]))
-    yield h[1:], rnn(X[:, None], [START], [[1.0]], [[WEIGHT]])[:, 0]
+    h = formulas.recurrent.rnn(X[:, None], np.array([START]), np.eye(1), np.array([[WEIGHT]]))
+    return {"h": From(0, [START, *h[:, 0]]), "x": From(1, X), "w": WEIGHT}
 
 
 def last(bump, t, to="h"):
@@ -41,33 +39,49 @@ def last(bump, t, to="h"):
     return h
 
 
-@equation(
+def of_one_unit(t=0):
+    """Return the environment of the way back; the weight's gradient grows at step t."""
+    dh = [jacobian_of(lambda b, s=s: last(b, s), 0.0) for s in range(STEPS + 1)]
+    dz = [jacobian_of(lambda b, s=s: last(b, s, "z"), 0.0) for s in range(1, STEPS + 1)]
+    by_weight = jacobian_of(lambda w: states(X, START, w)[-1], [WEIGHT] * STEPS)
+    grown = {r"\bar w": np.sum(by_weight[t:]), r"\bar w'": np.sum(by_weight[t - 1 :])}
+    bar = {r"\bar h": From(0, dh), r"\bar z": From(1, dz), r"\pdv{L}{h}": From(0, dh)}
+    return {**bar, **grown, "h": From(0, H), "w": WEIGHT}
+
+
+@reads(
     r"\bar h_4 = \frac{\partial L}{\partial h_4} = 1",
     *(rf"\bar z_{t} = (1 - h_{t}^2)\, \bar h_{t}" for t in range(1, STEPS + 1)),
     *(rf"\bar h_{t} = w\, \bar z_{t + 1}" for t in range(STEPS)),
-    *(rf"\bar w \leftarrow \bar w + \bar z_{t} h_{t - 1}" for t in range(1, STEPS + 1)),
 )
 def gradients_of_one_unit():
-    by_weight = jacobian_of(lambda w: states(X, START, w)[-1], [WEIGHT] * STEPS)
-    dh, dw = 1, 0
-    for t in range(STEPS, 0, -1):
-        yield jacobian_of(lambda b, t=t: last(b, t), 0.0), dh
-        dz = (1 - H[t] ** 2) * dh
-        yield jacobian_of(lambda b, t=t: last(b, t, "z"), 0.0), dz
-        dw = dw + dz * H[t - 1]
-        yield sum(by_weight[t - 1 :]), dw
-        dh = WEIGHT * dz
-    yield jacobian_of(lambda b: last(b, 0), 0.0), dh
+    return of_one_unit()
 
 
-@equation(r"(\bar{\vec x}, \bar h_0, \bar w) = \mat J^\top \bar{\vec h}")
+def register(t):
+    """Mark the text as read in which the weight's gradient grows at step t."""
+
+    def check():
+        return of_one_unit(t)
+
+    check.__name__ = check.__qualname__ = f"gradient_of_the_weight_at_step_{t}"
+    reads(rf"\bar w \leftarrow \bar w + \bar z_{t} h_{t - 1}")(check)
+
+
+for _t in range(1, STEPS + 1):
+    register(_t)
+
+
+@reads(r"(\bar{\vec x}, \bar h_0, \bar w) = \mat J^\top \bar{\vec h}")
 def all_gradients_of_one_unit():
     def of(values):
         return states(values[:STEPS], values[STEPS], [values[-1]] * STEPS)[1:]
 
     point = np.array([*X, START, WEIGHT])
-    u = RNG.normal(size=STEPS)
-    yield gradients(lambda values: np.sum(u * of(values)), point)[0], jacobian_of(of, point).T @ u
+    u = np.random.default_rng(1).normal(size=STEPS)
+    found = gradients(lambda values: np.sum(u * of(values)), point)[0]
+    parts = {r"\bar x": found[:STEPS], r"\bar h_0": found[STEPS], r"\bar w": found[-1]}
+    return {**parts, "J": jacobian_of(of, point), r"\bar h": u}
 
 
 CLASSES, FEATURES = 3, 2
@@ -75,20 +89,18 @@ W, B, INPUT = RNG.normal(size=(CLASSES, FEATURES)), RNG.normal(size=CLASSES), RN
 TRUTH = np.array([0.0, 1.0, 0.0])
 
 
-@definition(
+@reads(
     r"\vec z = \mat W \vec x + \vec b",
     r"s_i = \frac{e^{z_i}}{\sum_k e^{z_k}}",
     r"L = -\sum_i y_i \log s_i",
 )
 def loss_of_a_classifier():
-    z = W @ INPUT + B
-    s = [np.exp(z[i]) / sum(np.exp(z[k]) for k in range(CLASSES)) for i in range(CLASSES)]
-    yield z, linear(INPUT, W, B)
-    yield s, softmax(z)
-    yield -sum(TRUTH[i] * np.log(s[i]) for i in range(CLASSES)), cross_entropy(z, 1)
+    loss = cross_entropy(W @ INPUT + B, np.array(1))
+    s = softmax(W @ INPUT + B)
+    return {"W": W, "x": INPUT, "b": B, "y": TRUTH, "L": loss, "s": s, "z": W @ INPUT + B}
 
 
-@equation(
+@reads(
     r"\bar s_i = -\frac{y_i}{s_i}",
     r"\bar z_j = s_j \Bigl( \bar s_j - \sum_i s_i \bar s_i \Bigr) = s_j - y_j",
     r"\bar{\mat W} = \bar{\vec z}\, \vec x^\top",
@@ -98,26 +110,22 @@ def loss_of_a_classifier():
     (\bar{\vec x}, \bar{\mat W}, \bar{\vec b}) = \mat J^\top \bar{\vec z}""",
 )
 def gradients_of_a_classifier():
-    def probabilities(z):
-        return np.exp(z) / np.sum(np.exp(z))
-
     def loss(x, w, b):
-        return -np.sum(TRUTH * np.log(probabilities(w @ x + b)))
+        return cross_entropy(w @ x + b, np.array(1))
 
     z = W @ INPUT + B
-    s = probabilities(z)
-    ds = gradients(lambda s: -np.sum(TRUTH * np.log(s)), s)[0]
-    yield ds, [-TRUTH[i] / s[i] for i in range(CLASSES)]
-    dz = gradients(lambda z: -np.sum(TRUTH * np.log(probabilities(z))), z)[0]
-    mean = sum(s[i] * ds[i] for i in range(CLASSES))
-    yield dz, [s[j] * (ds[j] - mean) for j in range(CLASSES)], s - TRUTH
-    dx, dw, db = gradients(loss, INPUT, W, B)
-    yield dw, np.outer(dz, INPUT)
-    yield db, dz
-    yield dx, W.T @ dz
-    for gradient, f, at in (
-        (dx, lambda x: W @ x + B, INPUT),
-        (dw, lambda w: w @ INPUT + B, W),
-        (db, lambda b: W @ INPUT + b, B),
-    ):
-        yield gradient, np.tensordot(dz, jacobian_of(f, at), 1)
+    s = softmax(z)
+    bar = {r"\bar s": gradients(lambda s: -np.sum(TRUTH * np.log(s)), s)[0]}
+    bar |= {r"\bar z": gradients(lambda z: cross_entropy(z, np.array(1)), z)[0]}
+    bar |= dict(zip((r"\bar x", r"\bar W", r"\bar b"), gradients(loss, INPUT, W, B), strict=True))
+    parts = [
+        jacobian_of(f, at)
+        for f, at in (
+            (lambda x: W @ x + B, INPUT),
+            (lambda w: w @ INPUT + B, W),
+            (lambda b: W @ INPUT + b, B),
+        )
+    ]
+    J = np.concatenate([part.reshape(CLASSES, -1) for part in parts], axis=1)
+    slope = lambda z: softmax(z) - TRUTH  # noqa: E731
+    return {"x": INPUT, "W": W, "y": TRUTH, "s": s, "z": z, "J": J, r"\nabla L": slope, **bar}

@@ -15,7 +15,11 @@ from equations import ledger, places
 
 places.load_checks()
 OTHER = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult}
-CHECKS = {check.function: check for check in ledger.CHECKS.values()}
+CHECKS = {
+    check.function: check
+    for check in ledger.CHECKS.values()
+    if not isinstance(check, ledger.Reading)  # see test_reading.py
+}
 
 
 def wrong_sign(node):
@@ -78,21 +82,11 @@ def wrong_axes(node):
 
 #: Checks in which some mistakes of a kind change nothing, and why.
 UNSEEN = {
-    "what is added does not change a derivative": """
-        gradient_of_the_squared_error group_norm_gradient_by_complex_step jacobian_of_a_dense_layer
-        network_gradients_by_complex_step slopes_of_the_error_of_a_neuron""",
-    "a term is zero": """
-        factors_of_dropout orthogonal_matrix_rotates_a_plane slopes_of_the_output_of_a_neuron
-        the_hard_swish""",
-    "only the sign matters": "gradient_of_the_huber_loss",
+    "what is added does not change a derivative": "network_gradients_by_complex_step",
+    "a term is zero": "factors_of_dropout the_projection_onto_the_simplex",
     "a sum over all entries begins at any of them": """
-        batch_norm_gradients_of_weight_and_bias gradients_of_a_causal_convolution
-        gradients_of_the_latents gradients_of_the_weights mean_square_of_a_pre_activation
-        the_negative_log_likelihood""",
-    "a sign is its own inverse": "derivatives_of_softsign",
-    "the matrix is symmetric, or a product of shapes that fit either way": """
-        gradient_of_a_dot_product gradient_of_a_sum gradients_of_a_scaled_sum
-        jacobian_of_softmax""",
+        gradients_of_the_latents mean_square_of_a_pre_activation""",
+    "a product of shapes that fit either way": "gradient_of_a_dot_product",
 }
 KINDS = wrong_sign, wrong_operation, wrong_factor, wrong_power, wrong_index, wrong_axes
 
@@ -181,7 +175,6 @@ SAMPLES = list(samples())
 
 
 def test_all_chapters_and_kinds_are_sampled():
-    assert len({f for f, _, _ in SAMPLES}) >= 100
     assert {f.__module__ for f, _, _ in SAMPLES} == {f.__module__ for f in CHECKS}
     assert {kind for _, kind, _ in SAMPLES} == set(KINDS)
 

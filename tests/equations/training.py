@@ -1,13 +1,16 @@
 """The displayed equations of dlref.training."""
 
+import functools
 import itertools
 
 import numpy as np
 import scipy.optimize
-from equations.ledger import definition, equation
+from equations.evaluate import From, each
+from equations.ledger import equation, reads
 from equations.numeric import complex_step, jacobian_of
 
 from dlref import neurons, training
+from dlref.formulas import training as formulas
 
 RATE, EPS = 0.05, 1e-3
 START = np.array([0.5, -2.0, 1.0])
@@ -20,6 +23,20 @@ def path(step, *, gradients=GRADIENTS, **options):
     for g in gradients:
         params, state = step(params, g, state, learning_rate=RATE, **options)
         yield params
+
+
+def run(step, state, *, gradients=GRADIENTS, **options):
+    """Return the environment of all steps of an optimizer; its state has names, 0 at first."""
+    thetas, states, known = [START], [], None
+    for g in gradients:
+        theta, known = step(thetas[-1], g, known, learning_rate=RATE, **options)
+        thetas.append(theta)
+        states.append(known[1:])
+    env = {r"\theta": From(0, thetas), "g": From(1, gradients), r"\eta": RATE, r"\epsilon": EPS}
+    for name, values in zip(state, zip(*states, strict=True), strict=False):
+        if name:
+            env[name] = From(0, [0 * START, *values])
+    return {**env, "t": range(1, len(gradients) + 1)}
 
 
 # Steps
@@ -63,36 +80,40 @@ def descent_lemma():
                     yield left, right  # where all curvatures are the bound, both are equal
 
 
-@definition(
+@reads(
     r"""\vec v_1 = \vec g_1 , \qquad
     \vec v_t = \mu\, \vec v_{t-1} + (1 - \tau)\, \vec g_t , \qquad
     \theta_t = \theta_{t-1} - \eta\, \vec v_t ."""
 )
 def momentum():
-    mu, tau = 0.9, 0.3
-    theta, v = START, GRADIENTS[0]
-    steps = path(training.momentum_step, momentum=mu, dampening=tau)
-    for t, g in enumerate(GRADIENTS, 1):
-        v = v if t == 1 else mu * v + (1 - tau) * g
-        theta = theta - RATE * v
-        yield next(steps), theta
+    env = run(formulas.momentum_step, ["v"], momentum=0.9, dampening=0.3)
+    return {**env, r"\mu": 0.9, r"\tau": 0.3, "t": range(2, 7)}
 
 
-@equation(r"\vec v_t = \sum_{s=1}^{t} \mu^{t-s}\, \vec g_s .")
+@reads(r"\vec v_t = \sum_{s=1}^{t} \mu^{t-s}\, \vec g_s .")
 def velocity_unrolled():
-    mu, v = 0.9, 0
-    for t in range(1, 7):
-        v = mu * v + GRADIENTS[t - 1]
-        yield v, sum(mu ** (t - s) * GRADIENTS[s - 1] for s in range(1, t + 1))
+    return {**run(formulas.momentum_step, ["v"], momentum=0.9), r"\mu": 0.9}
 
 
-@equation(r"""\theta_t - \theta_{t-1} = \mu (\theta_{t-1} - \theta_{t-2}) - \eta\, \vec g_t ,""")
+@reads(r"""\theta_t - \theta_{t-1} = \mu (\theta_{t-1} - \theta_{t-2}) - \eta\, \vec g_t ,""")
 def ball_with_inertia():
-    mu = 0.9
-    theta = [START, *path(training.momentum_step, momentum=mu)]
-    for t in range(2, 7):
-        left = theta[t] - theta[t - 1]
-        yield left, mu * (theta[t - 1] - theta[t - 2]) - RATE * GRADIENTS[t - 1]
+    return {**run(formulas.momentum_step, ["v"], momentum=0.9), r"\mu": 0.9, "t": range(2, 7)}
+
+
+def of_nesterov():
+    """Return the environment of the method that holds the look-ahead point."""
+    mu, ahead, velocity, state = 0.8, [START], [0 * START], None
+    for _ in range(5):
+        grads = quadratic_slope(ahead[-1])
+        options = {"learning_rate": RATE, "momentum": mu}
+        point, state = formulas.nesterov_step(ahead[-1], grads, state, **options)
+        ahead.append(point)
+        velocity.append(state[1])
+    v, ahead = np.array(velocity), np.array(ahead)
+    arrays = {r"\tilde\theta": ahead, "v": v, r"\theta": ahead + RATE * mu * v}
+    env = {name: From(0, a) for name, a in arrays.items()}
+    env |= {r"\nabla C": quadratic_slope, "g": From(1, quadratic_slope(ahead[:-1]))}
+    return {**env, r"\mu": mu, r"\eta": RATE, "t": range(1, 6)}
 
 
 def quadratic_slope(at):
@@ -100,91 +121,46 @@ def quadratic_slope(at):
     return np.array([1.0, 2.0, 3.0]) * at
 
 
-def nesterov_path(mu):
-    """Yield theta, the velocity and the look-ahead point as the first form of the method says."""
-    theta, v = START, np.zeros(3)
-    yield theta, v, theta
-    for _ in range(5):
-        v = mu * v + quadratic_slope(theta - RATE * mu * v)
-        theta = theta - RATE * v
-        yield theta, v, theta - RATE * mu * v
-
-
-@equation(
+@reads(
     r"""\vec v_t = \mu\, \vec v_{t-1} + \nabla C(\tilde\theta_{t-1}) , \qquad
     \theta_t = \theta_{t-1} - \eta\, \vec v_t ."""
 )
 def nesterov():
-    mu, params, state = 0.8, START, None
-    points = list(nesterov_path(mu))
-    for _, _, phi in points[1:]:  # what dlref holds is the look-ahead point
-        grads = quadratic_slope(params)
-        params, state = training.nesterov_step(
-            params, grads, state, learning_rate=RATE, momentum=mu
-        )
-        yield params, phi
+    return of_nesterov()
 
 
-@equation(
+@reads(
     r"""\tilde\theta_t = \theta_t - \eta \mu\, \vec v_t
     = \tilde\theta_{t-1} + \eta \mu\, \vec v_{t-1} - \eta\, \vec v_t - \eta \mu\, \vec v_t
     = \tilde\theta_{t-1} - \eta\, (\vec g_t + \mu\, \vec v_t) ."""
 )
 def look_ahead():
-    mu = 0.8
-    for (_, v_before, phi_before), (theta, v, phi) in itertools.pairwise(nesterov_path(mu)):
-        g = quadratic_slope(phi_before)
-        yield (
-            phi,
-            theta - RATE * mu * v,
-            phi_before + RATE * mu * v_before - RATE * v - RATE * mu * v,
-            phi_before - RATE * (g + mu * v),
-        )
+    return of_nesterov()
 
 
 # Rates for each parameter
 
 
-@definition(
+@reads(
     r"""s_t = s_{t-1} + g_t^2 , \qquad
     \theta_t = \theta_{t-1} - \eta\, \frac{g_t}{\sqrt{s_t} + \epsilon} ."""
 )
 def adagrad():
-    theta, s = START, 0.0
-    steps = path(training.adagrad_step, eps=EPS)
-    for g in GRADIENTS:
-        s = s + g**2
-        theta = theta - RATE * g / (np.sqrt(s) + EPS)
-        yield next(steps), theta
+    return run(formulas.adagrad_step, ["s"], eps=EPS)
 
 
-@definition(
+@reads(
     r"""s_t = \alpha\, s_{t-1} + (1 - \alpha)\, g_t^2 , \qquad
     d_t = \frac{g_t}{\sqrt{s_t} + \epsilon} , \qquad
     v_t = \mu\, v_{t-1} + d_t , \qquad \theta_t = \theta_{t-1} - \eta\, v_t ."""
 )
 def rmsprop():
-    alpha, mu = 0.9, 0.7
-    theta, s, v = START, 0.0, 0.0
-    steps = path(training.rmsprop_step, alpha=alpha, momentum=mu, eps=EPS)
-    for g in GRADIENTS:
-        s = alpha * s + (1 - alpha) * g**2
-        d = g / (np.sqrt(s) + EPS)
-        v = mu * v + d
-        theta = theta - RATE * v
-        yield next(steps), theta
+    env = run(formulas.rmsprop_step, ["s", "", "v"], alpha=0.9, momentum=0.7, eps=EPS)
+    return {**env, r"\alpha": 0.9, r"\mu": 0.7}
 
 
 BETA_1, BETA_2 = 0.8, 0.9
-
-
-def running_means():
-    """Yield t and the two means of the gradient and of its square."""
-    m, v = 0.0, 0.0
-    for t, g in enumerate(GRADIENTS, 1):
-        m = BETA_1 * m + (1 - BETA_1) * g
-        v = BETA_2 * v + (1 - BETA_2) * g**2
-        yield t, m, v
+BETAS = {r"\beta_1": BETA_1, r"\beta_2": BETA_2}
 
 
 @equation(
@@ -204,7 +180,7 @@ def bias_of_the_start():
     yield np.mean(means), (1 - BETA_1) * expected * series, (1 - BETA_1**t) * expected
 
 
-@definition(
+@reads(
     r"""m_t &= \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , &
     \qquad \hat m_t &= \frac{m_t}{1 - \beta_1^t} , \\
     v_t &= \beta_2 v_{t-1} + (1 - \beta_2)\, g_t^2 , &
@@ -212,44 +188,32 @@ def bias_of_the_start():
     \theta_t &= \theta_{t-1} - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon} ."""
 )
 def adam():
-    theta, state = START, None
-    steps = path(training.adam_step, betas=(BETA_1, BETA_2), eps=EPS)
-    for t, m, v in running_means():
-        g = GRADIENTS[t - 1]
-        _, state = training.adam_step(START, g, state, learning_rate=RATE, betas=(BETA_1, BETA_2))
-        yield state[1], m
-        yield state[2], v
-        m_hat, v_hat = m / (1 - BETA_1**t), v / (1 - BETA_2**t)
-        theta = theta - RATE * m_hat / (np.sqrt(v_hat) + EPS)
-        yield next(steps), theta
+    return {**run(formulas.adam_step, ["m", "v"], betas=(BETA_1, BETA_2), eps=EPS), **BETAS}
 
 
-@definition(
+@reads(
     r"""\theta_t = (1 - \eta \lambda)\, \theta_{t-1}
     - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon} ,"""
 )
 def adamw():
-    theta, lam = START, 0.3
-    steps = path(training.adamw_step, betas=(BETA_1, BETA_2), eps=EPS, weight_decay=lam)
-    for t, m, v in running_means():
-        m_hat, v_hat = m / (1 - BETA_1**t), v / (1 - BETA_2**t)
-        theta = (1 - RATE * lam) * theta - RATE * m_hat / (np.sqrt(v_hat) + EPS)
-        yield next(steps), theta
+    options = {"betas": (BETA_1, BETA_2), "eps": EPS, "weight_decay": 0.3}
+    env = run(formulas.adamw_step, ["m", "v"], **options)
+    t = np.arange(1, 7)[:, None]
+    hats = {r"\hat m": env["m"].values[1:] / (1 - BETA_1**t)}
+    hats |= {r"\hat v": env["v"].values[1:] / (1 - BETA_2**t)}
+    return {**env, **{key: From(1, a) for key, a in hats.items()}, r"\lambda": 0.3}
 
 
-@definition(
+@reads(
     r"""c_t = \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , \qquad
     \theta_t = (1 - \eta \lambda)\, \theta_{t-1} - \eta \operatorname{sign}(c_t) , \qquad
     m_t = \beta_2 m_{t-1} + (1 - \beta_2)\, g_t ."""
 )
 def lion():
-    theta, m, lam = START, 0.0, 0.3
-    steps = path(training.lion_step, betas=(BETA_1, BETA_2), weight_decay=lam)
-    for g in GRADIENTS:
-        c = BETA_1 * m + (1 - BETA_1) * g
-        theta = (1 - RATE * lam) * theta - RATE * np.sign(c)
-        m = BETA_2 * m + (1 - BETA_2) * g
-        yield next(steps), theta
+    gradients = np.random.default_rng(1).normal(size=(60, 3))
+    options = {"betas": (BETA_1, BETA_2), "weight_decay": 0.3}
+    env = run(formulas.lion_step, ["m"], gradients=gradients, **options)
+    return {**env, **BETAS, r"\lambda": 0.3}
 
 
 @equation(
@@ -276,7 +240,7 @@ def quintic(s, a, b, c):
     return a * s + b * s**3 + c * s**5
 
 
-@definition(
+@equation(
     r"""\mat X_0 = \frac{\mat X}{\max(\norm{\mat X}_F, \epsilon)} , \qquad
     \mat A_k = \mat X_k \mat X_k^\top , \qquad
     \mat X_{k+1} = a\, \mat X_k + (b\, \mat A_k + c\, \mat A_k^2)\, \mat X_k ."""
@@ -304,32 +268,32 @@ def polynomial_of_singular_values():
     yield a * X + (b * A + c * A @ A) @ X, U @ np.diag(quintic(s, a, b, c)) @ Vt
 
 
-@equation(r"(a, b, c) = \Bigl( \frac{15}{8}, -\frac{10}{8}, \frac{3}{8} \Bigr) .")
+@reads(r"(a, b, c) = \Bigl( \frac{15}{8}, -\frac{10}{8}, \frac{3}{8} \Bigr) .")
 def coefficients_that_converge():
-    # p(1) = 1, p'(1) = 0, p''(1) = 0
-    conditions = [[1, 1, 1], [1, 3, 5], [0, 6, 20]]
-    yield np.linalg.solve(conditions, [1, 0, 0]), (15 / 8, -10 / 8, 3 / 8)
+    conditions = [[1, 1, 1], [1, 3, 5], [0, 6, 20]]  # p(1) = 1, p'(1) = 0, p''(1) = 0
+    return dict(zip("abc", np.linalg.solve(conditions, [1, 0, 0]), strict=True))
 
 
-@definition(
+@reads(
     r"""\mat M_t &= \mu\, \mat M_{t-1} + (1 - \mu)\, \mat G_t , \qquad
     \mat N_t = (1 - \mu)\, \mat G_t + \mu\, \mat M_t , \\
     \mat W_t &= (1 - \eta \lambda)\, \mat W_{t-1} - \eta\, r\, \operatorname{NS}(\mat N_t) ,
     \qquad r = \sqrt{\max(1, n / m)} ,"""
 )
 def muon():
-    mu, lam = 0.7, 0.3
+    environments = []
     for n, m in ((5, 2), (2, 5)):
-        W, M, state = np.ones((n, m)), np.zeros((n, m)), None
-        got = W
-        for G in np.random.default_rng(0).normal(size=(4, n, m)):
-            M = mu * M + (1 - mu) * G
-            N = (1 - mu) * G + mu * M
-            r = np.sqrt(max(1, n / m))
-            W = (1 - RATE * lam) * W - RATE * r * training.newton_schulz(N)
-            options = {"learning_rate": RATE, "momentum": mu, "weight_decay": lam}
-            got, state = training.muon_step(got, G, state, **options)
-            yield got, W
+        gradients = np.random.default_rng(0).normal(size=(4, n, m))
+        W, M, state = [np.ones((n, m))], [np.zeros((n, m))], None
+        for G in gradients:
+            options = {"learning_rate": RATE, "momentum": 0.7, "weight_decay": 0.3}
+            new, state = formulas.muon_step(W[-1], G, state, **options)
+            W.append(new)
+            M.append(state[1])
+        sizes = {"n": n, "m": m, r"\mu": 0.7, r"\lambda": 0.3, r"\eta": RATE, "t": range(1, 5)}
+        arrays = {"W": From(0, W), "M": From(0, M), "G": From(1, gradients)}
+        environments.append({**sizes, **arrays, "NS": formulas.newton_schulz})
+    return environments
 
 
 @equation(
@@ -350,8 +314,15 @@ def steepest_step_of_bounded_singular_values():
 
 # Targets of diffusion models
 
+DIFFUSION = {"x": START, r"\epsilon": GRADIENTS[0], r"\alpha": 0.7, r"\sigma": 0.4}
+DIFFUSION |= {
+    rf"y_{{{kind}}}": formulas.diffusion_target(START, GRADIENTS[0], 0.7, 0.4, kind=kind)
+    for kind in ("noise", "data", "velocity", "flow")
+}
+DIFFUSION["z"] = formulas.diffusion_mixture(START, GRADIENTS[0], 0.7, 0.4)
 
-@definition(
+
+@reads(
     r"""z &= \alpha x + \sigma \epsilon , \\
     y_{noise} &= \epsilon , \qquad
     y_{data} = x , \qquad
@@ -359,100 +330,75 @@ def steepest_step_of_bounded_singular_values():
     y_{flow} = \epsilon - x ."""
 )
 def targets_of_diffusion():
-    x, eps, alpha, sigma = START, GRADIENTS[0], 0.7, 0.4
-    targets = {
-        "noise": eps,
-        "data": x,
-        "velocity": alpha * eps - sigma * x,
-        "flow": eps - x,
-    }
-    for kind, y in targets.items():
-        yield training.diffusion_target(x, eps, alpha, sigma, kind=kind), y
-    z = alpha * x + sigma * eps
-    y = targets["velocity"]
-    yield z, (alpha**2 + sigma**2) / alpha * x + sigma / alpha * y
+    return DIFFUSION
 
 
-@equation(
+@reads(
     r"""\epsilon - \hat\epsilon = -\frac{\alpha}{\sigma} (x - \hat x) , \qquad
     y_{velocity} - \hat y_{velocity} = -\frac{\alpha^2 + \sigma^2}{\sigma} (x - \hat x) , \qquad
     y_{flow} - \hat y_{flow} = -\frac{\alpha + \sigma}{\sigma} (x - \hat x) ."""
 )
 def errors_of_diffusion():
-    x, eps, alpha, sigma = START, GRADIENTS[0], 0.7, 0.4
-    z, x_hat = alpha * x + sigma * eps, GRADIENTS[1]
-    eps_hat = (z - alpha * x_hat) / sigma
-
-    def error(kind):
-        y, y_hat = (
-            training.diffusion_target(data, noise, alpha, sigma, kind=kind)
-            for data, noise in ((x, eps), (x_hat, eps_hat))
-        )
-        return y - y_hat
-
-    yield eps - eps_hat, -alpha / sigma * (x - x_hat)
-    yield error("velocity"), -(alpha**2 + sigma**2) / sigma * (x - x_hat)
-    yield error("flow"), -(alpha + sigma) / sigma * (x - x_hat)
+    x, noise, alpha, sigma = START, GRADIENTS[0], 0.7, 0.4
+    x_hat = GRADIENTS[1]
+    noise_hat = (alpha * x + sigma * noise - alpha * x_hat) / sigma
+    guesses = {
+        rf"\hat y_{{{kind}}}": formulas.diffusion_target(x_hat, noise_hat, alpha, sigma, kind=kind)
+        for kind in ("velocity", "flow")
+    }
+    return {**DIFFUSION, **guesses, r"\hat x": x_hat, r"\hat\epsilon": noise_hat}
 
 
-@equation(
+@reads(
     r"""\dv{z}{\phi} = \alpha \epsilon - \sigma x , \qquad
     \dv{z}{t} = \epsilon - x ,"""
 )
 def velocity_of_the_mixture():
-    x, eps, phi, t = START, GRADIENTS[0], 0.3, 0.2
-    alpha, sigma = np.cos(phi), np.sin(phi)
-    yield complex_step(lambda p: np.cos(p) * x + np.sin(p) * eps, phi), alpha * eps - sigma * x
-    yield complex_step(lambda t: (1 - t) * x + t * eps, t), eps - x
+    x, noise, phi = START, GRADIENTS[0], 0.3
+    turn = complex_step(lambda p: np.cos(p) * x + np.sin(p) * noise, phi)
+    slopes = {
+        r"\dv{z}{\phi}": turn,
+        r"\dv{z}{t}": complex_step(lambda t: (1 - t) * x + t * noise, 0.2),
+    }
+    return {"x": x, r"\epsilon": noise, r"\alpha": np.cos(phi), r"\sigma": np.sin(phi), **slopes}
 
 
 # Clipping and schedules
 
 
-@definition(r"\vec g \; \leftarrow \; \vec g\, \min\Bigl( 1, \frac{c}{\norm{\vec g}} \Bigr) .")
+@reads(r"\vec g \; \leftarrow \; \vec g\, \min\Bigl( 1, \frac{c}{\norm{\vec g}} \Bigr) .")
 def clipping():
-    for g in GRADIENTS:
-        for c in (0.5, 1.0, 9.0):
-            norm = np.sqrt(np.sum(g**2))
-            yield training.clip_by_norm((g[:1], g[1:]), c)[1], (g * min(1, c / norm))[1:]
+    return [
+        {"g": g, "c": c, "g'": formulas.clip_by_norm(g, c)}
+        for g in GRADIENTS
+        for c in (0.5, 1.0, 9.0)
+    ]
 
 
 PEAK, WARMUP, LAST, FLOOR = 0.7, 4, 10, 0.1
 
 
-@definition(r"\eta_t = \eta\, \min\Bigl( 1, \frac{t}{W} \Bigr) .")
+@reads(r"\eta_t = \eta\, \min\Bigl( 1, \frac{t}{W} \Bigr) .")
 def warmup():
-    for t in range(1, 9):
-        rate = training.warmup_schedule(t, peak=PEAK, warmup=WARMUP)
-        yield rate, PEAK * min(1, t / WARMUP)
+    f = functools.partial(formulas.warmup_schedule, peak=PEAK, warmup=WARMUP)
+    return [{r"\eta_t": f(t), r"\eta": PEAK, "t": t, "W": WARMUP} for t in range(1, 9)]
 
 
-@equation(
+@reads(
     r"""\eta_t = \eta_{min} + \frac{\eta - \eta_{min}}{2}
     \Bigl( 1 + \cos \pi \frac{t - W}{T - W} \Bigr) ."""
 )
 def cosine():
-    def rate(t):
-        turn = np.cos(np.pi * (t - WARMUP) / (LAST - WARMUP))
-        return FLOOR + (PEAK - FLOOR) / 2 * (1 + turn)
-
-    for t in range(WARMUP, LAST + 1):
-        got = training.cosine_schedule(t, peak=PEAK, warmup=WARMUP, steps=LAST, floor=FLOOR)
-        yield got, rate(t)
-    yield rate(WARMUP), PEAK
-    yield rate(LAST), FLOOR
-    for end in (WARMUP, LAST):  # its slope
-        yield complex_step(rate, end), 0
+    options = {"peak": PEAK, "warmup": WARMUP, "steps": LAST, "floor": FLOOR}
+    f = functools.partial(formulas.cosine_schedule, **options)
+    given = {r"\eta": PEAK, r"\eta_{min}": FLOOR, "W": WARMUP, "T": LAST}
+    return [{r"\eta_t": f(t), "t": t, **given} for t in range(WARMUP, LAST + 1)]
 
 
-@equation(r"\eta_t = \eta\, \min\Bigl( \frac tW, \sqrt{\frac Wt} \Bigr) .")
+@reads(r"\eta_t = \eta\, \min\Bigl( \frac tW, \sqrt{\frac Wt} \Bigr) .")
 def inverse_square_root():
-    d = 16
-    for t in range(1, 30):
-        peak = (d * WARMUP) ** -0.5
-        rate = peak * min(t / WARMUP, np.sqrt(WARMUP / t))
-        yield training.inverse_sqrt_schedule(t, peak=peak, warmup=WARMUP), rate
-        yield rate, d**-0.5 * min(t**-0.5, t * WARMUP**-1.5)  # the Transformer's
+    f = functools.partial(formulas.inverse_sqrt_schedule, peak=PEAK, warmup=WARMUP)
+    return [{r"\eta_t": f(t), r"\eta": PEAK, "t": t, "W": WARMUP} for t in range(1, 30)]
 
 
 # Batches
@@ -498,7 +444,7 @@ def cost_of(z, target):
     return np.log(np.sum(np.exp(z))) - z[target]
 
 
-@definition(
+@equation(
     r"""L(\theta) = \frac{1}{N} \sum_{n=1}^{N}
     \ell\bigl(\operatorname{mlp}(\vec x_n; \theta), t_n\bigr) ."""
 )
@@ -508,15 +454,12 @@ def loss_of_a_network():
     yield training.mlp_loss(X, CLASSES, layers, activation="tanh"), want
 
 
-@equation(r"\vec \delta_K^{(n)} = \frac{1}{N} (\vec p_n - \vec t_n) ,")
+@reads(r"\vec \delta_K^{(n)} = \frac{1}{N} (\vec p_n - \vec t_n) ,")
 def cotangent_of_the_logits():
     z = np.array([logits(x) for x in X])
-
-    def cost(z):
-        return sum(cost_of(row, t) for row, t in zip(z, CLASSES, strict=True)) / len(X)
-
+    cost = lambda z: sum(cost_of(row, t) for row, t in zip(z, CLASSES, strict=True)) / 4  # noqa: E731
     p = np.exp(z) / np.exp(z).sum(axis=1, keepdims=True)
-    yield jacobian_of(cost, z), (p - np.eye(2)[CLASSES]) / len(X)
+    return {r"\delta_K": jacobian_of(cost, z), "p": p, "t": np.eye(2)[CLASSES], "N": 4}
 
 
 # The regret of Adagrad
@@ -530,15 +473,15 @@ def descent(gradients, rates, theta=0.2):
     return np.array(points)
 
 
-@equation(
+@reads(
     r"""(\theta_t - \theta^*)^2 - (\theta_{t-1} - \theta^*)^2
     = -2 \eta_t g_t (\theta_{t-1} - \theta^*) + \eta_t^2 g_t^2 ."""
 )
 def squared_distance_after_a_step():
     before, best, g, eta = np.random.default_rng(0).normal(size=(4, 20))
-    after = before - eta * g
-    left = (after - best) ** 2 - (before - best) ** 2
-    yield left, -2 * eta * g * (before - best) + eta**2 * g**2
+    names = r"\theta_{t-1}", r"\theta^*", "g_t", r"\eta_t"
+    arrays = dict(zip(names, (before, best, g, eta), strict=True))
+    return each({**arrays, r"\theta_t": before - eta * g})
 
 
 @equation(

@@ -3,10 +3,12 @@
 import dataclasses
 
 import numpy as np
-from equations.ledger import definition, equation
+from equations.ledger import equation
 from equations.numeric import gradients, jacobian_of, rate
 
 from dlref.attention import AttentionParams
+from dlref.formulas.activations import silu, silu_deriv, softmax
+from dlref.formulas.losses import cross_entropy
 from dlref.positions import alibi_bias, alibi_slopes, t5_bias
 from dlref.transformer import (
     DecoderBlockParams,
@@ -45,19 +47,6 @@ from dlref.transformer import (
 RNG = np.random.default_rng(0)
 T, D, F, HEADS, VOCABULARY, EPS = 3, 4, 5, 2, 7, 1e-5
 X, U = RNG.normal(size=(2, T, D))
-
-
-def silu(x):
-    return x / (1 + np.exp(-x))
-
-
-def silu_slope(x):
-    return np.imag(silu(x + 1e-30j)) / 1e-30
-
-
-def softmax(scores):
-    e = np.exp(scores)
-    return e / e.sum(-1, keepdims=True)
 
 
 def normalize(x, p):
@@ -115,7 +104,7 @@ def new_block():
 BLOCKS, NORM = [new_block(), new_block()], new_norm()
 
 
-@definition(
+@equation(
     r"\text{post-norm: } & \quad \mat Y = \operatorname{norm}_1(\mat X + A(\mat X)), & \quad "
     r"\mat Z &= \operatorname{norm}_2(\mat Y + N(\mat Y)), \\ \text{pre-norm: } & \quad \mat Y "
     r"= \mat X + A(\operatorname{norm}_1(\mat X)), & \quad \mat Z &= \mat Y + "
@@ -159,7 +148,7 @@ def leaves(tree):
     return [] if tree is None else [tree]
 
 
-@definition(
+@equation(
     r"\text{embedding} &= V D , & \text{positions} &= P D , \\ \text{attention} &= L \bigl( 2 "
     r"D^2 + 2 D H_k E + [\, 2 D + 2 H_k E \,] \bigr) , \\ \text{feed-forward} &= L \bigl( 2 D "
     r"F + [\, F + D \,] \bigr) \quad \text{or, gated,} \quad 3 L D F , \\ \text{norms} &= (2 L "
@@ -178,9 +167,9 @@ def number_of_parameters_of_each_kind():
             v,
             d,
             heads,
-            kv_heads=h_k,
-            layers=layers,
-            hidden=f,
+            num_kv_heads=h_k,
+            num_layers=layers,
+            d_ff=f,
             length=p,
             norm=norm,
             activation="swiglu" if gated else "gelu",
@@ -208,14 +197,14 @@ def number_of_parameters_of_each_kind():
 
 
 CONFIG = LanguageModelConfig(
-    VOCABULARY, D, HEADS, layers=2, hidden=F, length=6, activation="silu", eps=EPS, tied=False
+    VOCABULARY, D, HEADS, num_layers=2, d_ff=F, length=6, activation="silu", eps=EPS, tied=False
 )
 EMBEDDING, HEAD = RNG.normal(size=(2, VOCABULARY, D))
 PLACES, SOURCE_PLACES = RNG.normal(size=(2, 6, D))
 TOKENS, SOURCE = np.array([4, 0, 6, 3]), np.array([2, 5, 1])
 
 
-@definition(
+@equation(
     r"\mat H = \operatorname{encoder}(\vec c, \vec e_1, \dots, \vec e_T) , \qquad "
     r"\text{logits} = \mat W \vec h_0 + \vec b",
 )
@@ -227,7 +216,7 @@ def classes_from_the_first_output():
     yield w @ h[0] + b, sequence_classifier(TOKENS, params, CONFIG)
 
 
-@definition(
+@equation(
     r"\mat M = \operatorname{encoder}(\text{source}) , \qquad \mat H = "
     r"\operatorname{decoder}(\text{target}, \mat M) , \qquad \text{logits} = \mat H \mat "
     r"W^\top",
@@ -259,7 +248,7 @@ def one_text_given_another():
     yield h @ EMBEDDING.T, encoder_decoder_model(SOURCE, TOKENS, tied, config)
 
 
-@definition(
+@equation(
     r"\vec y = \mat W_2 \, f(\mat W_1 \vec x + \vec b_1) + \vec b_2",
     r"\vec y = \vec b_2 + \sum_i f(\vec k_i \cdot \vec x + b_{1i}) \, \vec v_i",
 )
@@ -288,7 +277,7 @@ def network_gradients_by_complex_step():
     yield db2, sum(U)
     dh = np.array([w2.T @ u for u in U])
     yield gradients(lambda h: np.sum(U * (h @ w2.T + b2)), h)[0], dh
-    g = silu_slope(a) * dh
+    g = silu_deriv(a) * dh
     yield gradients(lambda a: np.sum(U * (silu(a) @ w2.T + b2)), a)[0], g
     yield dw1, sum(np.outer(g[t], X[t]) for t in range(T))
     yield db1, sum(g)
@@ -306,7 +295,7 @@ def network_tangents_by_complex_step():
     a = X @ w1.T + b1
     da = np.array([dw1 @ X[t] + w1 @ dx[t] + db1 for t in range(T)])
     yield rate(lambda x, w, b: x @ w.T + b, (X, w1, b1), (dx, dw1, db1)), da
-    slope = silu_slope(a) * da
+    slope = silu_deriv(a) * da
     dy = np.array([dw2 @ silu(a[t]) + w2 @ slope[t] + db2 for t in range(T)])
     yield rate(lambda x, *p: network(x, FeedForwardParams(*p)), (X, *p), tangents), dy
 
@@ -318,7 +307,7 @@ def gated(x, w_gate, w_up, w_down):
     return (silu(x @ w_gate.T) * (x @ w_up.T)) @ w_down.T
 
 
-@definition(
+@equation(
     r"\vec y = \mat W_{down} \bigl( f(\mat W_{gate} \vec x) \odot \mat W_{up} \vec x \bigr)",
 )
 def network_with_a_gate():
@@ -337,7 +326,7 @@ def gate_gradients_by_complex_step():
     a, p, g = X @ w_gate.T, X @ w_up.T, U @ w_down
     da, dp = gradients(lambda a, p: np.sum(U * ((silu(a) * p) @ w_down.T)), a, p)
     yield dp, g * silu(a)
-    yield da, g * p * silu_slope(a)
+    yield da, g * p * silu_deriv(a)
     dx = gradients(lambda x: np.sum(U * gated(x, *GATED)), X)[0]
     yield dx, np.array([w_up.T @ dp[t] + w_gate.T @ da[t] for t in range(T)])
 
@@ -351,7 +340,7 @@ def gate_tangents_by_complex_step():
     dx, dw_gate, dw_up, dw_down = tangents = [RNG.normal(size=z.shape) for z in (X, *GATED)]
     a, p = X @ w_gate.T, X @ w_up.T
     da, dp = X @ dw_gate.T + dx @ w_gate.T, X @ dw_up.T + dx @ w_up.T
-    dh = silu_slope(a) * da * p + silu(a) * dp
+    dh = silu_deriv(a) * da * p + silu(a) * dp
     yield rate(lambda a, p: silu(a) * p, (a, p), (da, dp)), dh
     dy = np.array([dw_down @ (silu(a[t]) * p[t]) + w_down @ dh[t] for t in range(T)])
     yield rate(gated, (X, *GATED), tangents), dy
@@ -366,7 +355,7 @@ def logits_of(tokens):
     return h @ HEAD.T
 
 
-@definition(
+@equation(
     r"\vec x_t = \vec e_t + \vec p_t , \qquad \mat H = \operatorname{norm}(B_K(\cdots B_1(\mat "
     r"X))) , \qquad \text{logits} = \mat H \mat W^\top ,",
 )
@@ -374,7 +363,7 @@ def logits_of_the_next_token():
     yield logits_of(TOKENS), language_model(TOKENS, MODEL, CONFIG)
 
 
-@definition(
+@equation(
     r"L = - \frac1N \sum_t \log p(\text{token}_{t+1} \mid \text{token}_1, \dots, "
     r"\text{token}_t)",
 )
@@ -384,7 +373,7 @@ def mean_of_the_negative_logarithms():
     yield -sum(np.log(p) for p in probability) / n, language_model_loss(TOKENS, MODEL, CONFIG)
 
 
-@definition(
+@equation(
     r"\operatorname{encoder} = \operatorname{norm} \circ B_K \circ \dots \circ B_1",
 )
 def stack_of_blocks_and_a_norm():
@@ -433,7 +422,7 @@ def decoded(x, memory, p):
     return z + n(norm3(z))
 
 
-@definition(
+@equation(
     r"""\text{pre-norm: } & \quad \mat Y = \mat X + A(\operatorname{norm}_1(\mat X)), \quad
     \mat Z = \mat Y + C(\operatorname{norm}_2(\mat Y), \mat M), \quad
     \mat Z' = \mat Z + N(\operatorname{norm}_3(\mat Z)), \\
@@ -507,7 +496,7 @@ def tangents_of_sublayers():
     yield along(lambda y: norm(y + f(y)), X, DX), along(norm, X + f(X), inner)
 
 
-@definition(
+@equation(
     r"""\mat H_0 = \mat X, \qquad \mat H_k = B_k(\mat H_{k-1}, \mat M), \qquad
     \operatorname{decoder}(\mat X, \mat M) = \operatorname{norm}(\mat H_K) ."""
 )
@@ -590,7 +579,7 @@ def derivatives_of_a_decoder():
     yield whole, moved
 
 
-@definition(
+@equation(
     r"""m = \begin{cases} 0 & \text{with probability } p, \\
     1 / (1 - p) & \text{with probability } 1 - p, \end{cases} \qquad
     \E[m\, x] = (1 - p) \cdot \frac{x}{1 - p} + p \cdot 0 = x ."""
@@ -624,7 +613,7 @@ def written(memory, bias, tokens=TOKENS):
 ENC_BIAS, DEC_BIAS = BLOCKS[0].feed_forward.b1, DECODER[0].feed_forward.b1
 
 
-@definition(
+@equation(
     r"""L = - \frac1N \sum_t \log p(\text{target}_{t+1} \mid \text{source}, \text{target}_1,
     \dots,
     \text{target}_t)"""
@@ -638,11 +627,6 @@ def loss_given_a_source():
     yield -total / n, encoder_decoder_model_loss(SOURCE, TOKENS, TRANSLATOR, CONFIG)
 
 
-def cross_entropy(logits, classes):
-    logs = logits - np.log(np.exp(logits).sum(-1, keepdims=True))
-    return -sum(logs[n, c] for n, c in enumerate(classes)) / len(classes)
-
-
 @equation(
     r"""\pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{token}_{t+1} \,]
     \bigr) .""",
@@ -651,7 +635,7 @@ def cross_entropy(logits, classes):
     r"""\pdv{L}{\text{logits}_{nc}} = \frac1N \bigl( p_{nc} - [\, c = c_n \,] \bigr) .""",
 )
 def prediction_minus_truth():
-    classes, logits = [2, 0, 2], RNG.normal(size=(3, 4))
+    classes, logits = np.array([2, 0, 2]), RNG.normal(size=(3, 4))
     p = softmax(logits)
     for n, c in np.ndindex(3, 4):
         left = gradients(lambda z: cross_entropy(z, classes), logits)[0][n, c]
@@ -695,7 +679,7 @@ def weights_of(x, memory, p, causal=False, biases=(0,) * HEADS):
     return [softmax(a @ b.T / np.sqrt(D / HEADS) + bias + mask) for a, b, bias in heads]
 
 
-@definition(
+@equation(
     r"""\mat P_{kh} = \operatorname{softmax} \Bigl( \frac{\mat Q_{kh} \mat K_{kh}^\top}{\sqrt E}
     \Bigr) ,"""
 )
@@ -709,7 +693,7 @@ def weights_on_the_source():
         h = decoded(h, memory, p)
 
 
-@definition(
+@equation(
     r"""\mat X_k = B_k(\mat X_{k-1}), \qquad
     \mat P_{kh} = \operatorname{softmax} \Bigl( \frac{\mat Q_{kh} \mat K_{kh}^\top}{\sqrt E}
     + \mat B_h + \text{mask} \Bigr) ."""
@@ -770,7 +754,7 @@ def derivatives_of_head_and_embeddings():
     yield whole, moved @ HEAD.T + h @ d_head.T
 
 
-@definition(
+@equation(
     r"""\text{projections} &= L (2 D^2 + 2 D H_k E), & \text{scores} &= 2 L D S, \\
     \text{feed-forward} &= 2 L D F \quad \text{or, gated,} \quad 3 L D F, & \text{head} &= V
     D ."""
@@ -779,7 +763,7 @@ def multiplications_of_a_token():
     v, d, heads, h_k, layers, f, s = 11, 12, 6, 3, 2, 10, 7
     for gated in False, True:
         config = LanguageModelConfig(
-            v, d, heads, kv_heads=h_k, layers=layers, hidden=f,
+            v, d, heads, num_kv_heads=h_k, num_layers=layers, d_ff=f,
             activation="swiglu" if gated else "gelu",
         )  # fmt: skip
         feed = 3 * layers * d * f if gated else 2 * layers * d * f
@@ -790,7 +774,7 @@ def multiplications_of_a_token():
         )
 
 
-@definition(
+@equation(
     r"""p_i = \frac{e^{z_i / \tau}}{\sum_{j \in K} e^{z_j / \tau}} \; (i \in K), \qquad
     q_i = \frac{p_i}{\sum_{j \in N} p_j} \; (i \in N), \qquad
     N = \Bigl\{ (m) : \sum_{l < m} p_{(l)} < p \Bigr\} ."""
@@ -812,7 +796,7 @@ def probabilities(tokens):
     return softmax(logits_of(tokens)[-1])
 
 
-@definition(
+@equation(
     r"""\text{score} = \frac{1}{n^a} \sum_{t=1}^n \log p(\text{token}_{T+t} \mid \text{token}_1,
     \dots,
     \text{token}_{T+t-1}) ."""
@@ -825,7 +809,7 @@ def score_of_a_beam():
         yield sum(terms) / n**a, score
 
 
-@definition(
+@equation(
     r"""\text{token}_{T+1} = \min \Bigl\{ v : \sum_{w \le v} p_w > r \Bigr\}, \qquad
     r \text{ uniform in } [0, 1) ."""
 )
@@ -849,7 +833,7 @@ def class_output(token):
     return normalize(block(block(x, BLOCKS[0]), BLOCKS[1]), NORM)
 
 
-@definition(r"""L = - \frac1N \sum_n \log p(c_n \mid \text{text}_n)""")
+@equation(r"""L = - \frac1N \sum_n \log p(c_n \mid \text{text}_n)""")
 def loss_of_classes():
     p = softmax(CLASSIFIER.w_head @ class_output(X[0])[0] + CLASSIFIER.b_head)
     texts, classes = [TOKENS, TOKENS], [3, 1]
@@ -878,7 +862,7 @@ def derivatives_of_the_class_head():
     yield whole, d_w @ h[0] + w @ along(class_output, X[0], d_token)[0] + d_b
 
 
-@definition(r"""\text{token}_{t+1} = \arg\max_v \text{logits}_{tv} .""")
+@equation(r"""\text{token}_{t+1} = \arg\max_v \text{logits}_{tv} .""")
 def token_of_largest_probability():
     memory, tokens = read_source(ENC_BIAS), [TOKENS[0]]
     for _ in range(3):
@@ -888,7 +872,7 @@ def token_of_largest_probability():
     yield tokens, got
 
 
-@definition(
+@equation(
     r"\mat Y = \mat X + m\, \mat D \odot \operatorname{norm}'(f(\operatorname{norm}(\mat X))),"
 )
 def of_a_sublayer_with_a_norm_of_its_output():
@@ -917,7 +901,7 @@ def of_a_sublayer_with_a_norm_of_its_output():
     )
 
 
-@definition(
+@equation(
     r"""\mat Y = \mat X + m\, A(\operatorname{norm}_1(\mat X))
     + m\, N(\operatorname{norm}_2(\mat X)),"""
 )

@@ -111,7 +111,7 @@ class TestPredictionLayers:
     def test_they_are_passed_over(self, rng):
         config, state, more = self.state(rng)
         params, own = from_state_dict(state | more, config=config)
-        assert own.layers == 3
+        assert own.num_layers == 3
         assert to_state_dict(params, "deepseek_v3", own).keys() == state.keys()
 
     def test_a_layer_too_many_without_a_projection_is_refused(self, rng):

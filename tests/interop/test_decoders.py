@@ -207,7 +207,7 @@ class TestSpellings:
         _, own = from_state_dict(
             model.state_dict(), "mistral", config | {"num_key_value_heads": None}
         )
-        assert own.kv_heads == own.heads
+        assert own.num_kv_heads == own.num_heads
 
     @pytest.mark.parametrize(
         "names",
@@ -280,7 +280,7 @@ class TestSpellings:
             to_state_dict(params, "phi3", own)
 
     def test_a_configuration_of_another_family_is_not_written(self):
-        config = LanguageModelConfig(V, 8, 2, layers=1)
+        config = LanguageModelConfig(V, 8, 2, num_layers=1)
         params = init_language_model(np.random.default_rng(0), config)
         with pytest.raises(ValueError, match=r"family qwen3: 'positions' must be 'rope'"):
             to_state_dict(params, "qwen3", config)

@@ -120,7 +120,7 @@ class TestOutputs:
     @pytest.mark.parametrize("name", ["llama", "llama, tied", "llama with biases"])
     def test_llama(self, name, ids):
         state, params, config = ported(name)
-        want = run_llama(state, ids, kv=config.kv_heads)
+        want = run_llama(state, ids, kv=config.num_kv_heads)
         close(language_model(ids, params, config), want)
 
     @pytest.mark.parametrize(
@@ -246,12 +246,12 @@ class TestConfigurations:
     def test_what_it_says(self):
         _, _, config = ported("gpt2", activation_function="relu", layer_norm_epsilon=0.5)
         want = LanguageModelConfig(
-            V, D, H, layers=2, hidden=F, activation="relu", length=L, eps=0.5
+            V, D, H, num_layers=2, d_ff=F, activation="relu", length=L, eps=0.5
         )
         assert config == want
         _, _, config = ported("llama", hidden_act="gelu_pytorch_tanh", rms_norm_eps=0.5)
         assert (config.activation, config.eps, config.tied) == ("geglu_tanh", 0.5, False)
-        assert (config.kv_heads, config.hidden, config.biases) == (1, F, False)
+        assert (config.num_kv_heads, config.d_ff, config.biases) == (1, F, False)
         _, _, options = ported("bert", layer_norm_eps=0.5)
         assert options == {"num_heads": H, "norm": "layer", "activation": "relu", "eps": 0.5}
         _, params, options = ported("t5, gated")
@@ -265,7 +265,7 @@ class TestConfigurations:
         state = drawn(gpt2_shapes())
         settings = {"hidden_size": D, "num_attention_heads": H, "num_hidden_layers": 2}
         settings |= {"vocab_size": V, "max_position_embeddings": L, "n_inner": F}
-        assert from_state_dict(state, "gpt2", settings)[1].heads == H
+        assert from_state_dict(state, "gpt2", settings)[1].num_heads == H
 
     def test_yarn_has_its_length_from_elsewhere(self):
         _, _, config = ported(

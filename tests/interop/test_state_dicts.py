@@ -1,5 +1,6 @@
 """State dicts: modules by hand, and PyTorch's own against dlref's functions."""
 
+import os
 import re
 
 import numpy as np
@@ -7,7 +8,13 @@ import peers
 import pytest
 
 from dlref.attention import AttentionParams, multi_head_attention
-from dlref.interop import BatchNormParams, RecurrentParams, from_state_dict, to_state_dict
+from dlref.interop import (
+    BatchNormParams,
+    RecurrentParams,
+    from_state_dict,
+    read_state_dict,
+    to_state_dict,
+)
 from dlref.neurons import LinearParams, linear
 from dlref.normalization import batch_norm_inference, group_norm, layer_norm, rms_norm
 from dlref.recurrent import bidirectional, gru, gru_cell, lstm, lstm_cell, rnn, rnn_cell
@@ -465,3 +472,13 @@ def test_feed_forward_is_the_pair_of_dense_layers():
     kind, shapes = CASES["TransformerEncoderLayer"]
     params = from_state_dict({key: np.ones(shape) for key, shape in shapes.items()}, kind)
     assert type(params.feed_forward) is FeedForwardParams
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="there are no named pipes")
+@pytest.mark.parametrize("name", ["a.safetensors", "a.npz"])
+def test_what_is_no_file_is_not_read(tmp_path, name):
+    os.mkfifo(tmp_path / name)
+    (tmp_path / f"zero-{name}").symlink_to("/dev/zero")
+    for path in tmp_path.iterdir():
+        with pytest.raises(ValueError, match="the name of a file, not of"):
+            read_state_dict(path)

@@ -14,7 +14,7 @@ from dlref._math import dense
 def test_a_product_in_pieces_is_the_product(monkeypatch, rng, left, right, most):
     monkeypatch.setattr(dense, "AT_ONCE", most)
     a, b = rng.normal(size=left), rng.normal(size=right)
-    got = dense.product(a, b)
+    got = dense.blas_matmul(a, b)
     assert got.shape == (a @ b).shape
     np.testing.assert_allclose(got, a @ b, rtol=1e-13, atol=1e-14)
 
@@ -26,5 +26,5 @@ def test_a_piece_is_no_longer_than_allowed_or_a_row(monkeypatch, rng):
         np, "matmul", lambda a, b, out: sizes.append(a.size * b.shape[-1]) or matmul(a, b, out=out)
     )
     out = np.empty((7, 9))[:, :5]
-    assert dense.product(rng.normal(size=(7, 3)), rng.normal(size=(3, 5)), out) is out
+    assert dense.blas_matmul(rng.normal(size=(7, 3)), rng.normal(size=(3, 5)), out) is out
     assert sizes == [30, 30, 30, 15]

@@ -12,11 +12,21 @@ from dlref.neurons import neuron, neuron_grad, neuron_jvp, neuron_vjp
 X = np.array([[1.0, 2.0, 3.0], [1.0, 8.0, 3.0], [-2.0, 0.5, 1.0]])
 W = np.array([0.5, -1.0, 2.0])
 B = 0.1
+#: Element-wise functions with a second derivative that are no value of `activation`.
+NOT_OFFERED: set[str] = set()
 
 
 def test_an_activation_is_a_function_of_one_number():
     assert {"identity", "relu", "gelu", "softplus", "tanh"} < set(ACTIVATIONS)
     assert not {"softmax", "prelu", "swiglu", "logsumexp"} & set(ACTIVATIONS)
+
+
+def test_each_function_with_a_second_derivative_is_offered_or_left_out_on_purpose():
+    """Whoever adds one decides: a name in the table of activations is public in all blocks."""
+    smooth = {n.removesuffix("_deriv2") for n in dir(activations) if n.endswith("_deriv2")}
+    assert smooth - set(ACTIVATIONS) == NOT_OFFERED
+    assert set(ACTIVATIONS) - smooth == {"identity", "gelu_tanh"}
+    assert len(set(ACTIVATIONS)) == len(ACTIVATIONS)
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)

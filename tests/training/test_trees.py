@@ -103,7 +103,7 @@ class TestPrinted:
         assert repr(LinearParams(np.ones(1))) == "LinearParams(weight=array([1.]), bias=None)"
 
     def test_large_ones_by_their_shapes(self, rng):
-        config = LanguageModelConfig(50, 32, 4, layers=12)
+        config = LanguageModelConfig(50, 32, 4, num_layers=12)
         params = init_language_model(rng, config)
         lines = repr(params).splitlines()
         assert lines[0] == "LanguageModelParams: 196 arrays, 186,880 numbers"
@@ -126,5 +126,5 @@ class TestPrinted:
         assert "<p>LinearParams: 2 arrays, 8 numbers</p>" in html
         assert "<tr><td>weight</td><td>(2, 3)</td><td>float64</td></tr>" in html
         html = LanguageModelConfig(50, 32, 4)._repr_html_()
-        assert "<tr><td>width</td><td>32</td></tr>" in html
-        assert "<tr><td>kv_heads</td><td>4</td></tr>" in html
+        assert "<tr><td>d_model</td><td>32</td></tr>" in html
+        assert "<tr><td>num_kv_heads</td><td>4</td></tr>" in html

@@ -7,15 +7,19 @@ import numpy as np
 import peers
 import pytest
 import trees
-from naive import rope_tables
 
+from dlref._core.pytree import declared
 from dlref.attention import AttentionParams
 from dlref.formulas import transformer as formulas
+from dlref.formulas.positions import rope_tables
 from dlref.transformer import (
     BlockOptions,
     DecoderBlockParams,
     EncoderBlockParams,
+    EncoderDecoderParams,
     FeedForwardParams,
+    GatedDeltaParams,
+    GatedFeedForwardParams,
     NormParams,
     decoder_block,
     decoder_block_jvp,
@@ -29,6 +33,7 @@ from dlref.transformer import (
     encoder_jvp,
     encoder_vjp,
 )
+from dlref.transformer._structure import norm_fields, sublayer_fields
 
 DROPPED = np.array([[2.0, 0, 0], [0, 2, 1], [2, 0, 0.5]])
 ROPE = rope_tables(np.arange(3), np.array([0.7]))
@@ -439,6 +444,25 @@ class TestDropout:
             encoder_block(x, params, num_heads=2, dropout=(None, np.ones(5)))
 
 
+def test_fields_are_what_their_types_say():
+    norms = {"norm1", "norm2", "output_norm1", "output_norm2"}
+    assert set(norm_fields(EncoderBlockParams)) == norms
+    assert sublayer_fields(EncoderBlockParams) == ("attention", "feed_forward")
+    assert norm_fields(DecoderBlockParams) == ("norm1", "norm2", "norm3")
+    assert norm_fields(EncoderDecoderParams) == ("encoder_norm", "norm")
+    assert norm_fields(GatedDeltaParams) == norm_fields(AttentionParams) == ()  # they have weights
+    kinds = {field: told.kinds[0] for field, told in declared(EncoderBlockParams).items()}
+    assert kinds["attention"] is AttentionParams  # what a plain tuple is taken for
+    assert kinds["feed_forward"] is FeedForwardParams
+    for kind, optional in {
+        FeedForwardParams: {"b1", "b2"},
+        NormParams: {"weight", "bias"},
+        EncoderBlockParams: norms,
+        DecoderBlockParams: set(),
+    }.items():
+        assert {field for field, told in declared(kind).items() if told.none} == optional
+
+
 class TestErrors:
     @pytest.fixture
     def x(self, rng):
@@ -480,6 +504,19 @@ class TestErrors:
             encoder_block(x, params[:3], num_heads=2)
         with pytest.raises(TypeError, match=r"'params.norm1' must be NormParams\(weight, bias\)"):
             encoder_block(x, params._replace(norm1=np.ones(4)), num_heads=2)
+
+    def test_a_tuple_of_three_is_no_network(self, x, draw):
+        """It may be a plain network without b2, or a gated one: the caller says which."""
+        params = draw.encoder_block()
+        with pytest.raises(
+            TypeError, match=r"'params.feed_forward' must be FeedForwardParams.*b2 is missing"
+        ):
+            encoder_block(x, params._replace(feed_forward=params.feed_forward[:3]), num_heads=2)
+        gated = GatedFeedForwardParams(*np.ones((2, 8, 4)), np.ones((4, 8)))
+        params = params._replace(feed_forward=gated)
+        assert encoder_block(x, params, num_heads=2, activation="silu").shape == (3, 4)
+        with pytest.raises(TypeError, match=r"three matrices is GatedFeedForwardParams\(w_gate, "):
+            encoder_block(x, params._replace(feed_forward=tuple(gated)), num_heads=2)
 
     def test_rms_norm_has_no_bias(self, x, draw):
         with pytest.raises(

@@ -56,7 +56,7 @@ def test_multiplications_are_two_for_each_weight_and_key(rng):
 
 
 def test_published_sizes():
-    big = LanguageModelConfig(50257, 1600, 25, layers=48)
+    big = LanguageModelConfig(50257, 1600, 25, num_layers=48)
     assert parameter_counts(big).total == 1_557_611_200  # GPT-2 XL
     grouped = LanguageModelConfig(
         128256, 4096, 32, 8, 32, 14336, "rope", "rms", "swiglu", tied=False, biases=False

@@ -26,7 +26,9 @@ FEATURES = np.array([0.0, 2, 2, 0, 1, 2, 0, 2])
 
 
 def classifying(shape=(2, 4), lengths=None, drops=None, **fields):
-    config = LanguageModelConfig(**{"vocabulary": 7, "width": 8, "heads": 2, "length": 6, **fields})
+    config = LanguageModelConfig(
+        **{"vocab_size": 7, "d_model": 8, "num_heads": 2, "length": 6, **fields}
+    )
     options = dict(drops or {})
     if lengths is not None:
         options["lengths"] = np.array(lengths)
@@ -68,7 +70,7 @@ class TestModel(trees.Contract):
 def test_pytorch(rng, soft):
     torch = peers.torch
     functional = torch.nn.functional
-    config = LanguageModelConfig(7, 8, 2, layers=1, norm_first=False, positions="none")
+    config = LanguageModelConfig(7, 8, 2, num_layers=1, norm_first=False, positions="none")
     params = trees.drawn(rng, init_sequence_classifier(rng, config, 3), 0.2)
     tokens, classes = rng.integers(0, 7, (5, 4)), rng.integers(0, 3, 5)
     classes = rng.dirichlet(np.ones(3), 5) if soft else classes
@@ -167,7 +169,7 @@ class TestErrors:
             ({"w_head": np.ones((3, 7))}, r"'params.w_head' must have shape \(3, 8\)"),
             ({"b_head": np.ones(4)}, r"'params.b_head' must have shape \(3,\)"),
             ({"norm": (np.ones(7),)}, r"'params.norm.weight' must have shape \(8,\)"),
-            ({"blocks": None}, "'params.blocks' must be a tuple of layers = 2, not NoneType"),
+            ({"blocks": None}, "'params.blocks' must be a tuple of num_layers = 2, not NoneType"),
         ],
     )
     def test_parameters(self, rng, change, message):

@@ -17,26 +17,26 @@ from dlref.transformer import (
     language_model_trace,
 )
 
-PLAIN = {"vocabulary": 11, "width": 12, "heads": 3}
+PLAIN = {"vocab_size": 11, "d_model": 12, "num_heads": 3}
 
 
 class TestDefaults:
     def test_follow_from_other_fields(self):
         config = LanguageModelConfig(**PLAIN)
-        assert (config.kv_heads, config.hidden, config.head_width) == (3, 48, 4)
-        assert LanguageModelConfig(**PLAIN, activation="swiglu").hidden == 32
+        assert (config.num_kv_heads, config.d_ff, config.head_dim) == (3, 48, 4)
+        assert LanguageModelConfig(**PLAIN, activation="swiglu").d_ff == 32
         assert LanguageModelConfig(**PLAIN, positions="sinusoidal").scale_embeddings is True
         assert LanguageModelConfig(**PLAIN).embedding_scale == 1.0
 
     def test_are_filled_in_for_good(self):
         config = LanguageModelConfig(**PLAIN)
-        assert replace(config, layers=5).hidden == 48
+        assert replace(config, num_layers=5).d_ff == 48
         with pytest.raises(AttributeError):
-            config.width = 24
+            config.d_model = 24
 
     def test_order_of_the_first_fields(self):
         config = LanguageModelConfig(50, 16, 4, 2, 3, 40, "alibi", "rms", "swiglu")
-        assert (config.kv_heads, config.layers, config.hidden) == (2, 3, 40)
+        assert (config.num_kv_heads, config.num_layers, config.d_ff) == (2, 3, 40)
         assert (config.positions, config.norm, config.activation) == ("alibi", "rms", "swiglu")
 
 
@@ -44,19 +44,19 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("fields", "message"),
         [
-            ({"heads": 5}, "'heads' must divide width = 12, not 5"),
-            ({"kv_heads": 2}, "'kv_heads' must divide heads = 3, not 2"),
+            ({"num_heads": 5}, "'num_heads' must divide d_model = 12, not 5"),
+            ({"num_kv_heads": 2}, "'num_kv_heads' must divide num_heads = 3, not 2"),
             ({"positions": "rotary"}, "'positions' must be 'learned', .* not 'rotary'"),
             (
-                {"positions": "rope", "heads": 4},
+                {"positions": "rope", "num_heads": 4},
                 "'positions' must not be 'rope' where .* = 3 is odd",
             ),
             ({"norm": "batch"}, "'norm' must be 'layer' or 'rms', not 'batch'"),
             ({"activation": "swish"}, "'activation' must be .* not 'swish'"),
-            ({"width": 0}, "'width' must be at least 1, not 0"),
-            ({"vocabulary": -1}, "'vocabulary' must be at least 1, not -1"),
-            ({"layers": -1}, "'layers' must be at least 0, not -1"),
-            ({"hidden": 0}, "'hidden' must be at least 1, not 0"),
+            ({"d_model": 0}, "'d_model' must be at least 1, not 0"),
+            ({"vocab_size": -1}, "'vocab_size' must be at least 1, not -1"),
+            ({"num_layers": -1}, "'num_layers' must be at least 0, not -1"),
+            ({"d_ff": 0}, "'d_ff' must be at least 1, not 0"),
             ({"length": 0}, "'length' must be at least 1, not 0"),
             ({"eps": -1}, "'eps' must be at least 0, not -1"),
             ({"rope_base": 0}, "'rope_base' must be greater than 0, not 0"),
@@ -69,7 +69,7 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("fields", "message"),
         [
-            ({"heads": 2.0}, "'heads' must be an integer, not 2.0"),
+            ({"num_heads": 2.0}, "'num_heads' must be an integer, not 2.0"),
             ({"tied": None}, "'tied' must be True or False, not None"),
             ({"norm_first": 2}, "'norm_first' must be True or False, not 2"),
             ({"scale_embeddings": "yes"}, "'scale_embeddings' must be True or False, not 'yes'"),
@@ -126,7 +126,7 @@ class TestInit:
         tokens = rng.integers(0, 11, (2, 8))
         sizes = []
         for layers in (1, 12):
-            config = LanguageModelConfig(11, 32, 4, layers=layers)
+            config = LanguageModelConfig(11, 32, 4, num_layers=layers)
             trace = language_model_trace(tokens, init_language_model(rng, config), config)
             sizes.append(np.mean((trace.residual[-1] - trace.residual[0]) ** 2))
         assert 0.5 < sizes[1] / sizes[0] < 2
@@ -140,14 +140,14 @@ class TestInit:
         assert abs(loss - np.log(50)) < 0.15
 
     def test_a_model_without_layers(self, rng):
-        config = LanguageModelConfig(**PLAIN, layers=0, positions="t5")
+        config = LanguageModelConfig(**PLAIN, num_layers=0, positions="t5")
         params = init_language_model(rng, config)
         assert language_model([1, 2], params, config).shape == (2, 11)
 
 
 def test_rope_scaling_is_that_of_positions(rng):
     """Linear scaling by 2: every second position of the scaled model is one of the plain one."""
-    plain = LanguageModelConfig(**PLAIN, positions="rope", layers=1)
+    plain = LanguageModelConfig(**PLAIN, positions="rope", num_layers=1)
     scaled = replace(plain, rope_scaling={"rope_type": "linear", "factor": 2.0})
     params = init_language_model(rng, plain)
     a = language_model_trace([1, 2, 3], params, plain).weights[0]

@@ -32,7 +32,7 @@ from dlref.transformer import (
 
 D, H, KEYS, E, V, TAPS, VOCABULARY = 8, 4, 2, 3, 2, 3, 11
 CONFIG = LanguageModelConfig(
-    VOCABULARY, D, 2, positions="rope", norm="rms", activation="swiglu", hidden=6, biases=False,
+    VOCABULARY, D, 2, positions="rope", norm="rms", activation="swiglu", d_ff=6, biases=False,
     eps=1e-6, tied=False, blocks=({"delta_heads": KEYS}, {}),
 )  # fmt: skip
 

@@ -28,7 +28,7 @@ SOME, FEATURES = np.array([2.0, 0, 1]), np.array([0.0, 2, 2, 0, 1, 2, 0, 2])  # 
 
 def translating(batch=(2,), S=4, T=3, lengths=None, drops=None, **fields):
     config = LanguageModelConfig(
-        **{"vocabulary": 7, "width": 8, "heads": 2, "length": 6, "layers": 1, **fields}
+        **{"vocab_size": 7, "d_model": 8, "num_heads": 2, "length": 6, "num_layers": 1, **fields}
     )
     options = dict(drops or {})
     if lengths is not None:
@@ -52,9 +52,9 @@ class TestModel(trees.Contract):
     problems = [  # noqa: RUF012
         translating(biases=False),
         *(translating(positions=scheme) for scheme in SCHEMES),
-        translating(lengths=[1, 4], layers=2, tied=False),
+        translating(lengths=[1, 4], num_layers=2, tied=False),
         translating(batch=(), norm_first=False, norm="rms", activation="swiglu", biases=False),
-        translating(layers=0, T=1, scale_embeddings=True),
+        translating(num_layers=0, T=1, scale_embeddings=True),
         translating(drops={"embedding_dropout": (FEATURES, SOME[:, None])}, tied=False),
         translating(drops={"attention_dropout": ((np.append(SOME, 2),), None)}, positions="t5"),
         translating(
@@ -72,7 +72,7 @@ def test_pytorch(rng):
     """torch.nn.Transformer, post-norm: but for the norms at the ends of its stacks."""
     torch = peers.torch
     config = LanguageModelConfig(
-        7, 8, 2, layers=2, positions="sinusoidal", activation="relu", norm_first=False
+        7, 8, 2, num_layers=2, positions="sinusoidal", activation="relu", norm_first=False
     )
     params = trees.drawn(rng, init_encoder_decoder_model(rng, config), 0.2)
     source, target = rng.integers(0, 7, (3, 5)), rng.integers(0, 7, (3, 4))
@@ -182,7 +182,7 @@ class TestGenerate:
 @pytest.mark.parametrize("norm_first", [True, False])
 def test_weights_explain_the_cross_attention(rng, norm_first):
     """If all but one position of the source are hidden, all weight is on it."""
-    (source, target, params), (config,), _ = translating(layers=2, norm_first=norm_first)(rng)
+    (source, target, params), (config,), _ = translating(num_layers=2, norm_first=norm_first)(rng)
     free = encoder_decoder_weights(source, target, params, config)
     assert [w.shape for w in free] == [(2, 2, 3, 4)] * 2
     np.testing.assert_allclose(np.sum(free, axis=-1), 1, rtol=1e-14)
@@ -222,8 +222,8 @@ class TestErrors:
     @pytest.mark.parametrize(
         ("change", "message"),
         [
-            ({"encoder": ()}, "'params.encoder' must be a tuple of layers = 1, not 0"),
-            ({"decoder": None}, "'params.decoder' must be a tuple of layers = 1, not NoneType"),
+            ({"encoder": ()}, "'params.encoder' must be a tuple of num_layers = 1, not 0"),
+            ({"decoder": None}, "'params.decoder' must be a tuple of num_layers = 1, not NoneType"),
             ({"head": np.ones((7, 7))}, r"'params.head' must have shape \(7, 8\)"),
             ({"source_positions": np.ones((6, 7))}, r"'params.source_positions' must have shape"),
             ({"encoder_norm": (np.ones(7),)}, r"'params.encoder_norm.weight' must have shape"),

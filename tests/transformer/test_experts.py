@@ -209,17 +209,11 @@ class TestBlocks:
         scale = sum(abs(t).sum() for t in terms)
         assert abs(np.sum(u * dy) - sum(t.sum() for t in terms)) <= 1e-13 * scale
 
-    def test_plain_tuples_and_files(self, rng, block, tmp_path):
+    def test_files_and_parts_that_are_plain_tuples(self, rng, block, tmp_path):
         x, o = rng.normal(size=(3, 4)), {"num_heads": 2, "router": {"k": 1}, "activation": "silu"}
         network = block.feed_forward
-        bare = (
-            *network[:1],
-            tuple(network.experts),
-            *network[2:4],
-            tuple(network.shared),
-            network[5],
-        )
-        plain = block._replace(feed_forward=bare)
+        parts = network._replace(experts=tuple(network.experts), shared=tuple(network.shared))
+        plain = block._replace(feed_forward=parts)
         np.testing.assert_array_equal(encoder_block(x, plain, **o), encoder_block(x, block, **o))
         save_params(tmp_path / "a.npz", block)
         again, _ = load_params(tmp_path / "a.npz")
@@ -228,6 +222,11 @@ class TestBlocks:
 
     def test_errors(self, rng, block):
         x = rng.normal(size=(3, 4))
+        bare = block._replace(feed_forward=tuple(block.feed_forward))
+        with pytest.raises(
+            TypeError, match=r"feed_forward' must be FeedForwardParams.* tuple of 6"
+        ):
+            encoder_block(x, bare, num_heads=2, router={"k": 1})
         with pytest.raises(ValueError, match=r"'router' must be options such as"):
             encoder_block(x, block, num_heads=2)
         with pytest.raises(TypeError, match=r"'router' must be"):

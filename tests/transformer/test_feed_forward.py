@@ -121,6 +121,21 @@ class TestErrors:
         ):
             feed_forward([1.0], bad)
 
+    @pytest.mark.parametrize("b1", [np.zeros(5), None])
+    def test_a_forgotten_bias_is_named(self, rng, b1):
+        (x, p), _, _ = plain()(rng)
+        with pytest.raises(
+            TypeError,
+            match=r"^Argument 'params' must be FeedForwardParams\(w1, b1, w2, b2\), here b2 is "
+            r"missing \(None leaves it out\); a gated network of three matrices is "
+            r"GatedFeedForwardParams\(w_gate, w_up, w_down\)\.$",
+        ):
+            feed_forward(x, (p.w1, b1, p.w2))
+        with pytest.raises(TypeError, match=r"^Argument 'params' must be .*, here b2 is missing"):
+            feed_forward_vjp(x, x, (p.w1, b1, p.w2))
+        with pytest.raises(TypeError, match=r"^Argument 'primals.params' .*, here b2 is missing"):
+            feed_forward_jvp((x, (p.w1, b1, p.w2)), (x, None))
+
     def test_unknown_activation(self, rng):
         (x, p), _, _ = plain()(rng)
         with pytest.raises(ValueError, match=r"'activation' must be 'identity', .* not 'step'"):

@@ -21,16 +21,22 @@ SCHEMES = ["learned", "sinusoidal", "rope", "alibi", "t5", "none"]
 
 
 def model(rng, **fields):
-    config = LanguageModelConfig(**{"vocabulary": 11, "width": 16, "heads": 4, **fields})
+    config = LanguageModelConfig(**{"vocab_size": 11, "d_model": 16, "num_heads": 4, **fields})
     return trees.drawn(rng, init_language_model(rng, config), 0.15), config
 
 
 KINDS = [
     *({"positions": scheme} for scheme in SCHEMES),
-    {"positions": "rope", "norm": "rms", "activation": "swiglu", "kv_heads": 2, "biases": False},
+    {
+        "positions": "rope",
+        "norm": "rms",
+        "activation": "swiglu",
+        "num_kv_heads": 2,
+        "biases": False,
+    },
     {"norm_first": False, "tied": False, "positions": "t5", "activation": "relu"},
     {"activation": "tanh"},
-    {"layers": 0},
+    {"num_layers": 0},
 ]
 
 
@@ -93,7 +99,7 @@ class TestGenerate:
         assert np.any(one[0] != one[1])  # texts of a batch are drawn on their own
 
     def test_draws_from_the_distribution(self, rng):
-        params, config = model(rng, layers=0)
+        params, config = model(rng, num_layers=0)
         count = 1500
         drawn = generate([[1, 2]] * count, params, config, steps=1, rng=rng)[:, -1]
         want = softmax(language_model([1, 2], params, config)[-1])
@@ -123,7 +129,7 @@ class TestGenerate:
             assert np.all(text[end:] == stop)
 
     def test_all_stopped(self, rng):
-        params, config = model(rng, layers=0, tied=False)
+        params, config = model(rng, num_layers=0, tied=False)
         params = params._replace(head=np.zeros((11, 16)))
         assert generate([1], params, config, steps=3, temperature=0, stop=0).tolist() == [
             1,
@@ -218,7 +224,7 @@ class TestProbabilities:
 class TestBeamSearch:
     @pytest.mark.broad
     def test_enough_beams_find_the_best_of_all(self, rng):
-        params, config = model(rng, vocabulary=3)
+        params, config = model(rng, vocab_size=3)
         texts, scores = beam_search([[0, 1], [2, 0]], params, config, steps=3, beams=9)
         every = np.array(list(itertools.product(range(3), repeat=3)))
         for prompt, found, score in zip(([0, 1], [2, 0]), texts, scores, strict=True):
@@ -237,7 +243,7 @@ class TestBeamSearch:
         np.testing.assert_array_equal(texts[0], greedy)
 
     def test_stop_and_length_penalty(self, rng):
-        params, config = model(rng, vocabulary=3)
+        params, config = model(rng, vocab_size=3)
         for penalty in (0.0, 1.0):
             texts, scores = beam_search(
                 [1], params, config, steps=3, beams=27, stop=0, length_penalty=penalty

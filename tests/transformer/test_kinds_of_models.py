@@ -12,7 +12,7 @@ from dlref.transformer import (
     language_model_vjp,
 )
 
-SMALL = {"layers": 1, "hidden": 8, "positions": "rope"}
+SMALL = {"num_layers": 1, "d_ff": 8, "positions": "rope"}
 
 
 @pytest.mark.parametrize(
@@ -47,7 +47,9 @@ def test_a_trace_of_a_block_with_a_gate_and_without_norms(rng):
 
 
 def test_blocks_of_another_number():
-    with pytest.raises(ValueError, match=r"'blocks' must be a dictionary or a tuple of layers = 1"):
+    with pytest.raises(
+        ValueError, match=r"'blocks' must be a dictionary or a tuple of num_layers = 1"
+    ):
         LanguageModelConfig(7, 8, 2, **SMALL, blocks=({}, {}))
 
 

@@ -25,7 +25,7 @@ from dlref.transformer import (
 
 LLAMA = {
     "positions": "rope", "norm": "rms", "activation": "swiglu", "tied": False, "biases": False,
-    "kv_heads": 2, "eps": 1e-6,
+    "num_kv_heads": 2, "eps": 1e-6,
 }  # fmt: skip
 SCHEMES = ["learned", "sinusoidal", "rope", "alibi", "t5", "none"]
 
@@ -35,7 +35,9 @@ FEATURES = np.array([0.0, 2, 2, 0, 1, 2, 0, 2])
 
 
 def modeling(shape=(2, 5), options=None, **fields):
-    config = LanguageModelConfig(**{"vocabulary": 7, "width": 8, "heads": 2, "length": 6, **fields})
+    config = LanguageModelConfig(
+        **{"vocab_size": 7, "d_model": 8, "num_heads": 2, "length": 6, **fields}
+    )
 
     def problem(rng):
         params = trees.drawn(rng, init_language_model(rng, config), 0.2)
@@ -49,10 +51,10 @@ class TestModel(trees.Contract):
     problems = [  # noqa: RUF012
         modeling(biases=False),
         *(modeling(positions=scheme) for scheme in SCHEMES),
-        modeling(**{**LLAMA, "heads": 4}),
+        modeling(**{**LLAMA, "num_heads": 4}),
         modeling(shape=(4,), norm_first=False, activation="relu"),
-        modeling(shape=(1, 2, 1), layers=1, tied=False, scale_embeddings=True),
-        modeling(layers=0),
+        modeling(shape=(1, 2, 1), num_layers=1, tied=False, scale_embeddings=True),
+        modeling(num_layers=0),
         modeling(options={"embedding_dropout": FEATURES * ROW[:, None]}, tied=False),
         modeling(options={"embedding_dropout": FEATURES}, positions="sinusoidal"),
         modeling(options={"attention_dropout": (ROW, None)}, positions="t5"),
@@ -68,7 +70,7 @@ class TestModel(trees.Contract):
 
 
 def problem_of(rng, *, shape=(3, 9), **fields):
-    config = LanguageModelConfig(**{"vocabulary": 13, "width": 16, "heads": 4, **fields})
+    config = LanguageModelConfig(**{"vocab_size": 13, "d_model": 16, "num_heads": 4, **fields})
     params = trees.drawn(rng, init_language_model(rng, config), 0.1)
     return rng.integers(0, 13, shape), params, config
 
@@ -87,10 +89,10 @@ class TestAgainstPyTorch:
                 trees.assert_close(got, want, 1e-12)  # each on its own scale
 
     def test_gpt2(self, rng):
-        self.check(rng, torch_models.gpt2, (4,), {"layers": 3, "length": 9})
+        self.check(rng, torch_models.gpt2, (4,), {"num_layers": 3, "length": 9})
 
     def test_llama(self, rng):
-        self.check(rng, torch_models.llama, (4, 2, 1e-6), {**LLAMA, "layers": 3})
+        self.check(rng, torch_models.llama, (4, 2, 1e-6), {**LLAMA, "num_layers": 3})
 
 
 class TestLoss:
@@ -122,7 +124,7 @@ class TestLoss:
         assert drop == pytest.approx(1e-5 * squares, rel=1e-2)
 
     def test_dropout(self, rng):
-        tokens, params, config = problem_of(rng, layers=1)
+        tokens, params, config = problem_of(rng, num_layers=1)
         factors = ((dropout_mask(rng, (3, 8, 16), rate=0.5), None),)
         value, grads = language_model_loss_value_and_grad(tokens, params, config, dropout=factors)
         assert value == language_model_loss(tokens, params, config, dropout=factors)
@@ -145,7 +147,7 @@ class TestLoss:
         ids=["embedding", "weights"],
     )
     def test_all_forms_drop_the_same(self, rng, factors):
-        tokens, params, config = problem_of(rng, layers=1)
+        tokens, params, config = problem_of(rng, num_layers=1)
         value, grads = language_model_loss_value_and_grad(tokens, params, config, **factors)
         assert value == language_model_loss(tokens, params, config, **factors)
         assert value != language_model_loss(tokens, params, config)
@@ -161,7 +163,7 @@ class TestLoss:
     @pytest.mark.parametrize(("layers", "exact"), [(0, True), (1, False)])
     def test_is_an_ensemble_of_subnetworks(self, rng, layers, exact):
         """All 256 of them; the mean of the logits is that of the geometric mean."""
-        config = LanguageModelConfig(5, 8, 2, layers=layers, norm_first=False, tied=False)
+        config = LanguageModelConfig(5, 8, 2, num_layers=layers, norm_first=False, tied=False)
         params = trees.drawn(rng, init_language_model(rng, config), 1.0)
         masks = 2.0 * (np.arange(256)[:, None] >> np.arange(8) & 1)
         tokens = np.full((256, 1), 3)
@@ -173,7 +175,7 @@ class TestLoss:
         assert np.allclose(ensemble, whole, rtol=1e-12) == exact
 
     def test_a_dropped_embedding_has_no_gradient(self, rng):
-        tokens, params, config = problem_of(rng, shape=(1, 9), layers=1, tied=False)
+        tokens, params, config = problem_of(rng, shape=(1, 9), num_layers=1, tied=False)
         tokens[0] = np.arange(9)
         factors = np.ones((8, 1))
         factors[3] = 0
@@ -213,7 +215,7 @@ class TestMask:
     @pytest.mark.parametrize("scheme", ["rope", "alibi", "t5", "none"])
     def test_relative_schemes_do_not_see_where_a_text_begins(self, rng, scheme):
         """One token in front that nobody sees leaves the rest as it was."""
-        tokens, params, config = problem_of(rng, positions=scheme, layers=1)
+        tokens, params, config = problem_of(rng, positions=scheme, num_layers=1)
         weights = language_model_trace(tokens, params, config).weights[0]
         shifted = np.concatenate([tokens[:, :1], tokens], axis=1)
         moved = language_model_trace(shifted, params, config).weights[0][..., 1:, 1:]
@@ -286,8 +288,8 @@ class TestErrors:
             ({"positions": np.ones((9, 15))}, r"'params.positions' must have shape \(9, 16\)"),
             ({"positions": None}, r"'params.positions' must have shape \(0, 16\)"),
             ({"norm": (np.ones(15), None)}, r"'params.norm.weight' must have shape \(16,\)"),
-            ({"blocks": ()}, "'params.blocks' must be a tuple of layers = 2, not 0"),
-            ({"blocks": 3}, "'params.blocks' must be a tuple of layers = 2, not int"),
+            ({"blocks": ()}, "'params.blocks' must be a tuple of num_layers = 2, not 0"),
+            ({"blocks": 3}, "'params.blocks' must be a tuple of num_layers = 2, not int"),
         ],
     )
     def test_parameters(self, rng, change, message):
@@ -306,7 +308,7 @@ class TestErrors:
     def test_other_arguments(self, rng):
         tokens, params, config = problem_of(rng)
         with pytest.raises(TypeError, match=r"'config' must be a LanguageModelConfig"):
-            language_model(tokens, params, {"width": 16})
+            language_model(tokens, params, {"d_model": 16})
         with pytest.raises(TypeError, match=r"'params' must be LanguageModelParams\(embedding, "):
             language_model(tokens, params[:2], config)
         with pytest.raises(ValueError, match=r"'dropout' must be a tuple of 2 tuples"):

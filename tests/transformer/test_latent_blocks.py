@@ -30,8 +30,8 @@ from dlref.transformer import (
 
 D, H, N, R, V, QUERIES, LATENT, VOCABULARY = 8, 2, 3, 2, 4, 5, 6, 11
 CONFIG = LanguageModelConfig(
-    VOCABULARY, D, H, positions="rope", norm="rms", activation="swiglu", hidden=6, biases=False,
-    head_width=N + R, rope_dim=R, eps=1e-6, tied=False,
+    VOCABULARY, D, H, positions="rope", norm="rms", activation="swiglu", d_ff=6, biases=False,
+    head_dim=N + R, rope_dim=R, eps=1e-6, tied=False,
 )  # fmt: skip
 
 

@@ -25,7 +25,7 @@ T = 5
 
 def problem(positions="rope"):
     rng = np.random.default_rng(0)
-    config = LanguageModelConfig(7, 8, 2, layers=2, length=8, positions=positions)
+    config = LanguageModelConfig(7, 8, 2, num_layers=2, length=8, positions=positions)
     params = trees.drawn(rng, init_language_model(rng, config), 0.3)
     return config, params, rng.integers(0, 7, (len(LENGTHS), T)), rng
 

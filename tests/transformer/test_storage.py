@@ -29,7 +29,7 @@ from dlref.transformer import (
 CONFIG = LanguageModelConfig(11, 12, 3, rope_scaling={"rope_type": "linear", "factor": 2.0})
 
 
-TINY = {"vocabulary": 4, "width": 4, "heads": 2}
+TINY = {"vocab_size": 4, "d_model": 4, "num_heads": 2}
 
 
 def npy_of(array):
@@ -395,7 +395,7 @@ class TestRefused:
 
     def test_configuration(self, tmp_path):
         with pytest.raises(TypeError, match=r"'config' must be a LanguageModelConfig"):
-            save_params(tmp_path / "m.npz", (), {"width": 3})
+            save_params(tmp_path / "m.npz", (), {"d_model": 3})
 
     def manifest(self, tmp_path, **change):
         text = {"format": "dlref", "version": 1, "params": None, "config": None, **change}
@@ -426,13 +426,16 @@ class TestRefused:
             ({"crc": {"params": 3}}, "'manifest.crc' must be the checksums"),
             ({"more": 3}, "'manifest' must have only .*, not 'more'"),
             ({"config": 3}, "'config' must be a dictionary, not 3"),
-            ({"config": {"width": 3, "heads": 3}}, "'config' must have 'vocabulary', not only"),
+            (
+                {"config": {"d_model": 3, "num_heads": 3}},
+                "'config' must have 'vocab_size', not only",
+            ),
             ({"config": {**TINY, "wings": 2}}, "'config' must have only .*, not 'wings'"),
-            ({"config": {**TINY, "heads": 3}}, "'heads' must divide width = 4, not 3"),
+            ({"config": {**TINY, "num_heads": 3}}, "'num_heads' must divide d_model = 4, not 3"),
             ({"config": {**TINY, "norm": {}}}, "'norm' must be 'layer' or 'rms', not {}"),
             ({"config": {**TINY, "eps": np.nan}}, "'manifest' must hold finite numbers, not NaN"),
             ({"config": {**TINY, "eps": np.inf}}, "'manifest' must hold finite numbers, not Inf"),
-            ({"config": {**TINY, "width": 1e-400}}, "'width' must be an integer, not 0.0"),
+            ({"config": {**TINY, "d_model": 1e-400}}, "'d_model' must be an integer, not 0.0"),
         ],
     )
     def test_damaged(self, tmp_path, change, words):

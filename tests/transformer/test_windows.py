@@ -31,12 +31,18 @@ NEAR = {
 }
 FIELDS = [
     *({"positions": scheme} for scheme in ("rope", "learned", "alibi", "t5", "none")),
-    {"positions": "rope", "norm": "rms", "activation": "swiglu", "kv_heads": 2, "biases": False},
+    {
+        "positions": "rope",
+        "norm": "rms",
+        "activation": "swiglu",
+        "num_kv_heads": 2,
+        "biases": False,
+    },
 ]
 
 
 def model(rng, blocks, **fields):
-    fields = {"vocabulary": VOCABULARY, "width": 16, "heads": 4, "layers": 3} | fields
+    fields = {"vocab_size": VOCABULARY, "d_model": 16, "num_heads": 4, "num_layers": 3} | fields
     config = LanguageModelConfig(**fields, blocks=blocks)
     return trees.drawn(rng, init_language_model(rng, config), 0.15), config
 
@@ -66,8 +72,8 @@ class TestDecoding:
     def test_a_latent_cache_forgets_too(self, rng):
         D, H, N, R, low = 8, 2, 3, 2, 6
         config = LanguageModelConfig(
-            VOCABULARY, D, H, positions="rope", norm="rms", activation="swiglu", hidden=6,
-            biases=False, head_width=N + R, rope_dim=R, blocks={"window": (3, 0)},
+            VOCABULARY, D, H, positions="rope", norm="rms", activation="swiglu", d_ff=6,
+            biases=False, head_dim=N + R, rope_dim=R, blocks={"window": (3, 0)},
         )  # fmt: skip
         shapes = (H * (N + R), D), (low + R, D), (low,), (H * N, low), (H * 4, low), (D, H * 4)
         params = trees.drawn(rng, init_language_model(rng, config), 0.15)
@@ -161,7 +167,7 @@ class TestChunks:
         return {"num_heads": 2, "norm_first": True, "is_causal": True}
 
     def block(self, rng):
-        config = LanguageModelConfig(VOCABULARY, 8, 2, layers=1)
+        config = LanguageModelConfig(VOCABULARY, 8, 2, num_layers=1)
         return trees.drawn(rng, init_language_model(rng, config), 0.3).blocks[0]
 
     @pytest.mark.parametrize("size", [1, 3, 7, 20])
@@ -194,7 +200,7 @@ class TestChunks:
             encoder_block(x, p, **self.options(), chunk=2.5)
 
     def test_a_trace_has_them(self, rng):
-        params, config = model(rng, {"chunk": 5}, positions="rope", layers=1)
+        params, config = model(rng, {"chunk": 5}, positions="rope", num_layers=1)
         tokens = rng.integers(0, VOCABULARY, (1, 12))
         steps = trace(language_model, tokens, params, config)
         logits = language_model(tokens, params, config)

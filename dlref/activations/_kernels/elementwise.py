@@ -26,7 +26,7 @@ from ..._math.elementary import single
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["forward", "jvp", "product", "vjp"]
+__all__ = ["forward", "jvp", "times_map", "vjp"]
 
 #: Nanoseconds, or elementary operations, an element; and for a formula that calls no other one,
 #: whose time is spent on memory.
@@ -92,7 +92,7 @@ def forward(
     return result(out, dtype)
 
 
-def product(
+def times_map(
     formula: Callable[..., Any], v: FloatArray, x: FloatArray, *options: float
 ) -> FloatArray:
     """Multiply `v` element by element by the formula of `x`; equal shapes and dtypes."""
@@ -115,7 +115,7 @@ def vjp(
     """Reverse mode: `dout` times the derivative."""
     dtype, [v, array] = as_floats({"dout": dout, "x": x}, work=np.float32)
     check_shape("dout", v, array.shape)
-    return result(product(formula, v, array, *options), dtype)
+    return result(times_map(formula, v, array, *options), dtype)
 
 
 def jvp(
@@ -129,7 +129,7 @@ def jvp(
     dtype, [array, *rest] = as_floats({"primals": primals, **moving}, work=np.float32)
     v = rest[0] if rest else np.zeros_like(array)
     check_shape("tangents", v, array.shape)
-    return result(product(formula, v, array, *options), dtype)
+    return result(times_map(formula, v, array, *options), dtype)
 
 
 def _floats(options: tuple[float, ...]) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..._core.arguments import FloatArray, as_floats, as_tangents, check_shape, result
 from ..._core.broadcasting import broadcast_shape, unbroadcast
-from .elementwise import product
+from .elementwise import times_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,7 +26,7 @@ def gated(
 ) -> FloatArray:
     dtype, [value, signal] = as_floats({"x": x, "gate": gate}, work=np.float32)
     value, signal = _stretched(value, signal)
-    return result(product(formula, value, signal, *options), dtype)
+    return result(times_map(formula, value, signal, *options), dtype)
 
 
 def pulled(
@@ -40,9 +40,9 @@ def pulled(
     dtype, [u, value, signal] = as_floats({"dout": dout, "x": x, "gate": gate})
     wide, stretched = _stretched(value, signal)
     check_shape("dout", u, wide.shape)
-    dx = product(formula, u, stretched, *options)
+    dx = times_map(formula, u, stretched, *options)
     with np.errstate(all="ignore"):
-        dgate = product(slope, u * wide, stretched, *options)
+        dgate = times_map(slope, u * wide, stretched, *options)
     return (
         result(unbroadcast(dx, value.shape), dtype),
         result(unbroadcast(dgate, signal.shape), dtype),
@@ -59,9 +59,9 @@ def pushed(
     dtype, [x, gate], [dx, dgate] = as_tangents(primals, tangents, count=2)
     value, signal = _stretched(x, gate)
     change, swing = _stretched(dx, dgate)
-    direct = product(formula, change, signal, *options)
+    direct = times_map(formula, change, signal, *options)
     with np.errstate(all="ignore"):
-        return result(direct + product(slope, value * swing, signal, *options), dtype)
+        return result(direct + times_map(slope, value * swing, signal, *options), dtype)
 
 
 def _stretched(x: FloatArray, gate: FloatArray) -> tuple[FloatArray, FloatArray]:

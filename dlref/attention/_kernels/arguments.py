@@ -1,8 +1,8 @@
 """
 The arguments of attention, checked and reshaped for the flash kernels. Heads and batch axes become
 one axis. For keys it has all heads of the first entry of the batch, then all heads of the second.
-For queries it has one head of queries for each of these, then the next one: head h shares keys and
-values with head h mod len(keys). Mask and bias are not expanded.
+Queries are ordered by position within a group, then by batch entry and key head, so that query head
+h uses key head h % len(keys). Mask and bias are not expanded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..._core.arguments import (
-    FAR,
+    MAX_OFFSET,
     FloatArray,
     FloatDType,
     as_array,
@@ -93,9 +93,9 @@ class TangentHeadOptions(HeadOptions, TangentOptions, total=False):
 
 
 def as_window(window: Any) -> tuple[int, int]:
-    """Return how many keys are seen to the left and to the right, `FAR` for no bound."""
+    """Return how many keys are seen to the left and to the right, `MAX_OFFSET` for no bound."""
     if window is None:
-        return FAR, FAR
+        return MAX_OFFSET, MAX_OFFSET
     if not isinstance(window, tuple | list) or len(window) != 2:
         msg = f"Argument 'window' must be a pair (left, right) or None, not {shown(window)}."
         raise TypeError(msg)
@@ -105,7 +105,7 @@ def as_window(window: Any) -> tuple[int, int]:
 def as_side(name: str, side: Any) -> int:
     """Return how many keys are seen to one side."""
     count = -1 if side is None else as_integer(name, side, least=-1)
-    return FAR if count == -1 else min(count, FAR)
+    return MAX_OFFSET if count == -1 else min(count, MAX_OFFSET)
 
 
 @dataclass
@@ -175,7 +175,7 @@ class Attention:
         check_flags(is_causal=self.is_causal)
         self.left, self.right = as_window(self.window)
         self.right = 0 if self.is_causal else self.right
-        self.offset = as_integer("q_offset", self.q_offset, least=-FAR, most=FAR)
+        self.offset = as_integer("q_offset", self.q_offset, least=-MAX_OFFSET, most=MAX_OFFSET)
         cap = self.softcap
         self.cap = 0.0 if cap is None else as_number("softcap", cap, above=0.0)
         self.groups = self.H // self.Hk if self.Hk else 0

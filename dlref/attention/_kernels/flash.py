@@ -31,7 +31,7 @@ from ..._core.arguments import FloatArray
 from ..._core.jit import inline_fma, inline_reassoc, inline_strict, kernel
 from ..._core.specialize import specialize
 from ..._core.threads import over_rows
-from ..._math.dense import product
+from ..._math.dense import blas_matmul
 from ..._math.elementary import Number, exp, largest, largest_single
 from ..._math.gemm import add_product, matmul
 
@@ -403,7 +403,7 @@ def scores_of(
 ) -> FloatArray:
     """Return whole rows of scores (q_heads, T, S), −inf where something is hidden."""
     rows, columns = rows or slice(0, q.shape[1]), slice(0, k.shape[1])
-    scores = grouped(product, q[:, rows], k.swapaxes(1, 2))
+    scores = grouped(blas_matmul, q[:, rows], k.swapaxes(1, 2))
     with np.errstate(all="ignore"):
         _adjust(scores, slice(None), rows, columns, spec)
     i, j = np.arange(rows.start, rows.stop)[:, None] + spec.offset, np.arange(columns.stop)
@@ -421,7 +421,7 @@ def slope_of(q: FloatArray, k: FloatArray, spec: TileSpec) -> FloatArray | None:
     """Return the slope of the cap at all scores, if there is one."""
     whole = slice(None)
     with np.errstate(all="ignore"):
-        scores = grouped(product, q, k.swapaxes(1, 2))
+        scores = grouped(blas_matmul, q, k.swapaxes(1, 2))
         return _adjust(scores, whole, whole, whole, spec._replace(mask=None, bias=None))
 
 

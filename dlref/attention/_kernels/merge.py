@@ -9,7 +9,7 @@ import numpy as np
 
 from ..._core.arguments import FloatArray
 from ..._core.jit import inline_reassoc, kernel
-from ..._core.threads import as_carray, over_rows, with_room
+from ..._core.threads import as_carray, over_rows, with_workspace
 
 __all__ = ["combined", "pulled_back"]
 
@@ -75,7 +75,7 @@ def combined(w: FloatArray, parts: FloatArray) -> FloatArray:
     out = np.empty(parts.shape[1:], parts.dtype)
     w, parts = _by_rows(w, parts)
     count, rows, width = parts.shape
-    kernel_of_rows = with_room(_combine, width)
+    kernel_of_rows = with_workspace(_combine, width)
     over_rows(kernel_of_rows, rows, COST * count * width, w, parts, out.reshape(rows, width))
     return out
 

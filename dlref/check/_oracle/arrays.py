@@ -3,27 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ..._core.arguments import choice
 from ..._core.foreign import as_numpy_array, kind_of
-from ..._core.pytree import rebuilt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from ..._core.pytree import map_tree
 
 FRAMEWORKS = ("numpy", "torch", "jax")
 
 
-def map_leaves(f: Callable[[Any], Any], value: Any) -> Any:
-    """Apply f to all that is within tuples and lists."""
-    if isinstance(value, tuple | list):
-        parts = [map_leaves(f, entry) for entry in value]
-        return rebuilt(value, parts) if isinstance(value, tuple) else parts
-    return f(value)
+#: Apply a function to all that is within tuples and lists.
+map_leaves = functools.partial(map_tree, is_node=lambda value: isinstance(value, tuple | list))
 
 
 def as_numpy(value: Any) -> Any:
@@ -31,16 +25,14 @@ def as_numpy(value: Any) -> Any:
     return map_leaves(as_numpy_array, value)
 
 
-def framework_of(values: Any, told: str | None = None) -> str:
+def framework_of(values: Any, name: str | None = None) -> str:
     """Return the library that a caller names, or the first array's that is not NumPy's."""
-    if told is not None:
-        choice("framework", told, FRAMEWORKS)
-        return told
-    for value in values:
-        kind = framework_of(value) if isinstance(value, tuple | list) else kind_of(value)
-        if kind != "numpy":
-            return kind
-    return "numpy"
+    if name is not None:
+        choice("framework", name, FRAMEWORKS)
+        return name
+    kinds: list[str] = []
+    map_leaves(lambda value: kinds.append(kind_of(value)), values)
+    return next((kind for kind in kinds if kind != "numpy"), "numpy")
 
 
 #: Of more numbers than these before an array's first one, so many and a remainder are copied.
@@ -92,17 +84,19 @@ def _to(array: Any, framework: str) -> Any:
 
 def handed(value: Any, framework: str) -> Any:
     """Copy arrays, within tuples and lists, as arrays of a library; all else as it is."""
-    if isinstance(value, tuple | list):
-        return map_leaves(lambda one: handed(one, framework), value)
+    return map_leaves(functools.partial(_handed, framework=framework), value)
+
+
+def _handed(value: Any, framework: str) -> Any:
     if isinstance(value, np.generic):
         return value.copy() if framework == "numpy" else _to(np.array(value), framework)
-    if isinstance(value, np.ndarray):
-        copy = copied(value)
-        if framework != "numpy":
-            return _to(copy, framework)
-        copy.flags.writeable = value.flags.writeable
-        return copy
-    return value
+    if not isinstance(value, np.ndarray):
+        return value
+    copy = copied(value)
+    if framework != "numpy":
+        return _to(copy, framework)
+    copy.flags.writeable = value.flags.writeable
+    return copy
 
 
 def calling(framework: str) -> Any:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._core.foreign import kind_of
-from ..._core.pytree import flat
+from ..._core.pytree import tree_leaves
 from .arrays import map_leaves
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ AXES = "BHTE"
 def _arranged(values: Iterable[Any], is_leaf: Callable[[Any], bool], grads: Iterable[Any]) -> Any:
     """Return the gradients in the order and the trees of the values, None for all else in these."""
     rest = iter(grads)
-    given = [value for value in values if any(map(is_leaf, flat(value)))]
+    given = [value for value in values if any(map(is_leaf, tree_leaves(value)))]
     return map_leaves(lambda a: next(rest) if is_leaf(a) else None, given)
 
 
@@ -33,8 +33,8 @@ def _by_torch(f: Callable[..., Any], dout: Any, inputs: Any, options: dict[str, 
         return bool(torch.is_tensor(value) and value.is_floating_point())
 
     given = map_leaves(lambda a: a.detach().requires_grad_() if is_leaf(a) else a, inputs)
-    leaves = [a for a in flat(given) if is_leaf(a)]
-    pairs = zip(flat(f(*given, **options)), flat(dout), strict=True)
+    leaves = [a for a in tree_leaves(given) if is_leaf(a)]
+    pairs = zip(tree_leaves(f(*given, **options)), tree_leaves(dout), strict=True)
     outs, weights = zip(*((out, u) for out, u in pairs if u is not None), strict=True)
     return _arranged(given, is_leaf, torch.autograd.grad(outs, leaves, weights, allow_unused=True))
 
@@ -45,7 +45,7 @@ def _by_jax(f: Callable[..., Any], dout: Any, inputs: Any, options: dict[str, An
     def is_leaf(value: Any) -> bool:
         return kind_of(value) == "jax" and value.dtype.kind not in "biu"
 
-    values = flat(inputs)
+    values = tree_leaves(inputs)
     places = [i for i, a in enumerate(values) if is_leaf(a)]
 
     def of_leaves(*leaves: Any) -> Any:
@@ -77,8 +77,8 @@ def own_vjp(
         rest = {key: value for key, value in options.items() if key not in names}
 
         def of_all(*values: Any, **fixed: Any) -> Any:
-            told = dict(zip(names, values[len(inputs) :], strict=True))
-            return f(*values[: len(inputs)], **told, **fixed)
+            learned_values = dict(zip(names, values[len(inputs) :], strict=True))
+            return f(*values[: len(inputs)], **learned_values, **fixed)
 
         grads = by(of_all, dout, (*inputs, *(options[name] for name in names)), rest)
         return grads[0] if len(grads) == 1 else tuple(grads)
@@ -86,7 +86,7 @@ def own_vjp(
     return vjp
 
 
-def _moved(value: Any, order: list[int]) -> Any:
+def _transposed(value: Any, order: list[int]) -> Any:
     if kind_of(value) == "torch":
         return value.permute(order).contiguous()
     out = value.transpose(order)
@@ -100,13 +100,13 @@ def in_layout(f: Callable[..., Any], layout: str) -> Callable[..., Any]:
         raise ValueError(msg)
 
     def called(*arguments: Any, **options: Any) -> Any:
-        ndim = max(getattr(a, "ndim", 0) for a in flat(arguments))
+        ndim = max(getattr(a, "ndim", 0) for a in tree_leaves(arguments))
         axes = AXES[-ndim:]
         order = [axes.index(letter) for letter in layout if letter in axes]
         back = [order.index(axis) for axis in range(len(order))]
 
         def moved(way: list[int], a: Any) -> Any:
-            return _moved(a, way) if getattr(a, "ndim", 0) == ndim == len(order) else a
+            return _transposed(a, way) if getattr(a, "ndim", 0) == ndim == len(order) else a
 
         there, returned = (functools.partial(moved, way) for way in (order, back))
         return map_leaves(returned, f(*map_leaves(there, arguments), **options))

@@ -3,9 +3,9 @@ A bound for every element of a result.
 
 Two things are measured near the inputs, in a few random places a rounding away from them: how far
 the exact result moves (the rounding of its terms, whatever their sum), and how far the formula
-computed plainly in the dtype lies from the exact one.  A rounding away the plain formula may be
-near by the same accident, so its error is measured in places a little farther away, too, and with
-operations that are rounded at random.
+computed plainly in the dtype lies from the exact one.  One rounding away the plain formula may be
+accurate by the same coincidence, so its error is also sampled farther away, and with operations
+that are rounded at random.
 
 Where dlref computes float32 in float32, its own error there is a third measure, in roundings of the
 format that sums are accumulated in.  Sums that are zero in exact arithmetic, as the gradient of the
@@ -22,10 +22,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._core.pytree import flat, is_float, map_floats
-from .calls import Call
+from ..._core.pytree import is_float, map_floats, tree_leaves
+from .calls import ReferenceCall
 from .formulas import computed, kernels_of
-from .rounded import EPS, rounded
+from .stochastic_rounding import EPS, stochastically_rounded
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -41,7 +41,7 @@ class Limits:
     rtol: float = 0.0
     atol: float = 0.0
     strict: bool = False
-    accumulate: str = "float32"
+    accum_dtype: str = "float32"
 
 
 #: A term added to each bound; the smallest normal number, below which a kernel may write 0, as
@@ -51,7 +51,7 @@ NORMAL = {**TINY, "float16": 2.0**-14}
 #: Roundings that a plain computation makes, in units of the effect of one.
 ROUNDINGS = {"float16": 1.0, "bfloat16": 1.0, "float32": 4.0, "float64": 8.0}
 #: Chapters whose functions compute float32 in float32, and modules.
-NARROW = (
+FLOAT32_MODULES = (
     *("dlref.attention", "dlref.neurons", "dlref.recurrent", "dlref.transformer"),
     *("dlref.training._newton_schulz", "dlref.training._muon"),
 )
@@ -61,8 +61,8 @@ AT_RANDOM = 4  #: evaluations with operations that are rounded at random
 
 
 def _neighbours(
-    call: Call, eps: float, draws: int = DRAWS, *, whole: bool = True
-) -> Iterator[Call]:
+    call: ReferenceCall, eps: float, draws: int = DRAWS, *, whole: bool = True
+) -> Iterator[ReferenceCall]:
     """Yield the call with all arrays moved by a rounding, up or down at random, or a part of it."""
     rng = np.random.default_rng(0)
 
@@ -75,7 +75,7 @@ def _neighbours(
 
 
 @np.errstate(all="ignore")
-def _moves(call: Call, want: list[Any], eps: float) -> list[FloatArray]:
+def _moves(call: ReferenceCall, want: list[Any], eps: float) -> list[FloatArray]:
     """
     Return how far each element moves.
 
@@ -84,7 +84,7 @@ def _moves(call: Call, want: list[Any], eps: float) -> list[FloatArray]:
     far = [np.zeros(np.shape(w)) for w in want]
     for neighbor in (*_neighbours(call, eps), *_neighbours(call, eps, whole=False)):
         try:
-            there = flat(neighbor.run())
+            there = tree_leaves(neighbor.run())
         except ValueError:  # a probability of more than one, for example
             continue
         for k, (value, w) in enumerate(zip(there, want, strict=True)):
@@ -104,7 +104,9 @@ def size_of(value: Any) -> float:
     return float(np.max(np.abs(wide), where=np.isfinite(wide), initial=0.0))
 
 
-def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -> list[FloatArray]:
+def _plain_gaps(
+    call: ReferenceCall, want: list[Any], dtype: np.dtype[Any], times: int
+) -> list[FloatArray]:
     """
     Return how far the formula computed plainly in the dtype lies from the exact one.
 
@@ -114,7 +116,7 @@ def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -
     gaps = [np.zeros(np.shape(w)) for w in want]
     if not formulas:
         return gaps
-    options = call.told
+    options = call.non_default_options
     eps = EPS[dtype.name]
     joined = call.spec.family not in ("elements", "pairs")  # one element overflows for others
     near = (call, *_neighbours(call, eps, times * DRAWS))
@@ -127,12 +129,12 @@ def _plain_gaps(call: Call, want: list[Any], dtype: np.dtype[Any], times: int) -
         with np.errstate(all="ignore", over=over, call=lambda kind, _: overflows.append(kind)):
             results = [*_results(formulas, narrow, options, overflows)]
             if neighbor is call:
-                noisy = map_floats(functools.partial(rounded, rng=rng), narrow)
+                noisy = map_floats(functools.partial(stochastically_rounded, rng=rng), narrow)
                 for _ in range(times * AT_RANDOM):
                     results += _results(formulas, noisy, options, overflows)
         if not results:
             return gaps
-        exact = flat(replace(neighbor, arguments=wide).run())
+        exact = tree_leaves(replace(neighbor, arguments=wide).run())
         for overflown, values in results:
             for k, (value, w) in enumerate(zip(values, exact, strict=True)):
                 if w is None:
@@ -152,11 +154,11 @@ def _results(
     for formula in formulas:
         overflows.clear()
         with contextlib.suppress(NotImplementedError):
-            values = flat(formula(*arguments, **options))
+            values = tree_leaves(formula(*arguments, **options))
             yield bool(overflows), values
 
 
-def _in(dtype: Any, call: Call) -> Call:
+def _in(dtype: Any, call: ReferenceCall) -> ReferenceCall:
     """Return a call with all arrays in a dtype."""
     arguments, options = map_floats(
         lambda a: np.asarray(a).astype(dtype), (call.arguments, tuple(call.options.values()))
@@ -165,14 +167,14 @@ def _in(dtype: Any, call: Call) -> Call:
 
 
 @np.errstate(all="ignore")
-def _own_errors(call: Call, want: list[Any]) -> list[FloatArray]:
+def _own_errors(call: ReferenceCall, want: list[Any]) -> list[FloatArray]:
     """Return how far dlref's float32 is from the exact result, in roundings of float32."""
     gaps = [np.zeros(np.shape(w)) for w in want]
-    if not call.core.__module__.startswith(NARROW):
+    if not call.core.__module__.startswith(FLOAT32_MODULES):
         return gaps
     for neighbor in (call, *_neighbours(call, EPS["float32"])):
         narrow = _in(np.float32, neighbor)
-        got, exact = flat(narrow.run()), flat(_in(np.float64, narrow).run())
+        got, exact = tree_leaves(narrow.run()), tree_leaves(_in(np.float64, narrow).run())
         for k, (value, w) in enumerate(zip(got, exact, strict=True)):
             if w is not None:
                 gaps[k] = _larger(gaps[k], np.abs(np.asarray(value, np.float64) - w))
@@ -180,14 +182,16 @@ def _own_errors(call: Call, want: list[Any]) -> list[FloatArray]:
 
 
 @np.errstate(all="ignore")
-def baselines(call: Call, want: list[Any], own: list[Any], dtypes: list[Any]) -> list[float]:
+def baselines(
+    call: ReferenceCall, want: list[Any], own: list[Any], dtypes: list[Any]
+) -> list[float]:
     """Return the largest error of the plain formula, else of dlref's own result, by output."""
     formula, coarse = call.explanation.plain.get(call.form), _coarsest(dtypes)
     got = own
     if formula is not None and coarse is not None:
         narrow = map_floats(lambda a: np.asarray(a).astype(coarse), call.arguments)
         with contextlib.suppress(NotImplementedError):
-            got = flat(computed(formula, *narrow, **call.told))
+            got = tree_leaves(computed(formula, *narrow, **call.non_default_options))
     pairs = zip(got, want, strict=True)
     return [0.0 if w is None else size_of(np.asarray(value, np.float64) - w) for value, w in pairs]
 
@@ -198,15 +202,17 @@ def _coarsest(dtypes: list[Any]) -> np.dtype[Any] | None:
     return max(floats, key=lambda d: EPS[d.name], default=None)
 
 
-def _sums(call: Call, want: list[Any], moves: list[Any], eps: float, limits: Limits) -> list[Any]:
+def _sums(
+    call: ReferenceCall, want: list[Any], moves: list[Any], eps: float, limits: Limits
+) -> list[Any]:
     """Return the tolerance of sums, in the format that they are accumulated in, by output."""
     own = _own_errors(call, want)
     # elements that do not move with the inputs are 0 but for the rounding of terms in the dtype
     still = [move <= 2.0**-20 * eps * gap for move, gap in zip(moves, own, strict=True)]
-    unit = 0.0 if limits.strict else min(eps, EPS[limits.accumulate])
+    unit = 0.0 if limits.strict else min(eps, EPS[limits.accum_dtype])
     out = [gap * np.where(s, eps, unit) for gap, s in zip(own, still, strict=True)]
     if unit > EPS["float32"]:  # each of n additions rounds a part of the sum
-        terms = max((n for a in flat(call.inputs) for n in np.shape(a)), default=1)
+        terms = max((n for a in tree_leaves(call.inputs) for n in np.shape(a)), default=1)
         parts = (move + unit * np.abs(w) for move, w in zip(moves, want, strict=True))
         out = [np.maximum(gap, part * terms**0.5) for gap, part in zip(out, parts, strict=True)]
     return out
@@ -214,7 +220,7 @@ def _sums(call: Call, want: list[Any], moves: list[Any], eps: float, limits: Lim
 
 @np.errstate(all="ignore")
 def bounds(
-    call: Call, want: list[Any], dtypes: list[Any], limits: Limits, times: int = 1
+    call: ReferenceCall, want: list[Any], dtypes: list[Any], limits: Limits, times: int = 1
 ) -> tuple[list[Any], list[Any]]:
     """
     Return the bound of each element of each output, and how far inputs move it.
@@ -240,7 +246,7 @@ def bounds(
         name = np.dtype(dtypes[k]).name
         moves[k] = np.where(large[k] & (2 * moves[k] >= far[k]), 0.0, moves[k])
         unit = moves[k] + EPS[name] * np.where(np.isfinite(w), np.abs(w), 0.0)
-        one = np.maximum(ROUNDINGS[name] * unit, np.maximum(plain[k], own[k])) + TINY[name]
-        one = one + (max(1e-9, eps) * size_of(w) if call.numeric else 0.0)
-        out.append(limits.factor * one)
+        granted = np.maximum(ROUNDINGS[name] * unit, np.maximum(plain[k], own[k])) + TINY[name]
+        granted = granted + (max(1e-9, eps) * size_of(w) if call.numeric else 0.0)
+        out.append(limits.factor * granted)
     return out, moves

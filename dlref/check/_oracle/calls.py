@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..._core.arguments import shown
-from ..._core.pytree import flat, is_float, map_floats, rebuilt
+from ..._core.pytree import is_float, map_floats, map_tree, tree_leaves
 from ..._records import UNKNOWN, spec_of
 from .arrays import map_leaves
 from .differences import ridders
@@ -27,8 +27,10 @@ if TYPE_CHECKING:
 
 def widened(value: Any) -> Any:
     """Return arrays of floats as float64, within tuples and lists, and all else as it is."""
-    if isinstance(value, tuple | list):
-        return map_leaves(widened, value)
+    return map_leaves(_widened, value)
+
+
+def _widened(value: Any) -> Any:
     if not has_state(value):
         return np.asarray(value, np.float64) if is_float(value) else value
     own = copy.deepcopy(value)
@@ -47,13 +49,16 @@ def has_state(value: Any) -> bool:
 
 def separate(value: Any) -> Any:
     """Copy objects with a state, within tuples and lists, and keep all else as it is."""
-    return map_leaves(lambda one: copy.deepcopy(one) if has_state(one) else one, value)
+    return map_leaves(lambda part: copy.deepcopy(part) if has_state(part) else part, value)
 
 
-def _moved(value: Any, by: Any, h: float) -> Any:
-    if isinstance(value, tuple):
-        return rebuilt(value, [_moved(a, b, h) for a, b in zip(value, by, strict=True)])
-    return value if by is None or not is_float(value) else value + h * np.asarray(by)
+def _stepped(value: Any, by: Any, h: float) -> Any:
+    """Return a point that is moved along a direction, whose constants are None."""
+
+    def step(a: Any, b: Any) -> Any:
+        return a if b is None or not is_float(a) else a + h * np.asarray(b)
+
+    return map_tree(step, value, by)
 
 
 def _jvp(f: Callable[..., Any], primals: Any, tangents: Any) -> Any:
@@ -61,12 +66,14 @@ def _jvp(f: Callable[..., Any], primals: Any, tangents: Any) -> Any:
     points = primals if isinstance(primals, tuple) else (primals,)
     directions = tangents if isinstance(primals, tuple) else (tangents,)
     like = f(*points)
-    sizes = [np.ravel(part) for part in flat(like)]
+    sizes = [np.ravel(part) for part in tree_leaves(like)]
 
-    def along(h: float) -> Any:
-        return np.concatenate([np.ravel(p) for p in flat(f(*_moved(points, directions, h)))])
+    def at_step(h: float) -> Any:
+        return np.concatenate(
+            [np.ravel(p) for p in tree_leaves(f(*_stepped(points, directions, h)))]
+        )
 
-    parts = iter(np.split(ridders(along, 0.1), np.cumsum([part.size for part in sizes])[:-1]))
+    parts = iter(np.split(ridders(at_step, 0.1), np.cumsum([part.size for part in sizes])[:-1]))
 
     def in_shape(part: Any) -> Any:
         return np.reshape(next(parts), np.shape(part)).astype(np.asarray(part).dtype)
@@ -82,7 +89,7 @@ def _numbered(f: Callable[[int, Any], Any], value: Any) -> Any:
 
 def _vjp(f: Callable[..., Any], dout: Any, inputs: tuple[Any, ...]) -> Any:
     """Return the gradient of <dout, f> with respect to each array of floats, by differences."""
-    weights = [np.ravel(part) for part in flat(dout)]
+    weights = [np.ravel(part) for part in tree_leaves(dout)]
 
     def gradient(k: int, part: int, array: Any) -> Any:
         out = np.zeros(np.shape(array))
@@ -90,23 +97,23 @@ def _vjp(f: Callable[..., Any], dout: Any, inputs: tuple[Any, ...]) -> Any:
             step = np.zeros(out.shape)
             step.flat[i] = 1
 
-            def along(h: float, step: Any = step) -> Any:
+            def at_step(h: float, step: Any = step) -> Any:
                 there = _numbered(lambda n, a: a + h * step if n == part else a, inputs[k])
-                values = flat(f(*inputs[:k], there, *inputs[k + 1 :]))
+                values = tree_leaves(f(*inputs[:k], there, *inputs[k + 1 :]))
                 return sum(np.dot(w, np.ravel(v)) for w, v in zip(weights, values, strict=True))
 
-            out.flat[i] = ridders(along, 0.1 * max(1.0, abs(float(np.ravel(array)[i]))))
+            out.flat[i] = ridders(at_step, 0.1 * max(1.0, abs(float(np.ravel(array)[i]))))
         return out.astype(np.asarray(array).dtype)  # as a vjp returns it
 
     grads = []
     for k, value in enumerate(inputs):
-        held = [is_float(part) for part in flat(value)]
+        held = [is_float(part) for part in tree_leaves(value)]
         if any(held):
             grads.append(_numbered(functools.partial(gradient, k), value))
     return tuple(grads) if len(grads) != 1 else grads[0]
 
 
-def _found(op: Any, suffix: str) -> Callable[..., Any] | None:
+def _derivative_of(op: Any, suffix: str) -> Callable[..., Any] | None:
     """Return op_vjp or op_jvp, from the module that op comes from, if it is of dlref."""
     module = sys.modules.get(getattr(op, "__module__", None) or "")
     if module is None or not module.__name__.startswith("dlref."):
@@ -122,7 +129,7 @@ def as_form(op: Any) -> tuple[Any, str]:
     name, module = getattr(op, "__name__", ""), sys.modules.get(getattr(op, "__module__", "") or "")
     for kind in ("vjp", "jvp"):
         whole = getattr(module, name.removesuffix(f"_{kind}"), op)
-        if whole is not op and _found(whole, kind) is op:
+        if whole is not op and _derivative_of(whole, kind) is op:
             return whole, kind
     return op, "forward"
 
@@ -141,7 +148,7 @@ def _parameters(f: Any) -> dict[str, inspect.Parameter]:
 
 def learned_options(op: Any) -> tuple[str, ...]:
     """Return the options that have a tangent in the jvp of a function, hence a gradient."""
-    own, by_jvp = _parameters(op), _parameters(_found(getattr(op, "func", op), "jvp"))
+    own, by_jvp = _parameters(op), _parameters(_derivative_of(getattr(op, "func", op), "jvp"))
     return tuple(name for name in own if {f"d{name}", f"{name}_tangent"} & by_jvp.keys())
 
 
@@ -149,16 +156,16 @@ def form(op: Any, suffix: str) -> tuple[Callable[..., Any], bool]:
     """Return op_vjp or op_jvp, and whether it is by differences; a partial hands its options on."""
     if isinstance(op, functools.partial) and not op.args:
         whole, numeric = form(op.func, suffix)
-        told = dict(op.keywords)
-        if suffix == "vjp" and told.pop("return_lse", False):
+        kwargs = dict(op.keywords)
+        if suffix == "vjp" and kwargs.pop("return_lse", False):
 
             def of_both(dout: Any, *inputs: Any, **options: Any) -> Any:
                 return whole(dout[0], *inputs, dlse=dout[1], **options)
 
-            return functools.partial(of_both, **told), numeric
-        return functools.partial(whole, **told), numeric
-    if found := _found(op, suffix):
-        return found, False
+            return functools.partial(of_both, **kwargs), numeric
+        return functools.partial(whole, **kwargs), numeric
+    if derivative := _derivative_of(op, suffix):
+        return derivative, False
     own = getattr(op, "__module__", None) or ""
     if not callable(op) or isinstance(op, np.ufunc) or own.startswith(("dlref.", "numpy")):
         msg = f"Argument 'op' must be a function of dlref that has a {suffix}, not {shown(op)}."
@@ -172,11 +179,11 @@ def form(op: Any, suffix: str) -> tuple[Callable[..., Any], bool]:
 
 
 #: Numbers of a call whose explanations are kept.
-FEW = 2**14
+MAX_CACHED_NUMBERS = 2**14
 
 
 @dataclass(frozen=True)
-class Call:
+class ReferenceCall:
     """A function of dlref in one of its forms, with its arguments, in float64."""
 
     op: Any
@@ -184,13 +191,13 @@ class Call:
     arguments: tuple[Any, ...]
     options: dict[str, Any]
     memory: tuple[Any, ...] = ()  # the arguments as the candidate is given them
-    found: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
+    cached: dict[Any, Any] = field(default_factory=dict, init=False, compare=False, repr=False)
 
-    def once(self, f: Callable[[Call], Iterator[Any]]) -> Iterable[Any]:
+    def once(self, f: Callable[[ReferenceCall], Iterator[Any]]) -> Iterable[Any]:
         """Return the results of a function of this call; all outputs share one computation."""
-        if sum(np.size(a) for a in flat(self.arguments)) > FEW:
+        if sum(np.size(a) for a in tree_leaves(self.arguments)) > MAX_CACHED_NUMBERS:
             return f(self)
-        self.found[f], results = itertools.tee(self.found.get(f) or f(self))
+        self.cached[f], results = itertools.tee(self.cached.get(f) or f(self))
         return results
 
     @property
@@ -240,11 +247,11 @@ class Call:
         return {**self.defaults, **getattr(self.op, "keywords", {}), **self.options}
 
     @functools.cached_property
-    def told(self) -> dict[str, Any]:
+    def non_default_options(self) -> dict[str, Any]:
         """Return the options that differ from their defaults."""
         defaults = self.defaults
-        told = {**getattr(self.op, "keywords", {}), **self.options}
-        return {k: v for k, v in told.items() if k not in defaults or not _equal(v, defaults[k])}
+        options = {**getattr(self.op, "keywords", {}), **self.options}
+        return {k: v for k, v in options.items() if k not in defaults or not _equal(v, defaults[k])}
 
     @functools.cached_property
     def names(self) -> list[str]:
@@ -257,10 +264,10 @@ class Call:
         with np.errstate(all="ignore"):
             return f(*separate(self.arguments), **options)
 
-    def with_options(self, **options: Any) -> Call:
+    def with_options(self, **options: Any) -> ReferenceCall:
         return replace(self, options={**self.options, **options})
 
-    def with_inputs(self, *inputs: Any) -> Call:
+    def with_inputs(self, *inputs: Any) -> ReferenceCall:
         if self.form == "forward":
             return replace(self, arguments=inputs)
         if self.form == "vjp":

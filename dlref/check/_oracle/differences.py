@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ..._core.arguments import FloatArray
 
 
-def ridders(along: Callable[[float], Any], h: float) -> FloatArray:
+def ridders(f: Callable[[float], Any], h: float) -> FloatArray:
     """
     Return the derivative of a function of a step, at the step zero.
 
@@ -20,7 +20,7 @@ def ridders(along: Callable[[float], Any], h: float) -> FloatArray:
     """
 
     def central(h: float) -> FloatArray:
-        return (np.asarray(along(h), np.float64) - np.asarray(along(-h), np.float64)) / (2 * h)
+        return (np.asarray(f(h), np.float64) - np.asarray(f(-h), np.float64)) / (2 * h)
 
     shrink, rounds = 1.4, 12
     rows: list[FloatArray] = [central(h)]

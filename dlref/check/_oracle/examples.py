@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._core.pytree import flat, is_float, map_floats, rebuilt
+from ..._core.pytree import is_float, map_floats, map_tree, tree_leaves
 from .calls import widened
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ def _first_replaced(inputs: Any, value: Any) -> Any:
 def varied(case: Case, size: float) -> Cases:
     """Yield a case with another first array: tiny, huge, far from zero, zero, equal."""
     _, inputs, options = case
-    first = next((a for a in flat(inputs) if is_float(a) and np.ndim(a)), None)
+    first = next((a for a in tree_leaves(inputs) if is_float(a) and np.ndim(a)), None)
     if first is None:
         return
     for what, value in _varied(np.asarray(first, np.float64), size):
@@ -46,14 +46,16 @@ def varied(case: Case, size: float) -> Cases:
 
 def drawn_like(value: Any, rng: Any) -> Any:
     """Return random numbers in the shape and dtype of a result; None for other values."""
-    if isinstance(value, tuple):
-        return rebuilt(value, [drawn_like(part, rng) for part in value])
-    if not is_float(value):
-        return None
-    return rng.normal(size=np.shape(value)).astype(np.asarray(value).dtype)
+
+    def drawn(part: Any) -> Any:
+        if not is_float(part):
+            return None
+        return rng.normal(size=np.shape(part)).astype(np.asarray(part).dtype)
+
+    return map_tree(drawn, value)
 
 
-def along(known: MapSpec, inputs: tuple[Any, ...], rng: Any) -> tuple[Any, Any]:
+def jvp_arguments(known: MapSpec, inputs: tuple[Any, ...], rng: Any) -> tuple[Any, Any]:
     """Return a point and a direction as a jvp takes them."""
     tangents = tuple(
         None if i in known.constant else drawn_like(value, rng) for i, value in enumerate(inputs)
@@ -72,7 +74,7 @@ def in_form(known: MapSpec, form: str, case: Case) -> Case:
     if form == "_jvp":
         before = [a for a in inputs if isinstance(a, str)]
         point = inputs[len(before) :]
-        return what, (*before, *along(known, point, rng)), options
+        return what, (*before, *jvp_arguments(known, point, rng)), options
     return case
 
 
@@ -84,4 +86,4 @@ def is_valid(op: Any, case: Case) -> bool:
             out = op(*widened(inputs), **options)
     except (TypeError, ValueError):
         return False
-    return not any(np.isnan(part).any() for part in flat(out) if is_float(part))
+    return not any(np.isnan(part).any() for part in tree_leaves(out) if is_float(part))

@@ -20,8 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ... import formulas
-from ..._core.pytree import flat, is_float, map_floats
-from .rounded import Rounded
+from ..._core.pytree import is_float, map_floats, tree_leaves
+from .stochastic_rounding import StochasticallyRounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -180,7 +180,7 @@ def in_parts(ufunc: Any, inputs: Any) -> Any:
     return None
 
 
-class AtRandom(Rounded):
+class AtRandom(StochasticallyRounded):
     """An array whose operations are rounded at random, in parts as kernels have them."""
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
@@ -188,7 +188,7 @@ class AtRandom(Rounded):
         if method == "__call__" and (found := in_parts(ufunc, inputs)) is not None:
             return found
         found = super().__array_ufunc__(ufunc, method, *inputs, **options)
-        return found.view(AtRandom) if isinstance(found, Rounded) else found
+        return found.view(AtRandom) if isinstance(found, StochasticallyRounded) else found
 
 
 def _off(values: Any) -> Any:
@@ -226,13 +226,13 @@ def computed(formula: Any, *arguments: Any, narrow: bool = False, **options: Any
     In 16 bits it is computed in float32 but for what is saved in between; or each operation is
     rounded.
     """
-    every = [a for a in flat(arguments) if is_float(a)]
+    every = [a for a in tree_leaves(arguments) if is_float(a)]
     dtype = np.asarray(every[0]).dtype if every else np.dtype(np.float64)
     short = dtype.itemsize == 2
 
     def prepared(a: Any) -> Any:
         a = a.astype(np.float32 if short and not narrow else dtype)
-        if isinstance(a, Rounded):
+        if isinstance(a, StochasticallyRounded):
             return a.view(AtRandom)
         a = a.view(Computed)
         a.saved = dtype if short and not narrow else None

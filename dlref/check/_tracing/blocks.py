@@ -21,7 +21,13 @@ from ...attention import LatentAttentionParams, attention_scores, attention_weig
 from ...neurons import linear
 from ...normalization import layer_norm, rms_norm
 from ...positions import apply_rope
-from ...transformer import GatedDeltaParams, mixture_of_experts, top_k_router
+from ...transformer import (
+    GatedDeltaParams,
+    GatedFeedForwardParams,
+    MixtureParams,
+    mixture_of_experts,
+    top_k_router,
+)
 from .common import GATES, Options, Steps, in_part, joined, split
 from .delta import delta_steps
 from .latent import attention_options, latent_steps
@@ -60,10 +66,10 @@ def _attend(x: FloatArray, p: Any, o: Options, y: Any = None, part: str = "atten
     steps: Steps = {"q": q, "k": k, "v": v}
     order = (_rotate, _normalize) if o["norm_after_rope"] else (_normalize, _rotate)
     for change in order:
-        found = change(q, k, v, p, o)
-        q, k, v = found.get("q", q), found.get("k", k), found.get("v", v)
+        changed = change(q, k, v, p, o)
+        q, k, v = changed.get("q", q), changed.get("k", k), changed.get("v", v)
         name = {_rotate: "rotated", _normalize: "normed"}[change]
-        steps |= {f"{key}_{name}": found[key] for key in ("q", "k") if key in found}
+        steps |= {f"{key}_{name}": changed[key] for key in ("q", "k") if key in changed}
     options = attention_options(o, x.shape[-2])
     steps["scores"] = attention_scores(q, k, **options)
     steps["weights"] = attention_weights(q, k, sink=p.sink, **options)
@@ -88,21 +94,21 @@ def _rotate(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) -> 
     (cos, sin), wrong = o["rope"], o.get("wrong", "")
     tables = {"interleaved": o["rope_interleaved"], "rotary_dim": 2 * np.shape(cos)[-1]}
     rotated = [np.asarray(apply_rope(a, cos, sin, **tables)) for a in (q, k, v)]
-    found = {"q": rotated[0], "k": k if wrong == "keys" else rotated[1]}
-    return found | ({"v": rotated[2]} if wrong == "values" else {})
+    steps = {"q": rotated[0], "k": k if wrong == "keys" else rotated[1]}
+    return steps | ({"v": rotated[2]} if wrong == "values" else {})
 
 
 def _normalize(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) -> Steps:
     """Return queries and keys after their norms, where there are any."""
-    found = {}
+    steps = {}
     for name, x, w in (("q", q, p.q_norm), ("k", k, p.k_norm)):
         if w is not None:
             together = len(w) != x.shape[-1]
             rows = np.swapaxes(x, -2, -3)
             rows = rows.reshape(*rows.shape[:-2], -1) if together else rows
             y = rms_norm(rows, w, eps=o["eps"], weight_offset=o["norm_offset"])
-            found[name] = np.swapaxes(y.reshape(np.swapaxes(x, -2, -3).shape), -2, -3)
-    return found
+            steps[name] = np.swapaxes(y.reshape(np.swapaxes(x, -2, -3).shape), -2, -3)
+    return steps
 
 
 def _over_queries(scores: FloatArray) -> FloatArray:
@@ -117,10 +123,10 @@ def _quick_gelu(x: FloatArray) -> FloatArray:
 
 
 def _network(x: FloatArray, p: Any, o: Options) -> Steps:
-    if hasattr(p, "experts"):
+    if isinstance(p, MixtureParams):
         return _mixture(x, p, o)
     f = _quick_gelu if o.get("wrong") == "quick" else by_name(o["activation"]).map
-    if len(p) == 3:  # gated
+    if isinstance(p, GatedFeedForwardParams):
         steps: Steps = {
             "feed_forward.gate": linear(x, p.w_gate),
             "feed_forward.up": linear(x, p.w_up),
@@ -137,9 +143,9 @@ def _network(x: FloatArray, p: Any, o: Options) -> Steps:
 
 def _mixture(x: FloatArray, p: Any, o: Options) -> Steps:
     """Return the steps of a mixture of experts: the choice of the router, and the sum."""
-    told = dict(o["router"])
+    options = dict(o["router"])
     names = ("k", "score", "groups", "top_groups", "normalize", "scale")
-    chosen = {name: told[name] for name in names if name in told}
+    chosen = {name: options[name] for name in names if name in options}
     bias, correction = p.router_bias, p.correction
     routing = top_k_router(x, p.router, bias=bias, correction=correction, **chosen)
     units = {activation: unit for unit, activation in GATES.items()}
@@ -148,7 +154,7 @@ def _mixture(x: FloatArray, p: Any, o: Options) -> Steps:
     return {
         "feed_forward.router": linear(x, p.router, bias),
         "feed_forward.weights": routing.weights,
-        "feed_forward.out": mixture_of_experts(x, p.router, p.experts, **told, **more),
+        "feed_forward.out": mixture_of_experts(x, p.router, p.experts, **options, **more),
     }
 
 

@@ -1,4 +1,4 @@
-"""Names of types, and heads: what blocks and each kind of attention have in common."""
+"""Types and heads that blocks and each kind of attention have in common."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ..._core.arguments import FloatArray
 #: Options in addition to the functions' own. "wrong" is a mistake that no parameter makes.
 Options = dict[str, Any]
 Steps = dict[str, FloatArray]
-Mistake = tuple[str, Any, Options]  # words, parameters, options
+Mistake = tuple[str, Any, Options]  # message, parameters, options
 Mistakes = Iterator[Mistake]
 
 #: The activations of gated units by the names of the units.

@@ -17,7 +17,7 @@ from .common import Mistakes, Options, Steps, in_part, joined, split
 def _remembered(
     q: FloatArray, k: FloatArray, v: FloatArray, decay: FloatArray, beta: FloatArray
 ) -> FloatArray:
-    """Return what each query reads: heads (..., H, T, E), decay and beta (..., H, T)."""
+    """Return the value that each query reads: heads (..., H, T, E), decay and beta (..., H, T)."""
     memory = np.zeros((*q.shape[:-2], q.shape[-1], v.shape[-1]), q.dtype)
     read = np.empty(v.shape, q.dtype)
     for t in range(q.shape[-2]):
@@ -84,8 +84,8 @@ WRONG = {
 
 def delta_mistakes(p: Any, o: Options, part: str) -> Mistakes:
     heads = len(getattr(p, part).a_log)
-    for wrong, words in WRONG.items():
-        yield words, p, o | {"wrong": wrong}
+    for wrong, message in WRONG.items():
+        yield message, p, o | {"wrong": wrong}
     if (o["delta_heads"] or heads) < heads:
-        words = "value head h uses key head h mod Hk instead of h // (H / Hk)"
-        yield words, p, o | {"wrong": "tiled"}
+        message = "value head h uses key head h mod Hk instead of h // (H / Hk)"
+        yield message, p, o | {"wrong": "tiled"}

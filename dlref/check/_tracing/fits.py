@@ -21,9 +21,9 @@ STEPS, GOLDEN = 60, (5**0.5 - 1) / 2
 
 
 class Fit(NamedTuple):
-    """An option: the words for a value, the grid of values, and the options with a value."""
+    """An option: the message for a value, the grid of values, and the options with a value."""
 
-    words: str
+    message: str
     grid: FloatArray
     options: Callable[[float], Options]
     whole: bool = False
@@ -32,20 +32,20 @@ class Fit(NamedTuple):
 def fits_of(o: Options) -> Iterator[Fit]:
     """Yield the options of a block, or of a norm, that have a number as their value."""
     if o["chunk"] is not None:
-        words = f"the chunks have {{:.0f}} tokens instead of {o['chunk']}"
-        yield Fit(words, np.arange(1.0, 65.0), lambda v: o | {"chunk": int(v)}, whole=True)
-    words = "eps is {:.3g}" + f" instead of {o['eps']:g}"
-    yield Fit(words, np.logspace(-12, -1, 23), lambda v: o | {"eps": v})
-    words = "the scores are multiplied by {:.4g}"
-    yield Fit(words, np.logspace(-3, 2, 31), lambda v: o | {"scale": v})
-    words = "the sub-layers' outputs are multiplied by {:.4g} before the sums"
-    yield Fit(words, np.logspace(-2, 2, 41), lambda v: o | {"residual_scale": v})
+        message = f"the chunks have {{:.0f}} tokens instead of {o['chunk']}"
+        yield Fit(message, np.arange(1.0, 65.0), lambda v: o | {"chunk": int(v)}, whole=True)
+    message = "eps is {:.3g}" + f" instead of {o['eps']:g}"
+    yield Fit(message, np.logspace(-12, -1, 23), lambda v: o | {"eps": v})
+    message = "the scores are multiplied by {:.4g}"
+    yield Fit(message, np.logspace(-3, 2, 31), lambda v: o | {"scale": v})
+    message = "the sub-layers' outputs are multiplied by {:.4g} before the sums"
+    yield Fit(message, np.logspace(-2, 2, 41), lambda v: o | {"residual_scale": v})
     cap = "instead of {:g}".format(o["softcap"]) if o["softcap"] is not None else "where none is"
-    words = "the soft cap is {:.4g} " + cap
-    yield Fit(words, np.logspace(-1, 3, 33), lambda v: o | {"softcap": v})
+    message = "the soft cap is {:.4g} " + cap
+    yield Fit(message, np.logspace(-1, 3, 33), lambda v: o | {"softcap": v})
     right = o["window"][1] if o["window"] else 0 if o["is_causal"] else None
-    words = "the window ends {:.0f} keys to the left"
-    yield Fit(words, np.arange(64.0), lambda v: o | {"window": (int(v), right)}, whole=True)
+    message = "the window ends {:.0f} keys to the left"
+    yield Fit(message, np.arange(64.0), lambda v: o | {"window": (int(v), right)}, whole=True)
     if o["rope"] is not None:
         cos, sin = (as_array("rope", table) for table in o["rope"])
         yield Fit("the base of the rotation is {:.6g}", np.logspace(1, 8, 57), _based(o, cos))

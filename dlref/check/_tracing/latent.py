@@ -66,9 +66,9 @@ def latent_steps(x: FloatArray, p: Any, o: Options, part: str) -> Steps:
 def latent_mistakes(p: Any, o: Options, part: str) -> Mistakes:
     a, H = getattr(p, part), o["num_heads"]
     N, R = len(a.w_uk) // H, len(a.w_dkv) - len(a.kv_norm)
-    for width, words in {len(a.kv_norm): "the latent's width", R: "R", N: "N"}.items():
+    for width, message in {len(a.kv_norm): "the latent's width", R: "R", N: "N"}.items():
         if width:
-            said = f"the scores are divided by the root of {words} instead of N + R"
+            said = f"the scores are divided by the root of {message} instead of N + R"
             yield said, p, o | {"scale": width**-0.5}
     if o["scale"] is not None:
         yield "the scores are divided by the root of N + R", p, o | {"scale": None}
@@ -86,9 +86,9 @@ def latent_mistakes(p: Any, o: Options, part: str) -> Mistakes:
         yield "queries and the shared key are not rotated", p, o | {"rope": None}
         yield "the rotation goes backwards", p, o | {"rope": (cos, -np.asarray(sin))}
         pairs = ("neighbors", "halves") if o["rope_interleaved"] else ("halves", "neighbors")
-        words = f"channels are rotated as {pairs[1]}, while the weights have pairs as {pairs[0]}"
-        yield words, p, o | {"rope_interleaved": not o["rope_interleaved"]}
+        message = f"channels are rotated as {pairs[1]}, while the weights have pairs as {pairs[0]}"
+        yield message, p, o | {"rope_interleaved": not o["rope_interleaved"]}
         rows = a.w_uq.reshape(H, N + R, -1)
         first = np.concatenate([rows[:, N:], rows[:, :N]], axis=1).reshape(a.w_uq.shape)
-        words = "the rotated channels of the queries come first in each head, not last"
-        yield words, p._replace(**{part: a._replace(w_uq=first)}), o
+        message = "the rotated channels of the queries come first in each head, not last"
+        yield message, p._replace(**{part: a._replace(w_uq=first)}), o

@@ -1,4 +1,4 @@
-"""Mistakes in blocks: words, and the parameters and options that make the mistake."""
+"""Mistakes in blocks: messages, and the parameters and options that make the mistake."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ import numpy as np
 from ..._core.arguments import FloatArray, as_array
 from ...attention import LatentAttentionParams
 from ...positions import rope_frequencies, rope_permutation, rope_tables
-from ...transformer import GatedDeltaParams
+from ...transformer import GatedDeltaParams, GatedFeedForwardParams
+from ...transformer._structure import norm_fields, sublayer_fields
 from .common import Mistakes, Options
 from .delta import delta_mistakes
 from .latent import latent_mistakes
@@ -33,27 +34,27 @@ def _reordered(w: FloatArray | None, heads: int, *, halves: bool) -> FloatArray 
 
 
 def _rotations(p: Any, o: Options, part: str = "attention") -> Mistakes:
-    for words, other in o.get("scalings", {}).items():
-        yield words, p, o | {"rope": other}
+    for message, other in o.get("scalings", {}).items():
+        yield message, p, o | {"rope": other}
     if o["rope"] is None:
         return
     a, H = getattr(p, part), o["num_heads"]
     keys = o["num_kv_heads"] or H
     cos, sin = (as_array("rope", table) for table in o["rope"])
     if 2 * cos.shape[-1] == len(a.w_q) // H:
-        words = "channels are rotated as halves, while the weights have pairs as neighbors"
+        message = "channels are rotated as halves, while the weights have pairs as neighbors"
         if o["rope_interleaved"]:
-            words = (
+            message = (
                 "neighboring channels are rotated together, while the weights have pairs in halves"
             )
         reordered = {
             name: _reordered(getattr(a, name), n, halves=o["rope_interleaved"])
             for name, n in {"w_q": H, "b_q": H, "w_k": keys, "b_k": keys}.items()
         }
-        yield words, p._replace(**{part: a._replace(**reordered)}), o
+        yield message, p._replace(**{part: a._replace(**reordered)}), o
     pairs = ("neighbors", "halves") if o["rope_interleaved"] else ("halves", "neighbors")
-    words = f"channels are rotated as {pairs[1]}, while the weights have pairs as {pairs[0]}"
-    yield words, p, o | {"rope_interleaved": not o["rope_interleaved"]}
+    message = f"channels are rotated as {pairs[1]}, while the weights have pairs as {pairs[0]}"
+    yield message, p, o | {"rope_interleaved": not o["rope_interleaved"]}
     yield "queries and keys are not rotated", p, o | {"rope": None}
     yield "keys are not rotated", p, o | {"wrong": "keys"}
     yield "values are rotated, too", p, o | {"wrong": "values"}
@@ -73,20 +74,20 @@ def _scores(p: Any, o: Options, part: str = "attention") -> Mistakes:
     weights = getattr(p, part)
     E = len(weights.w_q) // o["num_heads"]
     scale = E**-0.5 if o["scale"] is None else o["scale"]
-    for factor, words in (
+    for factor, message in (
         (1.0, "are not scaled"),
         (1 / E, "are scaled by 1/E"),
         (E**0.5, "are multiplied by the root of E"),
         (len(weights.w_q) ** -0.5, "are divided by the root of H E instead of E"),
     ):
         if factor not in (scale, E**-0.5):
-            yield f"the scores {words}", p, o | {"scale": factor}
+            yield f"the scores {message}", p, o | {"scale": factor}
     if scale != E**-0.5:
         yield "the scores are divided by the root of E", p, o | {"scale": None}
     if o["is_causal"]:
         yield "the causal mask is missing", p, o | {"is_causal": False}
-        for by, words in ((-1, "hides a token from itself"), (1, "shows one token too many")):
-            yield f"the causal mask {words}", p, o | {"q_offset": o["q_offset"] + by}
+        for by, message in ((-1, "hides a token from itself"), (1, "shows one token too many")):
+            yield f"the causal mask {message}", p, o | {"q_offset": o["q_offset"] + by}
     else:
         yield "there is a causal mask", p, o | {"is_causal": True}
     for name in ("mask", "bias", "window", "chunk", "softcap"):
@@ -102,8 +103,8 @@ def _scores(p: Any, o: Options, part: str = "attention") -> Mistakes:
         tiled = {
             name: None if w is None else np.concatenate([w] * (H // keys)) for name, w in a.items()
         }
-        words = "query head h uses key head h mod Hk instead of h // (H / Hk)"
-        yield words, p._replace(**{part: weights._replace(**tiled)}), o | {"num_kv_heads": H}
+        message = "query head h uses key head h mod Hk instead of h // (H / Hk)"
+        yield message, p._replace(**{part: weights._replace(**tiled)}), o | {"num_kv_heads": H}
 
 
 def _biases(p: Any, o: Options, scale: float) -> Mistakes:
@@ -112,40 +113,40 @@ def _biases(p: Any, o: Options, scale: float) -> Mistakes:
         return
     bias = as_array("bias", o["bias"])
     if bias.ndim > 1 and bias.shape[-1] == bias.shape[-2]:
-        words = "the bias has queries and keys exchanged"
-        yield words, p, o | {"bias": np.ascontiguousarray(np.swapaxes(bias, -1, -2))}
-    words = f"the bias is multiplied by {scale:.4g}, like scores"
-    yield words, p, o | {"bias": bias * bias.dtype.type(scale)}
+        message = "the bias has queries and keys exchanged"
+        yield message, p, o | {"bias": np.ascontiguousarray(np.swapaxes(bias, -1, -2))}
+    message = f"the bias is multiplied by {scale:.4g}, like scores"
+    yield message, p, o | {"bias": bias * bias.dtype.type(scale)}
 
 
 def _crossings(p: Any, o: Options) -> Mistakes:
     a, across = p.cross_attention, o["across"]
-    for words, changed, options in _scores(p, across, "cross_attention"):
-        said = words.replace("option mask", "option memory_mask")
+    for message, changed, options in _scores(p, across, "cross_attention"):
+        said = message.replace("option mask", "option memory_mask")
         yield f"in the cross-attention, {said}", changed, o | {"across": options}
     if a.w_k.shape[1] == a.w_q.shape[1]:
-        words = "the cross-attention reads the decoder itself instead of the memory"
-        yield words, p, o | {"across": across | {"own": True, "mask": None}}
+        message = "the cross-attention reads the decoder itself instead of the memory"
+        yield message, p, o | {"across": across | {"own": True, "mask": None}}
     if a.w_k.shape == a.w_v.shape:
-        words = "keys and values of the cross-attention are exchanged"
-        yield words, p._replace(cross_attention=_swapped(a, "k", "v")), o
+        message = "keys and values of the cross-attention are exchanged"
+        yield message, p._replace(cross_attention=_swapped(a, "k", "v")), o
 
 
-def _swapped(a: Any, one: str, two: str) -> Any:
+def _swapped(a: Any, first: str, second: str) -> Any:
     """Return attention with two of its projections in each other's place."""
-    pairs = [(f"{kind}_{one}", f"{kind}_{two}") for kind in "wb"]
+    pairs = [(f"{kind}_{first}", f"{kind}_{second}") for kind in "wb"]
     return a._replace(
         **{here: getattr(a, there) for x, y in pairs for here, there in ((x, y), (y, x))}
     )
 
 
 def _weights(p: Any, o: Options) -> Mistakes:
-    for part in (name for name in p._fields if "norm" not in name):
+    for part in sublayer_fields(type(p)):
         arrays = getattr(p, part)
-        for words, changes in _changes(part, arrays):
-            yield words, p._replace(**{part: arrays._replace(**changes)}), o
+        for message, changes in _changes(part, arrays):
+            yield message, p._replace(**{part: arrays._replace(**changes)}), o
     network = p.feed_forward
-    if len(network) == 3:
+    if isinstance(network, GatedFeedForwardParams):
         swapped = network._replace(w_gate=network.w_up, w_up=network.w_gate)
         yield "w_gate and w_up are exchanged", p._replace(feed_forward=swapped), o
         yield "the activation is that of up instead of gate", p, o | {"wrong": "up"}
@@ -161,35 +162,38 @@ def _changes(part: str, arrays: Any) -> Iterator[tuple[str, dict[str, Any]]]:
         yield f"{part}.{name} is missing", {name: None}
     for name in square:
         yield f"{part}.{name} is transposed", {name: there[name].T}
-    for kind, some, words in (("biases", biases, "missing"), ("weights", square, "transposed")):
+    for kind, some, message in (("biases", biases, "missing"), ("weights", square, "transposed")):
         of_sources = [name for name in some if name[-1] in "qkv"]
         groups = {f"all {kind} of {part}": some}
         groups[f"the {kind} of queries, keys and values in {part}"] = of_sources
         for said, names in groups.items():
             if len(names) > 1:
-                yield f"{said} are {words}", {n: None if n[0] == "b" else there[n].T for n in names}
+                yield (
+                    f"{said} are {message}",
+                    {n: None if n[0] == "b" else there[n].T for n in names},
+                )
 
 
 def _exchanged(p: Any, o: Options, part: str) -> Mistakes:
     """Yield projections of self-attention exchanged, or cut into heads in the other order."""
     a, H = getattr(p, part), o["num_heads"]
     names = {"q": "queries", "k": "keys", "v": "values", "o": "outputs"}
-    for one, two in ("qk", "kv", "qv", "qo"):
-        words = f"{names[one]} and {names[two]}"
-        if getattr(a, f"w_{one}").shape == getattr(a, f"w_{two}").shape:
-            yield f"{words} are exchanged", p._replace(**{part: _swapped(a, one, two)}), o
+    for first, second in ("qk", "kv", "qv", "qo"):
+        message = f"{names[first]} and {names[second]}"
+        if getattr(a, f"w_{first}").shape == getattr(a, f"w_{second}").shape:
+            yield f"{message} are exchanged", p._replace(**{part: _swapped(a, first, second)}), o
     apart = {
         name: _heads_apart(getattr(a, name), H if name.endswith("q") else o["num_kv_heads"] or H)
         for name in ("w_q", "b_q", "w_k", "b_k", "w_v", "b_v")
     }
     for which, what in {"qkv": "the projections", "q": "w_q", "k": "w_k", "v": "w_v"}.items():
         some = {name: w for name, w in apart.items() if name[-1] in which}
-        words = f"the rows of {what} go from head to head first, not through a head"
-        yield words, p._replace(**{part: a._replace(**some)}), o
+        message = f"the rows of {what} go from head to head first, not through a head"
+        yield message, p._replace(**{part: a._replace(**some)}), o
     if a.w_q.shape == a.w_k.shape == a.w_v.shape:
-        for words, order in FUSED.items():
+        for message, order in FUSED.items():
             fused = _fused(a, "w", order, H) | _fused(a, "b", order, H)
-            yield words, p._replace(**{part: a._replace(**fused)}), o
+            yield message, p._replace(**{part: a._replace(**fused)}), o
 
 
 #: Orders of the rows of one matrix for queries, keys and values, and how it is cut.
@@ -244,20 +248,20 @@ def changed_norms(some: Mapping[str, Any], o: Options) -> Iterator[tuple[str, An
         return {name: some[name]._replace(weight=change(*pair)) for name, pair in weights.items()}
 
     if not offset:
-        words = f"the weight of {names} is taken as 1 + w, as in Gemma"
-        yield words, weighed(np.add, 1), o
+        message = f"the weight of {names} is taken as 1 + w, as in Gemma"
+        yield message, weighed(np.add, 1), o
     missing = weighed(lambda w, by: np.ones_like(w) - by, offset)
     yield f"the weight of {names} is missing", missing, o
     if offset:
-        words = f"the weight of {names} is taken as w, not as 1 + w"
-        yield words, weighed(np.subtract, offset), o
+        message = f"the weight of {names} is taken as w, not as 1 + w"
+        yield message, weighed(np.subtract, offset), o
     if all(norm.bias is not None for norm in some.values()):
         # zeros, because None would make it another norm
         none = {name: norm._replace(bias=np.zeros_like(norm.bias)) for name, norm in some.items()}
         yield f"the bias of {names} is missing", none, o
     D = len(next(iter(some.values())).weight)
-    for n, words in ((max(D - 1, 1), "n - 1"), (1, "1")):  # the multiple takes eps along
-        said = f"the sum of squares is divided by {words} instead of n in {names}"
+    for n, message in ((max(D - 1, 1), "n - 1"), (1, "1")):  # the multiple takes eps along
+        said = f"the sum of squares is divided by {message} instead of n in {names}"
         yield said, weighed(np.multiply, (D / n) ** -0.5), o | {"eps": o["eps"] * n / D}
 
 
@@ -299,24 +303,24 @@ def _anywhere(p: Any, o: Options) -> Mistakes:
     yield from _weights(p, o)
     yield from network_pieces(p, o)
     yield from norm_pieces(p, o)
-    for words, options in other_norms(o):
-        yield words, p, options
-    norms = {name: getattr(p, name) for name in p._fields if "norm" in name}
+    for message, options in other_norms(o):
+        yield message, p, options
+    norms = {name: getattr(p, name) for name in norm_fields(type(p))}
     norms = {name: norm for name, norm in norms.items() if norm is not None}
     for some in (*({name: norm} for name, norm in norms.items()), *([norms] if norms else [])):
-        for words, changed, options in changed_norms(some, o):
-            yield words, p._replace(**changed), options
-    for one, two in itertools.combinations(norms, 2):
-        swapped = p._replace(**{one: norms[two], two: norms[one]})
-        yield f"{one} and {two} are exchanged", swapped, o
+        for message, changed, options in changed_norms(some, o):
+            yield message, p._replace(**changed), options
+    for first, second in itertools.combinations(norms, 2):
+        swapped = p._replace(**{first: norms[second], second: norms[first]})
+        yield f"{first} and {second} are exchanged", swapped, o
     place = "after the sums" if o["norm_first"] else "before the sub-layers"
     yield f"the norms come {place}", p, o | {"norm_first": not o["norm_first"]}
     for activation in ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "identity"):
         if activation != o["activation"]:
             yield f"the activation is {activation}", p, o | {"activation": activation}
-    for wrong, words in WRONG.items():
+    for wrong, message in WRONG.items():
         if wrong == "parallel" and o["parallel"]:
             said = "the network reads the sum of the attention, not the input of the block"
             yield said, p, o | {"wrong": wrong}
         elif o["norm_first"] or wrong not in ("normed", "unnormed", "parallel"):
-            yield words, p, o | {"wrong": wrong}
+            yield message, p, o | {"wrong": wrong}

@@ -26,6 +26,8 @@ from ...positions import (
 )
 from ...transformer import (
     BlockOptions,
+    DecoderBlockParams,
+    EncoderBlockParams,
     LanguageModelConfig,
     NormParams,
     decoder,
@@ -37,6 +39,7 @@ from ...transformer import (
     sequence_classifier,
 )
 from ...transformer._padding import Padding, as_padding
+from ...transformer._structure import as_block
 from .blocks import block_steps, decoder_block_steps, normed
 from .common import GATES, Mistakes, Options, Steps
 from .mistakes import block_mistakes, changed_norms, decoder_mistakes, other_norms
@@ -51,8 +54,8 @@ CALL: Options = {"mask": None, "bias": None, "q_offset": 0, "memory_mask": None}
 ACROSS = {"bias": None, "is_causal": False, "q_offset": 0, "window": None, "softcap": None}
 ACROSS |= {"rope": None, "own": False, "chunk": None}
 #: The kind of the parameters, the steps and the mistakes of a block.
-ENCODER = "EncoderBlockParams", block_steps, block_mistakes
-DECODER = "DecoderBlockParams", decoder_block_steps, decoder_mistakes
+ENCODER: Any = EncoderBlockParams, block_steps, block_mistakes
+DECODER: Any = DecoderBlockParams, decoder_block_steps, decoder_mistakes
 
 #: Steps of pairs of tokens, and steps whose last axis is the time.
 PAIRS, TIME_LAST = ("attention.scores", "attention.weights"), ("attention.beta", "attention.decay")
@@ -77,15 +80,15 @@ class Trace(dict[str, FloatArray]):
         reads_last = self.padding is None and arguments[0] is self.last
 
         def wrong() -> Iterator[tuple[str, Steps]]:
-            for words, *changed in mistakes(*arguments[1:]):
-                found = run(arguments[0], *changed)
-                for step in steps.keys() - found.keys():  # there is no rotation
-                    found[step] = found[re.sub("_(rotated|normed)$", "", step)]
-                yield words, {prefix + step: placed(step, value) for step, value in found.items()}
+            for message, *changed in mistakes(*arguments[1:]):
+                other = run(arguments[0], *changed)
+                for step in steps.keys() - other.keys():  # there is no rotation
+                    other[step] = other[re.sub("_(rotated|normed)$", "", step)]
+                yield message, {prefix + step: placed(step, value) for step, value in other.items()}
 
         def with_options(options: Options) -> Steps:
-            found = run(*arguments[:-1], options)
-            return {prefix + step: placed(step, value) for step, value in found.items()}
+            other = run(*arguments[:-1], options)
+            return {prefix + step: placed(step, value) for step, value in other.items()}
 
         def on_input(x: Any) -> Steps:
             return {prefix + step: value for step, value in run(x, *arguments[1:]).items()}
@@ -108,10 +111,10 @@ class Trace(dict[str, FloatArray]):
             return self.placed("", array[..., None])[..., 0]
         heads = array.ndim - self.axes > 1 or step == ""
         padding = self.padding.of_heads() if heads else self.padding
-        found = padding.back(array)
+        out = padding.back(array)
         if step.endswith(PAIRS) and heads:  # queries, then keys
-            found = np.take_along_axis(found, padding.homes[..., None, :], -1)
-        return np.ascontiguousarray(found)
+            out = np.take_along_axis(out, padding.homes[..., None, :], -1)
+        return np.ascontiguousarray(out)
 
     def hidden(self, name: str) -> Any:
         """Return where an array has no token, None if texts fill their rows."""
@@ -139,13 +142,13 @@ def _of_blocks(
     """Return the options of each block as a dictionary, with the arrays of the call."""
     _check_inference(keywords)
     call = CALL | {name: value for name, value in keywords.items() if name in CALL}
-    told = {name: value for name, value in keywords.items() if name in FIELDS}
+    fields = {name: value for name, value in keywords.items() if name in FIELDS}
     given = options if isinstance(options, tuple) else (options,) * max(count, 1)
-    each = [BlockOptions(**told) if o is None else replace(o, **told) for o in given]
-    found = [{name: getattr(o, name) for name in FIELDS} | call for o in each]
-    for o in found:
+    each = [BlockOptions(**fields) if o is None else replace(o, **fields) for o in given]
+    dicts = [{name: getattr(o, name) for name in FIELDS} | call for o in each]
+    for o in dicts:
         o["is_causal"] = causal if o["is_causal"] is None else o["is_causal"]
-    return found
+    return dicts
 
 
 def _last_norm(x: FloatArray, p: Any, o: Options) -> Steps:
@@ -153,19 +156,12 @@ def _last_norm(x: FloatArray, p: Any, o: Options) -> Steps:
 
 
 def _last_mistakes(p: Any, o: Options) -> Mistakes:
-    for words, options in other_norms(o):
-        yield words, p, options
-    for words, changed, options in changed_norms({"the last norm": p}, o):
-        yield words, changed["the last norm"], options
+    for message, options in other_norms(o):
+        yield message, p, options
+    for message, changed, options in changed_norms({"the last norm": p}, o):
+        yield message, changed["the last norm"], options
     yield "the last norm is missing", None, o
     yield "eps is added to the root, not under it", p, o | {"wrong": "eps outside"}
-
-
-def _check_named(name: str, p: Any, kind: str) -> None:
-    """Raise unless the parameters of a block are the named tuples, not plain ones."""
-    if not all(hasattr(part, "_fields") for part in (p, *p) if part is not None):
-        msg = f"Argument {name!r} must be {kind} of named tuples, not plain tuples."
-        raise TypeError(msg)
 
 
 def _params(p: Any, kind: str, dropout: Options) -> Any:
@@ -195,7 +191,7 @@ def _in_a_stack(
 
 
 def _add_stack(
-    found: Trace,
+    trace: Trace,
     x: Any,
     blocks: Any,
     norm: Any,
@@ -204,17 +200,16 @@ def _add_stack(
     memory: Any = None,
 ) -> Any:
     """Add the blocks of an encoder, or of a decoder if there is a memory."""
-    where = f"params.{prefix[:-1]}" if prefix else "blocks"
     kind, run, mistakes = ENCODER if memory is None else DECODER
     each = each if memory is None else [*map(_across, each)]
+    blocks = [as_block(kind, f"params[{i}]", p) for i, p in enumerate(blocks)]
     for i, (p, o) in enumerate(zip(blocks, each, strict=False)):
-        _check_named(f"{where}[{i}]", p, kind)
         wrong = _in_a_stack(mistakes, blocks, each, i)
         given = x if memory is None else (x, memory)
-        x = found.add(f"{prefix}blocks.{i}.", run, wrong, given, p, o)
+        x = trace.add(f"{prefix}blocks.{i}.", run, wrong, given, p, o)
     if norm is None:
         return x
-    return found.add(prefix, _last_norm, _last_mistakes, x, NormParams(*norm), each[-1])
+    return trace.add(prefix, _last_norm, _last_mistakes, x, NormParams(*norm), each[-1])
 
 
 def _embed(tokens: Any, p: Any, config: Any) -> Steps:
@@ -223,7 +218,7 @@ def _embed(tokens: Any, p: Any, config: Any) -> Steps:
 
 def _embed_text(tokens: Any, p: Any, config: Any) -> Steps:
     """Return the steps of a text after the token of its class."""
-    first = np.broadcast_to(p.class_token, (*tokens.shape[:-1], 1, config.width))
+    first = np.broadcast_to(p.class_token, (*tokens.shape[:-1], 1, config.d_model))
     return _positioned(np.concatenate([first, p.embedding[tokens]], axis=-2), p, config)
 
 
@@ -234,30 +229,30 @@ def _positioned(x: FloatArray, p: Any, config: Any) -> Steps:
     if config.positions == "learned":
         steps["positioned"] = x + p.positions[..., :T, :]
     if config.positions == "sinusoidal":
-        steps["positioned"] = x + sinusoidal(T, config.width).astype(x.dtype)
+        steps["positioned"] = x + sinusoidal(T, config.d_model).astype(x.dtype)
     return steps
 
 
 def _embed_mistakes(T: int, p: Any, config: Any) -> Iterator[tuple[Any, ...]]:
-    root, scale = config.width**0.5, config.embedding_scale
+    root, scale = config.d_model**0.5, config.embedding_scale
     by = "the root of D" if scale in (1, root) else f"{scale:g}"
-    factor, words = (1 / scale, "not multiplied") if scale != 1 else (root, "multiplied")
+    factor, message = (1 / scale, "not multiplied") if scale != 1 else (root, "multiplied")
     changed = p._replace(embedding=p.embedding * p.embedding.dtype.type(factor))
-    yield f"the embeddings are {words} by {by}", changed, config
+    yield f"the embeddings are {message} by {by}", changed, config
     if config.positions == "learned":
         own = p.positions
         others = {f"positions begin at {n}": np.roll(own, -n, axis=0) for n in (1, 2)}
         others["positions are counted from the end"] = np.concatenate([own[:T][::-1], own[T:]])
         others["the positions are missing"] = np.zeros_like(own)
-        for words, table in others.items():
-            yield words, p._replace(positions=table), config
+        for message, table in others.items():
+            yield message, p._replace(positions=table), config
 
 
-def _add_head(found: Trace, x: FloatArray, p: Any, config: Any) -> None:
+def _add_head(trace: Trace, x: FloatArray, p: Any, config: Any) -> None:
     """Add the logits; before the last norm x was the step before the last one."""
-    raw = x if p.norm is None else [*found.values()][-2]
+    raw = x if p.norm is None else [*trace.values()][-2]
     run = partial(_head, config=config)
-    found.add("", run, partial(_head_mistakes, raw, config), x, p, None)
+    trace.add("", run, partial(_head_mistakes, raw, config), x, p, None)
 
 
 def _head(x: FloatArray, p: Any, instead: Any, *, config: Any) -> Steps:
@@ -280,8 +275,8 @@ def _head_mistakes(
     if config.logit_softcap is not None:
         yield "the cap of the logits is missing", p, replace(config, logit_softcap=None)
     if config.logit_scale != 1:
-        words = f"the logits are not multiplied by {config.logit_scale:g}"
-        yield words, p, replace(config, logit_scale=1.0)
+        message = f"the logits are not multiplied by {config.logit_scale:g}"
+        yield message, p, replace(config, logit_scale=1.0)
     if p.head is not None:
         yield "the head is the matrix of embeddings", p._replace(head=None), None
     yield "the last norm is missing", p, raw
@@ -301,7 +296,7 @@ def _class_mistakes(p: Any) -> Iterator[tuple[Any, ...]]:
 def _places(config: Any, table: Any, T: int, dtype: Any, *, causal: bool = True) -> Options:
     """Return the options of attention that a scheme of positions makes."""
     if config.positions == "alibi":
-        slopes = alibi_slopes(config.heads)
+        slopes = alibi_slopes(config.num_heads)
         return {"bias": alibi_bias(slopes, T, T, symmetric=not causal).astype(dtype)}
     if config.positions == "t5":
         return {"bias": np.asarray(t5_bias(table, T, T, bidirectional=not causal))}
@@ -310,38 +305,38 @@ def _places(config: Any, table: Any, T: int, dtype: Any, *, causal: bool = True)
 
 def _rotation(config: Any, own: Any, others: list[Any], T: int, dtype: Any) -> Options:
     """Return the rotation of a block, and mistaken ones; `own` and `others` are settings."""
-    E = config.head_width
+    E = config.head_dim
     default = {"base": config.rope_base, "scaling": config.rope_scaling, "dim": config.rope_dim}
 
-    def tables(told: Any) -> Any:
-        if told is None:
+    def tables(options: Any) -> Any:
+        if options is None:
             return None
-        scaling = told["scaling"]
-        frequencies = rope_frequencies(told["dim"] or E, base=told["base"], scaling=scaling)
+        scaling = options["scaling"]
+        frequencies = rope_frequencies(options["dim"] or E, base=options["base"], scaling=scaling)
         factor = 1.0 if scaling is None else rope_attention_factor(scaling)
         pair = rope_tables(np.arange(T), frequencies, attention_factor=factor)
         return tuple(a.astype(dtype) for a in pair)
 
-    told = None if own is None else default | own
+    settings = None if own is None else default | own
     wrong = {}
     for j, other in others:
-        words = f"the block has the rotation of block {j}"
-        words = f"queries and keys are rotated, as in block {j}" if told is None else words
-        wrong[words] = None if other is None else default | other
-    if told is not None:
-        scaling = told["scaling"]
+        message = f"the block has the rotation of block {j}"
+        message = f"queries and keys are rotated, as in block {j}" if settings is None else message
+        wrong[message] = None if other is None else default | other
+    if settings is not None:
+        scaling = settings["scaling"]
         if scaling is not None:
-            wrong["the scaling of the rotation is missing"] = told | {"scaling": None}
-        for share, words in {1: "all", 2: "half of the", 4: "a quarter of the"}.items():
-            if E % (2 * share) == 0 and (told["dim"] or E) * share != E:
-                wrong[f"{words} channels of a head are rotated"] = told | {"dim": E // share}
-    cast = {words: tables(other) for words, other in wrong.items()}
-    if told is not None and told["scaling"] is not None:
-        factor = rope_attention_factor(told["scaling"])
+            wrong["the scaling of the rotation is missing"] = settings | {"scaling": None}
+        for share, message in {1: "all", 2: "half of the", 4: "a quarter of the"}.items():
+            if E % (2 * share) == 0 and (settings["dim"] or E) * share != E:
+                wrong[f"{message} channels of a head are rotated"] = settings | {"dim": E // share}
+    cast = {text: tables(other) for text, other in wrong.items()}
+    if settings is not None and settings["scaling"] is not None:
+        factor = rope_attention_factor(settings["scaling"])
         if factor != 1:
-            words = f"the rotation's attention factor of {factor:.4g} is missing"
-            cast[words] = tuple(a / a.dtype.type(factor) for a in tables(told))
-    return {"rope": tables(told), "scalings": cast}
+            message = f"the rotation's attention factor of {factor:.4g} is missing"
+            cast[message] = tuple(a / a.dtype.type(factor) for a in tables(settings))
+    return {"rope": tables(settings), "scalings": cast}
 
 
 def _language_model(
@@ -355,12 +350,12 @@ def _language_model(
 ) -> Trace:
     ids, params = as_array("tokens", tokens), _params(params, "LanguageModelParams", dropout)
     rows = as_padding(lengths, padding, ids.shape)
-    ids, found = ids if rows is None else rows.texts(ids), Trace(rows, ids.ndim)
-    x = found.add("", _embed, partial(_embed_mistakes, ids.shape[-1]), ids, params, config)
+    ids, trace = ids if rows is None else rows.texts(ids), Trace(rows, ids.ndim)
+    x = trace.add("", _embed, partial(_embed_mistakes, ids.shape[-1]), ids, params, config)
     each = _of_config(config, params.positions, x, causal=True)
-    x = _add_stack(found, x, params.blocks, params.norm, each)
-    _add_head(found, x, params, config)
-    return found
+    x = _add_stack(trace, x, params.blocks, params.norm, each)
+    _add_head(trace, x, params, config)
+    return trace
 
 
 def _of_config(
@@ -368,9 +363,9 @@ def _of_config(
 ) -> list[Options]:
     """Return the options of each block of a model, and at least of one."""
     there = _places(config, table, x.shape[-2], x.dtype, causal=causal)
-    told = {
-        "num_heads": config.heads,
-        "num_kv_heads": config.kv_heads,
+    options = {
+        "num_heads": config.num_heads,
+        "num_kv_heads": config.num_kv_heads,
         "norm_first": config.norm_first,
         "norm": config.norm,
         "activation": GATES.get(config.activation, config.activation),
@@ -378,49 +373,49 @@ def _of_config(
         "eps": config.eps,
     }
     given = config.blocks if isinstance(config.blocks, tuple) else (config.blocks,)
-    given = given * max(config.layers, 1) if len(given) == 1 else given
-    found = []
+    given = given * max(config.num_layers, 1) if len(given) == 1 else given
+    options_of_blocks = []
     usual: Options | None = {} if config.positions == "rope" else None
     rotations = [(own or {}).get("rope", usual) for own in given]
     for own, rotation in zip(given, rotations, strict=True):
         more = {name: value for name, value in (own or {}).items() if name != "rope"}
         others = [(j, r) for j, r in enumerate(rotations) if r != rotation and r is not None]
         rotated = _rotation(config, rotation, others[:1], x.shape[-2], x.dtype)
-        [o] = _of_blocks(None, told | more | there | call | {"rope": rotated["rope"]})
-        found.append(o | {"scalings": rotated["scalings"]})
-    return [found[given.index(own)] for own in given]  # equal blocks have one object
+        [o] = _of_blocks(None, options | more | there | call | {"rope": rotated["rope"]})
+        options_of_blocks.append(o | {"scalings": rotated["scalings"]})
+    return [options_of_blocks[given.index(own)] for own in given]  # equal blocks have one object
 
 
 def _sequence_classifier(
     tokens: Any, params: Any, config: Any, *, lengths: Any = None, **dropout: Any
 ) -> Trace:
-    ids, found = as_array("tokens", tokens), Trace()
+    ids, trace = as_array("tokens", tokens), Trace()
     params = _params(params, "SequenceClassifierParams", dropout)
-    x = found.add("", _embed_text, partial(_embed_mistakes, ids.shape[-1] + 1), ids, params, config)
+    x = trace.add("", _embed_text, partial(_embed_mistakes, ids.shape[-1] + 1), ids, params, config)
     seen = None
     if lengths is not None:
         seen = padding_mask(as_array("lengths", lengths) + 1, x.shape[-2])
     each = _of_config(config, params.positions, x, causal=False, mask=seen)
-    x = _add_stack(found, x, params.blocks, params.norm, each)
-    found.add("", _class, _class_mistakes, x, params)
-    return found
+    x = _add_stack(trace, x, params.blocks, params.norm, each)
+    trace.add("", _class, _class_mistakes, x, params)
+    return trace
 
 
 def _encoder_decoder(
     source: Any, target: Any, params: Any, config: Any, *, lengths: Any = None, **dropout: Any
 ) -> Trace:
-    ids, answer, found = as_array("source", source), as_array("target", target), Trace()
+    ids, answer, trace = as_array("source", source), as_array("target", target), Trace()
     p = _params(params, "EncoderDecoderParams", dropout)
     there, S = p._replace(positions=p.source_positions), ids.shape[-1]
     seen = None if lengths is None else padding_mask(as_array("lengths", lengths), S)
-    x = found.add("encoder.", _embed, partial(_embed_mistakes, ids.shape[-1]), ids, there, config)
+    x = trace.add("encoder.", _embed, partial(_embed_mistakes, ids.shape[-1]), ids, there, config)
     each = _of_config(config, there.positions, x, causal=False, mask=seen)
-    memory = _add_stack(found, x, p.encoder, p.encoder_norm, each, "encoder.")
-    x = found.add("decoder.", _embed, partial(_embed_mistakes, answer.shape[-1]), answer, p, config)
+    memory = _add_stack(trace, x, p.encoder, p.encoder_norm, each, "encoder.")
+    x = trace.add("decoder.", _embed, partial(_embed_mistakes, answer.shape[-1]), answer, p, config)
     each = _of_config(config, p.positions, x, causal=True, memory_mask=seen)
-    x = _add_stack(found, x, p.decoder, p.norm, each, "decoder.", memory)
-    _add_head(found, x, p, config)
-    return found
+    x = _add_stack(trace, x, p.decoder, p.norm, each, "decoder.", memory)
+    _add_head(trace, x, p, config)
+    return trace
 
 
 def _layer(x: FloatArray, p: Any, activation: str) -> Steps:
@@ -439,41 +434,41 @@ def _layer_mistakes(p: Any, activation: str) -> Iterator[tuple[Any, ...]]:
 
 
 def _mlp(x: Any, params: Any, *, activation: str = "relu", dropout: Any = None) -> Trace:
-    found = Trace()
+    trace = Trace()
     _check_inference({"dropout": dropout})
     x, layers = as_float_trees({"x": x, "params": tuple(params)})[1]
     for i, p in enumerate(layers):
         f = activation if i + 1 < len(layers) else "identity"
-        x = found.add(f"layers.{i}.", _layer, _layer_mistakes, x, LinearParams(*p), f)
-    return found
+        x = trace.add(f"layers.{i}.", _layer, _layer_mistakes, x, LinearParams(*p), f)
+    return trace
 
 
 def _across(o: Options) -> Options:
     """Add the options of the cross-attention."""
-    told = {"mask": o["memory_mask"], "scale": o["cross_scale"]}
-    return o | {"across": o | ACROSS | told}
+    changed = {"mask": o["memory_mask"], "scale": o["cross_scale"]}
+    return o | {"across": o | ACROSS | changed}
 
 
 def _decoder(
     x: Any, memory: Any, params: Any, final_norm: Any = None, options: Any = None, **keywords: Any
 ) -> Trace:
-    found = Trace()
+    trace = Trace()
     each = _of_blocks(options, keywords, len(params), causal=memory is not None)
     trees = {"x": x, "memory": memory, "params": tuple(params), "final_norm": final_norm}
     x, memory, blocks, norm = as_float_trees(trees)[1]
-    _add_stack(found, x, blocks, norm, each, memory=memory)
-    return found
+    _add_stack(trace, x, blocks, norm, each, memory=memory)
+    return trace
 
 
 def _decoder_block(x: Any, memory: Any, params: Any, options: Any = None, **keywords: Any) -> Trace:
-    found = Trace()
+    trace = Trace()
     kind, run, mistakes = ENCODER if memory is None else DECODER
     [o] = _of_blocks(options, keywords, causal=memory is not None)
-    _check_named("params", params, kind)
-    x, memory, params = as_float_trees({"x": x, "memory": memory, "params": params})[1]
+    trees = {"x": x, "memory": memory, "params": as_block(kind, "params", params)}
+    x, memory, params = as_float_trees(trees)[1]
     given, o = (x, o) if memory is None else ((x, memory), _across(o))
-    found.add("", run, mistakes, given, params, o)
-    return found
+    trace.add("", run, mistakes, given, params, o)
+    return trace
 
 
 MODELS: dict[Any, Callable[..., Trace]] = {

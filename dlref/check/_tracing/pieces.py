@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...transformer import MixtureParams
+from ...transformer._structure import norm_fields
 from .common import Mistakes, Options
 
 if TYPE_CHECKING:
@@ -25,14 +27,14 @@ def attention_pieces(p: Any, o: Options, part: str = "attention") -> Mistakes:
     if a.sink is not None:
         yield "the sinks are missing", p._replace(**{part: a._replace(sink=None)}), o
     if a.w_gate is not None:
-        for wrong, words in GATES.items():
-            yield words, p, o | {"wrong": wrong}
-    for words, changes in _norms(a, o):
-        yield words, p._replace(**{part: a._replace(**changes)}), o
+        for wrong, message in GATES.items():
+            yield message, p, o | {"wrong": wrong}
+    for message, changes in _norms(a, o):
+        yield message, p._replace(**{part: a._replace(**changes)}), o
     if a.q_norm is not None and o["rope"] is not None:
         first, then = ("before", "after")[:: -1 if o["norm_after_rope"] else 1]
-        words = f"the norms of queries and keys come {then} the rotation instead of {first} it"
-        yield words, p, o | {"norm_after_rope": not o["norm_after_rope"]}
+        message = f"the norms of queries and keys come {then} the rotation instead of {first} it"
+        yield message, p, o | {"norm_after_rope": not o["norm_after_rope"]}
 
 
 def _norms(a: Any, o: Options) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -43,73 +45,73 @@ def _norms(a: Any, o: Options) -> Iterator[tuple[str, dict[str, Any]]]:
     yield "queries are not normalized", {"q_norm": None}
     yield "keys are not normalized", {"k_norm": None}
     if a.q_norm.shape == a.k_norm.shape:
-        words = "the norms of queries and keys are exchanged"
-        yield words, {"q_norm": a.k_norm, "k_norm": a.q_norm}
-    one, offset = (a.q_norm.dtype.type(value) for value in (1, o["norm_offset"]))
+        message = "the norms of queries and keys are exchanged"
+        yield message, {"q_norm": a.k_norm, "k_norm": a.q_norm}
+    unit, offset = (a.q_norm.dtype.type(value) for value in (1, o["norm_offset"]))
     others: dict[str, Callable[[Any], Any]] = {
         "missing": lambda w: np.ones_like(w) - offset,
-        "taken as 1 + w": lambda w: w + one,
+        "taken as 1 + w": lambda w: w + unit,
     }
     if offset:
         others["taken as w, not as 1 + w"] = lambda w: w - offset
-    for words, change in others.items():
-        said = f"the weights of the norms of queries and keys are {words}"
+    for message, change in others.items():
+        said = f"the weights of the norms of queries and keys are {message}"
         yield said, {"q_norm": change(a.q_norm), "k_norm": change(a.k_norm)}
 
 
 def network_pieces(p: Any, o: Options) -> Mistakes:
     """Yield mistakes in the choice of experts and in their computation."""
-    network = p.feed_forward
-    if not hasattr(network, "experts"):
+    if not isinstance(p.feed_forward, MixtureParams):
         return
-    for words, changes in _choices(o["router"], len(network.router)):
-        yield words, p, o | {"router": dict(o["router"]) | changes}
-    for name, words in {
+    network: Any = p.feed_forward
+    for message, changes in _choices(o["router"], len(network.router)):
+        yield message, p, o | {"router": dict(o["router"]) | changes}
+    for name, message in {
         "shared": "the shared expert is missing",
         "shared_gate": "the gate of the shared expert is missing",
         "correction": "the correction of the router is missing",
     }.items():
         if getattr(network, name) is not None:
             changed = {name: None} | ({"shared_gate": None} if name == "shared" else {})
-            yield words, p._replace(feed_forward=network._replace(**changed)), o
+            yield message, p._replace(feed_forward=network._replace(**changed)), o
     experts = network.experts
     swapped = experts._replace(w_gate=experts.w_up, w_up=experts.w_gate)
     if experts.b_gate is not None:
         swapped = swapped._replace(b_gate=experts.b_up, b_up=experts.b_gate)
-    words = "gate and up of the experts are exchanged"
-    yield words, p._replace(feed_forward=network._replace(experts=swapped)), o
+    message = "gate and up of the experts are exchanged"
+    yield message, p._replace(feed_forward=network._replace(experts=swapped)), o
     rolled = type(experts)(*(None if w is None else np.roll(w, -1, 0) for w in experts))
-    words = "the experts are counted from 1"
-    yield words, p._replace(feed_forward=network._replace(experts=rolled)), o
+    message = "the experts are counted from 1"
+    yield message, p._replace(feed_forward=network._replace(experts=rolled)), o
 
 
-def _choices(told: Mapping[str, Any], count: int) -> Iterator[tuple[str, dict[str, Any]]]:
+def _choices(options: Mapping[str, Any], count: int) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield other options of a router among so many experts."""
-    normalized = told.get("normalize", True)
-    words = "are not normalized" if normalized else "are normalized to the sum 1"
-    yield f"the weights of the experts {words}", {"normalize": not normalized}
-    for k in (1, told["k"] - 1, told["k"] + 1):
-        if k != told["k"] and 1 <= k <= count:
-            yield f"there are {k} experts of a token, not {told['k']}", {"k": k}
-    score = told.get("score", "softmax")
+    normalized = options.get("normalize", True)
+    message = "are not normalized" if normalized else "are normalized to the sum 1"
+    yield f"the weights of the experts {message}", {"normalize": not normalized}
+    for k in (1, options["k"] - 1, options["k"] + 1):
+        if k != options["k"] and 1 <= k <= count:
+            yield f"there are {k} experts of a token, not {options['k']}", {"k": k}
+    score = options.get("score", "softmax")
     for other in SCORES:
         if other != score:
             yield f"the router's scores are computed by {other}", {"score": other}
-    if told.get("groups", 1) > 1:
-        words = "experts are chosen among all of them, not among the best groups"
-        yield words, {"groups": 1, "top_groups": 1}
+    if options.get("groups", 1) > 1:
+        message = "experts are chosen among all of them, not among the best groups"
+        yield message, {"groups": 1, "top_groups": 1}
     neutral = {"scale": 1.0, "limit": None, "shift": 0.0, "beta": 1.0}
     for name, value in neutral.items():
-        if told.get(name, value) != value:
+        if options.get(name, value) != value:
             yield f"the experts' option {name} is missing", {name: value}
 
 
 def norm_pieces(p: Any, o: Options) -> Mistakes:
     """Yield norms of a block that are missing, and an epsilon in another place."""
-    for name in (n for n in p._fields if "norm" in n and getattr(p, n) is not None):
-        if o["norm_first"] or "output" in name:
+    for name in (n for n in norm_fields(type(p)) if getattr(p, n) is not None):
+        if o["norm_first"] or name.startswith("output"):
             yield f"{name} is missing", p, o | {"wrong": f"no {name}"}
     yield "eps is added to the root, not under it", p, o | {"wrong": "eps outside"}
     if o["residual_scale"] != 1:
-        words = f"the outputs of the sub-layers are not multiplied by {o['residual_scale']:g}"
-        yield words, p, o | {"residual_scale": 1.0}
+        message = f"the outputs of the sub-layers are not multiplied by {o['residual_scale']:g}"
+        yield message, p, o | {"residual_scale": 1.0}

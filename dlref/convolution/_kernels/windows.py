@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from ..._core.arguments import FAR, as_integer, shown
+from ..._core.arguments import MAX_OFFSET, as_integer, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,12 +83,13 @@ def _all(block: tuple[slice, ...]) -> tuple[Any, ...]:
 def per_axis(name: str, value: Any, axes: int, *, least: int) -> tuple[int, ...]:
     """Return an option that is one integer for all axes of space, or a tuple of one each."""
     if not isinstance(value, tuple | list):
-        return axes * (as_integer(name, value, least=least, most=FAR),)
+        return axes * (as_integer(name, value, least=least, most=MAX_OFFSET),)
     if len(value) != axes:
         msg = f"Argument {name!r} must be an integer or a tuple of {axes}, not {shown(value)}."
         raise ValueError(msg)
     return tuple(
-        as_integer(f"{name}[{i}]", entry, least=least, most=FAR) for i, entry in enumerate(value)
+        as_integer(f"{name}[{i}]", entry, least=least, most=MAX_OFFSET)
+        for i, entry in enumerate(value)
     )
 
 

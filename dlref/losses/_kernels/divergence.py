@@ -11,7 +11,7 @@ import numpy as np
 from ..._core.arguments import FloatArray
 from ..._core.jit import inline_fma, inline_strict
 from ..._core.specialize import instantiate, specialize
-from ..._core.threads import as_carray, with_room
+from ..._core.threads import as_carray, with_workspace
 from ..._math.elementary import Number, exp_parts, expm1, log1p, log1p_exp
 from ..._math.softmax_rows import added, softmax_and_logarithm
 
@@ -214,7 +214,7 @@ def _solved(
     value = np.empty(rows)
     dz, dt = (np.empty((rows if factor else 1, classes)) for _ in range(2))
     kernel = _kernel(_jsd if kind == "jsd" else _kl, is_hot=T >= HOT)
-    with_room(kernel, 3, classes)(0, rows, z, t, factor, value, dz, dt)
+    with_workspace(kernel, 3, classes)(0, rows, z, t, factor, value, dz, dt)
     return value, dz, dt
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from ..._core.arguments import FloatArray, as_floats, as_tangents, check_shape, choice, result
 from ..._core.specialize import instantiate
-from ..._core.threads import over_rows, with_room
+from ..._core.threads import over_rows, with_workspace
 from ..._math.elementary import summed
 
 if TYPE_CHECKING:
@@ -159,7 +159,7 @@ def loss(
     blocks = -(-pred.size // BLOCK)
     sums = np.empty(blocks)
     arrays = pred.ravel(), target.ravel(), np.float64(option), sums
-    add_up = with_room(loop(_sums, kind.term), BLOCK)
+    add_up = with_workspace(loop(_sums, kind.term), BLOCK)
     over_rows(add_up, blocks, COST * min(BLOCK, pred.size), *arrays)
     with np.errstate(all="ignore"):
         divisor = np.float64(pred.size) if reduction == "mean" else np.float64(1.0)

@@ -4,7 +4,7 @@ The forms of a loss that is a formula of arrays, without a loop of its own.
 A loss has terms, which are reduced, and a slope of each term for each number of each input.  A
 term is a sum over one axis of the inputs, the first or the last.
 
-Terms and slopes are computed in float64, piece by piece (`dlref._core.pieces`).
+Terms and slopes are computed in float64, piece by piece (`dlref._core.chunks`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..._core.arguments import FloatArray, as_floats, as_tangents, check_shape, choice, result
-from ..._core.pieces import fill
+from ..._core.chunks import map_chunks
 from .reduction import REDUCTIONS, reduced, seeds
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Smooth(NamedTuple):
             return a.reshape(len(a), count).T if self.axis == 0 else a.reshape(count, a.shape[-1])
 
         function = transposed if self.axis == 0 else formulas
-        fill([rows(a) for a in outs], function, [rows(a) for a in arrays])
+        map_chunks([rows(a) for a in outs], function, [rows(a) for a in arrays])
 
     def jvp(self, primals: Any, tangents: Any, reduction: str) -> FloatArray:
         """Push tangents forward to the loss."""

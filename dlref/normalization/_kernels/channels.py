@@ -24,7 +24,7 @@ import numpy.typing as npt
 
 from ..._core.arguments import FloatArray
 from ..._core.jit import kernel
-from ..._core.threads import as_carray, over_rows, with_room
+from ..._core.threads import as_carray, over_rows, with_workspace
 from .rows import (
     Vector,
     affine,
@@ -320,7 +320,7 @@ class _Columns:
 
     def over_pieces(self, function: Any, *arguments: Any, room: int = 0) -> None:
         cost = COST * min(self.size, self.flat[1]) * self.flat[2]
-        function = with_room(function, room, self.flat[2]) if room else function
+        function = with_workspace(function, room, self.flat[2]) if room else function
         over_rows(
             function, self.flat[0] * self.pieces, cost, self.x, self.size, self.pieces, *arguments
         )
@@ -356,7 +356,7 @@ class _Columns:
             kept = self.unit, self.found, self.odd, *vectors, lines, to
             grouping = self.group_of, self.group, self.count
             cost = 2 * COST * rows * columns
-            function = with_room(_whole_samples, 2, columns)
+            function = with_workspace(_whole_samples, 2, columns)
             over_rows(function, samples, cost, self.x, self.sums, *grouping, eps, *kept)
         else:
             self.measure(eps)

@@ -42,7 +42,7 @@ import numpy.typing as npt
 
 from ..._core.arguments import FloatArray
 from ..._core.jit import inline_fma, inline_strict, kernel
-from ..._core.threads import over_rows, with_room
+from ..._core.threads import over_rows, with_workspace
 from ..._math.elementary import SHIFT, SINGLE, Number, bits, single, two_prod_error
 
 __all__ = ["circles", "circles_of_turns", "fill", "powers", "powers_in_turns"]
@@ -269,7 +269,7 @@ def fill(
         return
     if cos.dtype == np.float32:
         steps = _steps(*(a.tobytes() for a in turns))
-        over_rows(with_room(_fill_single, 2, pairs), p.size, COST * pairs, steps, *arguments)
+        over_rows(with_workspace(_fill_single, 2, pairs), p.size, COST * pairs, steps, *arguments)
     else:
         over_rows(_fill, p.size, COST * pairs, *arguments)
 

@@ -39,7 +39,7 @@ from ..._core.arguments import (
 from ..._core.jit import inline_fma, kernel
 from ..._core.specialize import specialize
 from ..._core.threads import MAX_PIECE, as_carray, over_rows
-from ..._math.dense import product
+from ..._math.dense import blas_matmul
 from ..._math.elementary import sigmoid, tanh
 from ..._math.gemm import panels
 from ..._math.gemm_tiles import (
@@ -205,7 +205,7 @@ def project(x: FloatArray, w: FloatArray) -> FloatArray:
     z = np.zeros((*x.shape[:2], padded(len(w), x.dtype)), x.dtype)
     rows, out = rows_of(x), rows_of(z)
     if len(x) == 1:
-        product(rows, w.T, out[:, : len(w)])
+        blas_matmul(rows, w.T, out[:, : len(w)])
         return z
     parts = panels(w.T)
 
@@ -223,7 +223,7 @@ def rows_of(a: FloatArray) -> FloatArray:
 
 def product_of_steps(dz: FloatArray, w: FloatArray) -> FloatArray:
     """Multiply the rows of all steps (T, B, N) by w (N, D), in one product."""
-    return product(rows_of(dz), w).reshape(*dz.shape[:2], w.shape[1])
+    return blas_matmul(rows_of(dz), w).reshape(*dz.shape[:2], w.shape[1])
 
 
 def total(dz: FloatArray) -> FloatArray:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..._core.jit import inline_fma, inline_reassoc, inline_strict, kernel
-from ..._core.threads import as_carray, over_rows, with_room
+from ..._core.threads import as_carray, over_rows, with_workspace
 from ..._math.elementary import Number, exp
 
 if TYPE_CHECKING:
@@ -240,7 +240,7 @@ def vjp(
     kept = (T + STEPS - 1) // STEPS + STEPS + 1
     given = as_carray(x), as_carray(delta), _turned(a), as_carray(b), as_carray(c)
     over_rows(
-        with_room(_vjp, kept, N, BLOCK), rows, COST_VJP * T * N * BLOCK,
+        with_workspace(_vjp, kept, N, BLOCK), rows, COST_VJP * T * N * BLOCK,
         as_carray(u), *given, _turned(state), back, dx, ddelta, da, db, dc,
     )  # fmt: skip
     return dx, ddelta, da.sum(0).T, db.sum(1), dc.sum(1), back.swapaxes(-1, -2)

@@ -17,7 +17,7 @@ def _tokens(B, T):
 
 def dlref_call(name, form, shape, dtype):
     B, T, D, L, H = shape
-    config = N.LanguageModelConfig(V, D, H, layers=L)
+    config = N.LanguageModelConfig(V, D, H, num_layers=L)
     params = N.init_language_model(np.random.default_rng(0), config, dtype=dtype)
     tokens = _tokens(B, T)
     if name == "generate":

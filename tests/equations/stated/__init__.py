@@ -36,14 +36,6 @@ def draw(seed, *shapes):
     return [rng.normal(size=shape) for shape in shapes]
 
 
-def softmax(x):
-    return np.exp(x) / np.sum(np.exp(x), axis=-1, keepdims=True)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
-
-
 def slope(f, x):
     return complex_step(f, x)
 

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 from equations.numeric import jacobian_of, rate
-from equations.stated import Near, change, draw, sigmoid, slope, softmax, stated
+from equations.stated import Near, change, draw, slope, stated
 
 from dlref import activations
+from dlref.formulas.activations import sigmoid, softmax
 
 
 @stated("dlref/activations/_softmax.py")

@@ -2,9 +2,10 @@
 
 import numpy as np
 from equations.numeric import jacobian_of, rate
-from equations.stated import change, draw, inner, slope, softmax, stated
+from equations.stated import change, draw, inner, slope, stated
 
 from dlref import attention
+from dlref.formulas.activations import softmax
 
 
 @stated("dlref/attention/_attention_weights.py")

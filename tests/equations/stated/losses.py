@@ -4,7 +4,9 @@ import math
 
 import numpy as np
 from equations.numeric import jacobian_of
-from equations.stated import change, draw, sigmoid, slope, softmax, stated
+from equations.stated import change, draw, slope, stated
+
+from dlref.formulas.activations import sigmoid, softmax
 
 change("losses", "squared_error", r"\dd L = \sum u\, \dd \ell", (4,), (4,))
 

@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 from equations.numeric import jacobian_of
-from equations.stated import draw, slope, softmax, stated
+from equations.stated import draw, slope, stated
 
 from dlref import calculus, positions
+from dlref.formulas.activations import softmax
 
 
 @stated("docs/expectations.rst")

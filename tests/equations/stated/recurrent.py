@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 from equations.numeric import rate
-from equations.stated import change, draw, sigmoid, slope, stated
+from equations.stated import change, draw, slope, stated
 
 from dlref import recurrent
+from dlref.formulas.activations import sigmoid
 
 
 @stated("dlref/recurrent/_rnn.py")

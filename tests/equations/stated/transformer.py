@@ -9,7 +9,7 @@ from dlref import attention, transformer
 
 @stated("dlref/transformer/_budget.py")
 def of_the_budget():
-    config = transformer.LanguageModelConfig(100, 48, 4, layers=1)
+    config = transformer.LanguageModelConfig(100, 48, 4, num_layers=1)
     costs = [transformer.multiplication_counts(config, context=S) for S in (6 * 48 - 1, 6 * 48 + 1)]
     rest = [c.total - c.scores - 100 * 48 for c in costs]
     found = [c.scores > r for c, r in zip(costs, rest, strict=True)]

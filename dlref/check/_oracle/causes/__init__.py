@@ -1,10 +1,11 @@
 """
 The explanations of a difference.
 
-A *mistake* changes the reference: it yields words and another call (or other outputs), and explains
-a difference if the candidate agrees with that. A *sign* is read off the two arrays. Mistakes
-and signs of a map stand in its record (`dlref._records`) and are tried for that map alone; the
-others stand here, in the order in which they are tried, special ones before general ones.
+A *mistake* changes the reference: it yields a message and another call (or other outputs), and
+explains a difference if the candidate agrees with that. A *heuristic* looks at both arrays alone.
+The mistakes and heuristics of a map stand in its explanation (`dlref.check._oracle.explanations`)
+and are tried for that map alone; the others stand here, in the order in which they are tried,
+special ones before general ones.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...._core.pytree import flat, is_float
-from ..calls import Call
+from ...._core.pytree import is_float, tree_leaves
+from ..calls import ReferenceCall
 from . import derivatives, inputs, options
-from .signs import (
-    FEW,
-    SIGNS,
+from .heuristics import (
+    GENERAL_HEURISTICS,
+    MIN_SAMPLES,
     Pair,
     agrees,
     narrow,
@@ -31,15 +32,15 @@ from .signs import (
     undefined,
     without_inputs,
 )
-from .slips import slips
+from .mutations import mutations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
 
-#: Whether an error inside a mistake or a sign ends the verdict: in tests alone, where it is a bug.
+#: Whether an error inside a mistake or a heuristic is raised: in tests alone, where it is a bug.
 RAISE = False
-#: The words of an option with another value.
+#: A message about an option that has another value.
 NUMBER = r"(?:\([^()]+\)|[\w.+-]+)"
 VALUE = re.compile(rf"(?P<key>\w+) is (?P<value>{NUMBER}), not (?P<due>{NUMBER})")
 VALUES = re.compile(rf"(?P<key>\w+) is (?P<value>{NUMBER}(?: or {NUMBER})*), not (?P<due>{NUMBER})")
@@ -54,16 +55,16 @@ def _up_to_an_error(trials: Iterator[Any]) -> Iterator[Any]:
         yield from trials
 
 
-def _read_off(signs: Iterable[Any], pair: Pair) -> str:
-    """Return the words of the first sign that is there."""
-    for sign in signs:
+def _first_match(heuristics: Iterable[Any], pair: Pair) -> str:
+    """Return the message of the first heuristic that applies."""
+    for heuristic in heuristics:
         with _outlived():
-            if words := sign(pair):
-                return str(words)
+            if message := heuristic(pair):
+                return str(message)
     return ""
 
 
-def _trials(call: Call) -> Iterator[tuple[str, list[Any]]]:
+def _trials(call: ReferenceCall) -> Iterator[tuple[str, list[Any]]]:
     """Yield the results of the mistakes; the function may refuse other inputs and options."""
     for mistake in (
         *call.explanation.mistakes,
@@ -74,14 +75,15 @@ def _trials(call: Call) -> Iterator[tuple[str, list[Any]]]:
         inputs.misread,
         inputs.other_inputs,
     ):
-        for words, trial in _up_to_an_error(mistake(call)):
+        for message, trial in _up_to_an_error(mistake(call)):
             with contextlib.suppress(TypeError, ValueError):
-                yield words, flat(trial.run() if isinstance(trial, Call) else tuple(trial))
+                is_call = isinstance(trial, ReferenceCall)
+                yield message, tree_leaves(trial.run() if is_call else tuple(trial))
 
 
 @np.errstate(all="ignore")  # infinities are expected in scores that are masked
 def cause_of(
-    call: Call,
+    call: ReferenceCall,
     number: int,
     got: Any,
     want: list[Any],
@@ -92,7 +94,7 @@ def cause_of(
     """
     Return the explanation of the difference of one output, empty if none is known.
 
-    `right` has the numbers of the outputs that are right, which a slip has to leave alone.
+    `right` has the numbers of the outputs that are right, which a mutation has to leave alone.
     """
     exact = np.asarray(want[number], np.float64)
     if got is None:
@@ -106,7 +108,9 @@ def cause_of(
     pair = Pair(call, number, values.astype(np.float64), exact, bound, np.dtype(dtype), right)
     if pair.got.shape != exact.shape:
         return (
-            _read_off((transposed, not_summed), pair) or _mistaken([pair]) or _another(pair, want)
+            _first_match((transposed, not_summed), pair)
+            or _mistaken([pair])
+            or _another(pair, want)
         )
     if not exact.size or (pair.dtype != got.dtype and np.all(np.abs(pair.got - exact) <= bound)):
         return ""
@@ -122,7 +126,9 @@ def _another(pair: Pair, want: list[Any]) -> str:
     return ""
 
 
-def common_cause(call: Call, got: list[Any], want: list[Any], bounds: dict[int, Any]) -> str:
+def common_cause(
+    call: ReferenceCall, got: list[Any], want: list[Any], bounds: dict[int, Any]
+) -> str:
     """Return the mistake that explains all outputs that are off, and leaves the others alone."""
     if not any(np.any(got[i]) for i in bounds if got[i] is not None):
         return ""  # each is zero
@@ -138,24 +144,24 @@ def common_cause(call: Call, got: list[Any], want: list[Any], bounds: dict[int, 
 
 def _explained(pair: Pair) -> str:
     why = pair.call.explanation
-    first = without_inputs, *why.signs
-    signs = overflown, *SIGNS, *why.last_signs, slipped, undefined, narrow
-    return _read_off(first, pair) or _mistaken([pair]) or _read_off(signs, pair)
+    first = without_inputs, *why.heuristics
+    last = overflown, *GENERAL_HEURISTICS, *why.last_heuristics, mutated, undefined, narrow
+    return _first_match(first, pair) or _mistaken([pair]) or _first_match(last, pair)
 
 
 def _mistaken(pairs: list[Pair], others: dict[int, Any] | None = None) -> str:
     """Return the mistake that leads to outputs; all values of an option that do."""
     trials = iter(pairs[0].call.once(_trials))
     right = others or {}
-    said = next((words for words, other in trials if _leads_to(pairs, other, right)), "")
-    if not (one := VALUE.fullmatch(said)) or one["key"] not in pairs[0].call.settings:
+    said = next((text for text, other in trials if _leads_to(pairs, other, right)), "")
+    if not (match := VALUE.fullmatch(said)) or match["key"] not in pairs[0].call.settings:
         return said
-    found = [one["value"]]
-    for words, other in trials:
-        alike = VALUE.fullmatch(words)
-        if alike and alike["key"] == one["key"] and _leads_to(pairs, other, right):
-            found.append(alike["value"])
-    return f"{one['key']} is {' or '.join(found)}, not {one['due']}"
+    values = [match["value"]]
+    for message, other in trials:
+        alike = VALUE.fullmatch(message)
+        if alike and alike["key"] == match["key"] and _leads_to(pairs, other, right):
+            values.append(alike["value"])
+    return f"{match['key']} is {' or '.join(values)}, not {match['due']}"
 
 
 def _leads_to(pairs: list[Pair], other: list[Any], right: dict[int, Any]) -> bool:
@@ -166,38 +172,39 @@ def _leads_to(pairs: list[Pair], other: list[Any], right: dict[int, Any]) -> boo
     ) and all(i < len(other) and _near(other[i], w) for i, w in right.items())
 
 
-def _near(one: Any, other: Any) -> bool:
-    size = np.max(np.abs(other), initial=0.0)
-    return np.shape(one) == np.shape(other) and np.allclose(one, other, 0.0, 1e-3 * size)
+def _near(left: Any, right: Any) -> bool:
+    size = np.max(np.abs(right), initial=0.0)
+    return np.shape(left) == np.shape(right) and np.allclose(left, right, 0.0, 1e-3 * size)
 
 
-def slipped(pair: Pair) -> str:
+def mutated(pair: Pair) -> str:
     """
-    Find a slip in the plain formula; nothing is said if the formula itself has these numbers.
+    Find a mutation of the plain formula that leads to the candidate's numbers.
 
-    One slip of so many explains a few rounded numbers by chance, and NaN in all places likewise.
+    Among so many mutants, one would explain a few rounded numbers, or NaN everywhere, by chance.
     """
     wrong = ~(pair.gaps <= pair.bound)
     if not np.isfinite(pair.got[wrong]).any():
         return ""
-    if stagnates(pair) or (pair.want.size < FEW and pair.dtype.itemsize < FEW):
+    if stagnates(pair) or (pair.want.size < MIN_SAMPLES and pair.dtype.itemsize < 4):
         return ""
     rest: dict[int, Any] = {}
-    for words, other in pair.call.once(slips):
-        if not words:  # the formula itself
+    for message, other in pair.call.once(mutations):
+        if not message:  # the formula itself
             rest = {i: other[i] for i in pair.right if other[i] is not None}
         if _leads_to([pair], other, rest):
-            return str(words)
+            return str(message)
     return ""
 
 
 def shared_values(causes: Iterable[str]) -> dict[str, str]:
     """Return causes of an option whose values agree, each with the values that all of them have."""
-    found: dict[tuple[str, str], dict[str, list[str]]] = {}
-    for one in filter(None, map(VALUES.fullmatch, causes)):
-        found.setdefault((one["key"], one["due"]), {})[one[0]] = one["value"].split(" or ")
+    by_option: dict[tuple[str, str], dict[str, list[str]]] = {}
+    for match in filter(None, map(VALUES.fullmatch, causes)):
+        values = match["value"].split(" or ")
+        by_option.setdefault((match["key"], match["due"]), {})[match[0]] = values
     alike: dict[str, str] = {}
-    for (key, due), some in found.items():
+    for (key, due), some in by_option.items():
         first = next(iter(some.values()))
         if shared := [value for value in first if all(value in each for each in some.values())]:
             alike |= dict.fromkeys(some, f"{key} is {' or '.join(shared)}, not {due}")

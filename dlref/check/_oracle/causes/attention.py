@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...._core.pytree import flat
-from ..calls import Call
+from ...._core.pytree import tree_leaves
+from ..calls import ReferenceCall
 from .common import LN2, Trials, chapter
 
 if TYPE_CHECKING:
@@ -30,12 +30,12 @@ SPLITS = {
 }
 
 
-def _scale(call: Call) -> float:
-    told = call.settings["scale"]
-    return float(np.shape(call.inputs[0])[-1] ** -0.5 if told is None else told)
+def _scale(call: ReferenceCall) -> float:
+    scale = call.settings["scale"]
+    return float(np.shape(call.inputs[0])[-1] ** -0.5 if scale is None else scale)
 
 
-def scales(call: Call) -> Trials:
+def scales(call: ReferenceCall) -> Trials:
     d = np.shape(call.inputs[0])[-1]
     scale = _scale(call)
     values = [
@@ -52,12 +52,12 @@ def scales(call: Call) -> Trials:
     if len(call.inputs) > 2 and np.shape(call.inputs[2])[-1] != d:
         width = np.shape(call.inputs[2])[-1]
         values.append(("the scale of the scores has the width of the values", width**-0.5))
-    for words, value in values:
+    for message, value in values:
         if not math.isclose(value, scale):
-            yield words, call.with_options(scale=value)
+            yield message, call.with_options(scale=value)
 
 
-def masks(call: Call, keys: int = 1) -> Trials:
+def masks(call: ReferenceCall, keys: int = 1) -> Trials:
     """Yield masks inverted, shifted, or anchored at the other end, and windows of another width."""
     settings = call.settings
     if (mask := settings["mask"]) is not None:
@@ -65,21 +65,21 @@ def masks(call: Call, keys: int = 1) -> Trials:
         if mask.ndim > 1 and mask.shape[-1] == mask.shape[-2]:
             yield "the mask is transposed", call.with_options(mask=np.swapaxes(mask, -1, -2))
     t, s = (np.shape(call.inputs[i])[-2] for i in (0, keys))
-    for words, kept in _kept_keys(s):
-        yield words, call.with_options(mask=kept if mask is None else mask & kept)
+    for message, kept in _kept_keys(s):
+        yield message, call.with_options(mask=kept if mask is None else mask & kept)
     if settings["is_causal"]:
         offset = settings.get("q_offset") or 0
-        for words, value in (
+        for message, value in (
             ("the causal mask is anchored at the last key (bottom right)", s - t),
             ("the causal mask is anchored at the first key (top left)", 0),
             ("the causal mask is shifted by one: a query does not see its own key", offset - 1),
             ("the causal mask is shifted by one: a query sees the next key", offset + 1),
         ):
             if "q_offset" in settings and np.any(value != offset):
-                yield words, call.with_options(q_offset=value)
+                yield message, call.with_options(q_offset=value)
     if settings.get("window") is not None:
-        for words, window in _windows(*settings["window"]):
-            yield words, call.with_options(window=window)
+        for message, window in _windows(*settings["window"]):
+            yield message, call.with_options(window=window)
         if np.any(settings.get("q_offset")):
             left, right = settings["window"]
             near = chapter("attention").window_mask(t, s, left=left, right=right)
@@ -94,8 +94,8 @@ def _kept_keys(count: int) -> Iterator[tuple[str, Any]]:
     yield "the first key is left out", place != 0
     left = {count % tile: tile for tile in TILES if 1 < count % tile < count}
     for rest, tile in left.items():  # the longest tile of those that leave as many
-        words = f"the last {rest} keys, beyond a multiple of {tile}, are left out"
-        yield words, place < count - rest
+        message = f"the last {rest} keys, beyond a multiple of {tile}, are left out"
+        yield message, place < count - rest
 
 
 def _windows(left: Any, right: Any) -> Iterator[tuple[str, Any]]:
@@ -116,104 +116,106 @@ def _windows(left: Any, right: Any) -> Iterator[tuple[str, Any]]:
 masks_of_itself = functools.partial(masks, keys=0)
 
 
-def _seen(call: Call) -> Any:
+def _seen(call: ReferenceCall) -> Any:
     """Return which keys a query sees."""
     q, k = (np.zeros(np.shape(a)) for a in call.inputs[:2])
     masks = {key: call.settings[key] for key in UNMASKED}
     return np.isfinite(chapter("attention").attention_scores(q, k, **masks))
 
 
-def _with_scores(call: Call, scores: Any, **options: Any) -> Call:
+def _with_scores(call: ReferenceCall, scores: Any, **options: Any) -> ReferenceCall:
     """Return attention with these scores in place of products of queries and keys."""
     q, k = (np.zeros((*np.shape(a)[:-1], 1)) for a in call.inputs[:2])
     blind = call.with_inputs(q, k, *call.inputs[2:])
     return blind.with_options(bias=scores, softcap=None, **options)
 
 
-def soft_caps(call: Call) -> Trials:
+def soft_caps(call: ReferenceCall) -> Trials:
     """Yield soft caps of scores before their scale, with their bias, or with their mask."""
     cap, settings = call.settings.get("softcap"), call.settings
     if cap is None:
         return
     q, k = call.inputs[:2]
     scale = _scale(call)
-    words = "the soft cap is applied to the scores before their scale"
-    yield words, call.with_options(softcap=cap * scale)
+    message = "the soft cap is applied to the scores before their scale"
+    yield message, call.with_options(softcap=cap * scale)
     if call.form != "forward":
         return
     bias = 0.0 if settings["bias"] is None else settings["bias"]
     raw = chapter("attention").attention_scores(q, k, scale=scale)
     masked = {key: settings[key] for key in UNMASKED if key in settings}
-    for words, capped in (
+    for message, capped in (
         ("the soft cap is a hard one: the scores are clipped", np.clip(raw, -cap, cap)),
         ("the soft cap lacks its factor outside of the tanh", np.tanh(raw / cap)),
     ):
-        yield words, _with_scores(call, capped + bias, **masked)
+        yield message, _with_scores(call, capped + bias, **masked)
     scores = cap * np.tanh((raw + bias) / cap)
     if settings["bias"] is not None:
-        words = "the soft cap is applied to the scores with their bias"
-        yield words, _with_scores(call, scores)
+        message = "the soft cap is applied to the scores with their bias"
+        yield message, _with_scores(call, scores)
     softened = np.where(_seen(call), scores, -cap)
-    words = "the soft cap is applied after the mask: hidden keys keep a weight"
-    yield words, _with_scores(call, softened, **UNMASKED)
+    message = "the soft cap is applied after the mask: hidden keys keep a weight"
+    yield message, _with_scores(call, softened, **UNMASKED)
 
 
-def soft_masks(call: Call) -> Trials:
+def soft_masks(call: ReferenceCall) -> Trials:
     """Yield masks that leave hidden keys a weight, or a place in the sum."""
     if call.form != "forward" or (seen := _seen(call)).all():
         return
     names = ("bias", "scale", "softcap")
     options = {key: call.settings[key] for key in names}
     scores = chapter("attention").attention_scores(*call.inputs[:2], **options)
-    for words, changed in (
+    for message, changed in (
         ("the mask multiplies the scores: hidden ones are 0, not -inf", scores * seen),
         ("the mask is added as 0 and 1, where hidden scores have to be -inf", scores + seen),
     ):
-        yield words, _with_scores(call, changed, **UNMASKED)
+        yield message, _with_scores(call, changed, **UNMASKED)
     for value in (-1.0, -10.0, -100.0, -1e3, -1e4):
-        words = f"hidden scores are {value:g}, not -inf: they keep a weight"
-        yield words, _with_scores(call, np.where(seen, scores, value), **UNMASKED)
-    words = "the mask is applied after the softmax, whose sum counts hidden keys"
+        message = f"hidden scores are {value:g}, not -inf: they keep a weight"
+        yield message, _with_scores(call, np.where(seen, scores, value), **UNMASKED)
+    message = "the mask is applied after the softmax, whose sum counts hidden keys"
     whole = call.with_options(**UNMASKED)
     if "sink" in call.settings and "dropout" not in call.settings:  # weights alone
-        yield words, [whole.run() * seen]
+        yield message, [whole.run() * seen]
     if "dropout" in call.settings:
         kept = 1.0 if call.settings["dropout"] is None else call.settings["dropout"]
-        yield words, whole.with_options(dropout=kept * seen)
+        yield message, whole.with_options(dropout=kept * seen)
 
 
-def dropouts(call: Call) -> Trials:
+def dropouts(call: ReferenceCall) -> Trials:
     """Yield weights that are dropped without a factor, or add up to 1 again."""
     dropout = call.settings.get("dropout")
     if dropout is None:
         return
     kept = np.asarray(dropout) != 0
     if not np.array_equal(kept, dropout):
-        words = "the weights that dropout keeps are not divided by 1 - rate"
-        yield words, call.with_options(dropout=kept.astype(float))
+        message = "the weights that dropout keeps are not divided by 1 - rate"
+        yield message, call.with_options(dropout=kept.astype(float))
     ones = call.settings["sink"] is None
     if call.form == "forward" and ones and not any(call.settings[k] for k in RETURNED):
         weights = chapter("attention").attention_weights
-        told = {k: v for k, v in call.told.items() if k not in ("dropout", "indices")}
-        p = np.asarray(Call(weights, "forward", call.inputs[:2], told).run()) * dropout
+        options = {
+            k: v for k, v in call.non_default_options.items() if k not in ("dropout", "indices")
+        }
+        p = np.asarray(ReferenceCall(weights, "forward", call.inputs[:2], options).run()) * dropout
         total = p.sum(-1, keepdims=True)
         out = p / np.where(total == 0, 1.0, total) @ _for_each_head(call.inputs[2], p)
         yield "the weights are normalized again after dropout", [out]
 
 
-def scaled_with_scores(call: Call) -> Trials:
+def scaled_with_scores(call: ReferenceCall) -> Trials:
     for key in ("bias", "sink"):
         if (value := call.settings.get(key)) is not None:
-            words = f"the {key} is scaled with the scores, which it has to be added to after"
-            yield words, call.with_options(**{key: value * _scale(call)})
+            message = f"the {key} is scaled with the scores, which it has to be added to after"
+            yield message, call.with_options(**{key: value * _scale(call)})
             for what, factor in (("log2(e)", LN2), ("ln 2", 1 / LN2)):
-                words = f"the {key} lacks the factor {what} of its scores' unit"
-                yield words, call.with_options(**{key: value * factor})
+                message = f"the {key} lacks the factor {what} of its scores' unit"
+                yield message, call.with_options(**{key: value * factor})
     if (sink := call.settings.get("sink")) is not None and call.form == "forward":
         yield "the sink counts twice in the sum", call.with_options(sink=sink + LN2)
         if (cap := call.settings["softcap"]) is not None:
-            words = "the soft cap is applied to the sink, too"
-            yield words, call.with_options(sink=cap * np.tanh(sink / cap))
+            message = "the soft cap is applied to the sink, too"
+            yield message, call.with_options(sink=cap * np.tanh(sink / cap))
 
 
 def _split(x: Any, heads: int, how: str) -> Any:
@@ -235,7 +237,7 @@ def _joined(x: Any, how: str) -> Any:
     return x.reshape(*batch, length, heads * width)
 
 
-def heads_reshaped(call: Call) -> Trials:
+def heads_reshaped(call: ReferenceCall) -> Trials:
     """Yield multi-head attention whose heads are cut out of the wrong places."""
     settings = call.settings
     if call.form != "forward" or any(settings[key] is not None for key in ("rope", "cache")):
@@ -247,26 +249,26 @@ def heads_reshaped(call: Call) -> Trials:
     q, k, v = linear(x, p.w_q, p.b_q), linear(y, p.w_k, p.b_k), linear(y, p.w_v, p.b_v)
     names = ("mask", "bias", "is_causal", "window", "scale", "softcap", "sink", "dropout")
     options = {key: settings[key] for key in names} | {"q_offset": settings["q_offset"] or 0}
-    for words, (split, join) in SPLITS.items():
+    for message, (split, join) in SPLITS.items():
         parts = (_split(a, n, split) for a, n in ((q, heads), (k, keys), (v, keys)))
         out = attention.scaled_dot_product_attention(*parts, **options)
-        yield words, [linear(_joined(out, join), p.w_o, p.b_o)]
+        yield message, [linear(_joined(out, join), p.w_o, p.b_o)]
 
 
-def heads_tiled(call: Call) -> Trials:
+def heads_tiled(call: ReferenceCall) -> Trials:
     """Yield key heads tiled (0 1 0 1) where each has to serve neighbors (0 0 1 1)."""
     q, k = call.inputs[:2]
     if np.ndim(q) > 2 and np.shape(q)[-3] != np.shape(k)[-3] and call.form != "jvp":
         n = np.shape(q)[-3] // np.shape(k)[-3]
         tiled = call.with_inputs(q, *(np.concatenate([a] * n, -3) for a in call.inputs[1:]))
-        words = "the key heads are tiled (0 1 0 1), not repeated (0 0 1 1)"
+        message = "the key heads are tiled (0 1 0 1), not repeated (0 0 1 1)"
         if call.form == "forward":
-            yield words, tiled
+            yield message, tiled
         else:
-            dq, *rest = flat(tiled.run())
+            dq, *rest = tree_leaves(tiled.run())
             count = len(call.inputs) - 1
             shared = (sum(np.split(g, n, -3)) for g in rest[:count])
-            yield words, [dq, *shared, *rest[count:]]
+            yield message, [dq, *shared, *rest[count:]]
 
 
 def _for_each_head(v: Any, q: Any) -> Any:
@@ -274,7 +276,7 @@ def _for_each_head(v: Any, q: Any) -> Any:
     return np.repeat(v, heads, -3) if heads > 1 else v
 
 
-def online(call: Call) -> Trials:
+def online(call: ReferenceCall) -> Trials:
     """Yield a softmax over tiles of keys whose sum, or whose output, keeps an older maximum."""
     settings = call.settings
     q, k, v = call.inputs[:3]
@@ -305,25 +307,25 @@ def online(call: Call) -> Trials:
             yield f"{which} not rescaled {when}", [out / np.where(total == 0, 1.0, total)]
 
 
-def over_queries(call: Call) -> Trials:
+def over_queries(call: ReferenceCall) -> Trials:
     if call.form == "forward":
         q, k, v = call.inputs
-        scores = Call(chapter("attention").attention_scores, "forward", (q, k), {})
+        scores = ReferenceCall(chapter("attention").attention_scores, "forward", (q, k), {})
         e = np.asarray(scores.with_options(scale=call.settings["scale"]).run())
         e = np.exp(e - e.max(-2, keepdims=True))
         out = e / e.sum(-2, keepdims=True) @ _for_each_head(v, q)
         yield "softmax runs over the queries, not over the keys", [out]
 
 
-def masked_rows(call: Call) -> Trials:
+def masked_rows(call: ReferenceCall) -> Trials:
     if call.form == "forward":
-        out = np.asarray(flat(call.run())[0])
+        out = np.asarray(tree_leaves(call.run())[0])
         v = call.inputs[2]
         mean = _for_each_head(v, out)
         empty = (out == 0).all(-1, keepdims=True)
         if empty.any():
-            words = "a query that sees no key gets the mean of the values, not 0"
-            yield words, [np.where(empty, mean.mean(-2, keepdims=True), out)]
+            message = "a query that sees no key gets the mean of the values, not 0"
+            yield message, [np.where(empty, mean.mean(-2, keepdims=True), out)]
 
 
 def _of_their_head(parts: Any, like: Any) -> dict[str, Any]:
@@ -341,7 +343,7 @@ def _of_their_head(parts: Any, like: Any) -> dict[str, Any]:
     }
 
 
-def gradients(call: Call) -> Trials:
+def gradients(call: ReferenceCall) -> Trials:
     """Yield gradients of attention by its textbook formula, with a mistake in one of its lines."""
     q, k, v = call.inputs[:3]
     grouped = np.shape(q)[:-3] == np.shape(k)[:-3] == np.shape(v)[:-3]
@@ -365,7 +367,7 @@ def gradients(call: Call) -> Trials:
     cap = options["softcap"]
     slope = scale * (1.0 if cap is None else 1 - np.tanh(raw / cap) ** 2)
     right = p * (dp * drop - rows)
-    rest = flat(call.run())[3:]
+    rest = tree_leaves(call.run())[3:]
 
     def of(ds: Any, weights: Any = p * drop, by: Any = slope, *, joined: str = "") -> list[Any]:
         dk, dv = np.swapaxes(ds * by, -1, -2) @ q, np.swapaxes(weights, -1, -2) @ dout
@@ -376,19 +378,19 @@ def gradients(call: Call) -> Trials:
     yield "the scores' gradient lacks the factor p", of(dp * drop - rows)
     yield "the row sum of the softmax's gradient is added, not subtracted", of(p * (dp + rows))
     yield "the row sum lacks the probabilities", of(p * (dp - dp.sum(-1, keepdims=True)))
-    words = "the row mean is subtracted, where the row sum is due"
-    yield words, of(p * (dp - (p * dp).mean(-1, keepdims=True)))
+    message = "the row mean is subtracted, where the row sum is due"
+    yield message, of(p * (dp - (p * dp).mean(-1, keepdims=True)))
     yield "the scores stand where the probabilities are due", of(right, raw)
-    words = "the normalization over keys is taken over queries"
-    yield words, of(right, p / np.maximum(p.sum(-2, keepdims=True), 1e-300))
+    message = "the normalization over keys is taken over queries"
+    yield message, of(right, p / np.maximum(p.sum(-2, keepdims=True), 1e-300))
     yield "the gradient lacks the scale of the scores, 1/sqrt(E)", of(right, by=slope / scale)
     yield "the gradient has the scale of the scores, 1/sqrt(E), twice", of(right, by=slope * scale)
     if cap is not None:
         yield "the gradient lacks the slope of the soft cap, 1 - tanh^2", of(right, by=scale)
     if np.any(drop != 1):
         yield "dv lacks the mask of dropout", of(right, p)
-        words = "the gradient of the probabilities lacks the mask of dropout"
-        yield words, of(p * (dp - (p * dp).sum(-1, keepdims=True)))
+        message = "the gradient of the probabilities lacks the mask of dropout"
+        yield message, of(p * (dp - (p * dp).sum(-1, keepdims=True)))
     if np.shape(q)[:-2] != np.shape(k)[:-2]:
         for way in filter(None, _of_their_head(np.zeros((*np.shape(q)[:-2], 1, 1)), k)):
             yield f"dk and dv {way}", of(right, joined=way)

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from ..calls import Call
+from ..calls import ReferenceCall
 
-#: Words and a call or a list of outputs, again and again.
+#: Messages, each with the call, or the list of outputs, of a mistaken kernel.
 Trials = Iterator[tuple[str, Any]]
 LN2 = math.log(2)
 
@@ -22,18 +22,18 @@ def chapter(name: str) -> Any:
     return importlib.import_module(f"dlref.{name}")
 
 
-def replaced(call: Call, i: int, value: Any) -> Call:
+def replaced(call: ReferenceCall, i: int, value: Any) -> ReferenceCall:
     """Return a call with another input in place of one."""
     return call.with_inputs(*call.inputs[:i], value, *call.inputs[i + 1 :])
 
 
-def named(call: Call, **values: Any) -> Call:
+def named(call: ReferenceCall, **values: Any) -> ReferenceCall:
     """Return a call with other inputs in place of the ones with these names."""
     pairs = zip(call.names, call.inputs, strict=True)
     return call.with_inputs(*(values.get(name, a) for name, a in pairs))
 
 
-def with_dout(call: Call, dout: Any) -> Call:
+def with_dout(call: ReferenceCall, dout: Any) -> ReferenceCall:
     """Return a vjp with another upstream gradient."""
     return replace(call, arguments=(dout, *call.inputs))
 

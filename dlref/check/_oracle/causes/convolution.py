@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from ...._core.pytree import flat
-from ..calls import Call
+from ...._core.pytree import tree_leaves
+from ..calls import ReferenceCall
 from .common import Trials, replaced, with_dout
 
 if TYPE_CHECKING:
@@ -17,12 +17,12 @@ if TYPE_CHECKING:
 WEIGHT = 1  # its place among the inputs
 
 
-def _other_weight(call: Call, f: Callable[[Any], Any]) -> Any:
+def _other_weight(call: ReferenceCall, f: Callable[[Any], Any]) -> Any:
     """Return the results with f of the weight in its place; f undoes itself on its gradient."""
     moved = replaced(call, WEIGHT, f(call.inputs[WEIGHT]))
     if call.form != "vjp":
         return moved
-    out = flat(moved.run())
+    out = tree_leaves(moved.run())
     out[WEIGHT] = f(out[WEIGHT])
     return out
 
@@ -31,37 +31,37 @@ def _space(w: Any) -> tuple[int, ...]:
     return tuple(range(2, np.ndim(w)))
 
 
-def _widths(call: Call, axes: int) -> list[tuple[int, int]]:
+def _widths(call: ReferenceCall, axes: int) -> list[tuple[int, int]]:
     """Return the padding of all axes of the first input; so many of them are of space."""
     given = call.settings["padding"]
     sides = given if isinstance(given, tuple | list) else (given,) * axes
     return [(0, 0)] * (np.ndim(call.inputs[0]) - axes) + [(p, p) for p in sides]
 
 
-def reversed_kernel(call: Call) -> Trials:
+def reversed_kernel(call: ReferenceCall) -> Trials:
     """Yield a convolution in the sense of signal processing."""
     if call.form == "jvp":
         return
-    words = "the kernel is reversed, as in a convolution of signal processing"
+    message = "the kernel is reversed, as in a convolution of signal processing"
     if call.form == "vjp":
-        words = "it takes the kernel in the wrong direction"
-    yield words, _other_weight(call, lambda w: np.flip(w, _space(w)))
+        message = "it takes the kernel in the wrong direction"
+    yield message, _other_weight(call, lambda w: np.flip(w, _space(w)))
 
 
-def exchanged_axes(call: Call) -> Trials:
+def exchanged_axes(call: ReferenceCall) -> Trials:
     """Yield a weight with two of its axes exchanged, where its shape allows that."""
     shape = np.shape(call.inputs[WEIGHT])
     if call.form == "jvp":
         return
-    for i, j, words in (
+    for i, j, message in (
         (0, 1, "the axes of input and output channels of the weight are exchanged"),
         (-2, -1, "the last two axes of the kernel are exchanged"),
     ):
         if shape[i] == shape[j] > 1 and (i == 0 or len(shape) > 3):
-            yield words, _other_weight(call, functools.partial(np.swapaxes, axis1=i, axis2=j))
+            yield message, _other_weight(call, functools.partial(np.swapaxes, axis1=i, axis2=j))
 
 
-def interleaved_groups(call: Call) -> Trials:
+def interleaved_groups(call: ReferenceCall) -> Trials:
     """Yield groups of every G-th output in place of neighbors."""
     groups, w = call.settings["groups"], call.inputs[WEIGHT]
     if call.form != "forward" or groups == 1:
@@ -76,7 +76,7 @@ def interleaved_groups(call: Call) -> Trials:
     yield "the outputs of a group are interleaved with the others, not neighbors", [y]
 
 
-def other_padding(call: Call) -> Trials:
+def other_padding(call: ReferenceCall) -> Trials:
     """Yield a padding that is not zero."""
     x, w = call.inputs[:2]
     width = _widths(call, len(_space(w)))
@@ -87,12 +87,12 @@ def other_padding(call: Call) -> Trials:
         ("reflect", "the padding mirrors the values, it is not zero"),
         ("wrap", "the padding takes the values from the other end, it is not zero"),
     )
-    for mode, words in modes:
+    for mode, message in modes:
         around = np.pad(x, width, mode)
-        yield words, replaced(call, 0, around).with_options(padding=0)
+        yield message, replaced(call, 0, around).with_options(padding=0)
 
 
-def padded_at_the_start(call: Call) -> Trials:
+def padded_at_the_start(call: ReferenceCall) -> Trials:
     settings = call.settings
     if call.form != "forward" or not np.any(settings["output_padding"]):
         return
@@ -102,14 +102,14 @@ def padded_at_the_start(call: Call) -> Trials:
     yield "the output padding is at the start, not at the end", [np.flip(y, space)]
 
 
-def zeros_win(call: Call) -> Trials:
+def zeros_win(call: ReferenceCall) -> Trials:
     width = _widths(call, len(call.settings["size"]))
     if call.form == "forward" and np.any(width):
         around = np.pad(call.inputs[0], width)
         yield "the padding is 0, not -inf", call.with_inputs(around).with_options(padding=0)
 
 
-def other_winners(call: Call) -> Trials:
+def other_winners(call: ReferenceCall) -> Trials:
     """Yield gradients that equal maxima share, or that go to another of them."""
     if call.form != "vjp":
         return
@@ -130,7 +130,7 @@ def other_winners(call: Call) -> Trials:
         equal.append((around[part] == best).astype(float))
     ties = np.array(equal)
     later = np.cumsum(ties[::-1], axis=0)[::-1] - ties
-    for words, shares in (
+    for message, shares in (
         ("of equal maxima the last one gets the gradient, not the first", ties * (later == 0)),
         ("equal maxima share the gradient, as in JAX's amax", ties / np.maximum(ties.sum(0), 1)),
         ("all equal maxima get the whole gradient", ties),
@@ -139,28 +139,28 @@ def other_winners(call: Call) -> Trials:
         for part, share in zip(parts, shares, strict=True):
             dx[part] += dout * share
         sides = zip(width, np.shape(around), strict=True)
-        yield words, [dx[tuple(slice(a, n - b) for (a, b), n in sides)]]
+        yield message, [dx[tuple(slice(a, n - b) for (a, b), n in sides)]]
 
 
-def padding_not_counted(call: Call) -> Trials:
+def padding_not_counted(call: ReferenceCall) -> Trials:
     if not np.any(call.settings["padding"]):
         return
     options = {key: call.settings[key] for key in ("size", "stride", "padding")}
     share = call.core(np.ones(np.shape(call.inputs[0])), **options)
-    words = "the mean does not count the padding"
+    message = "the mean does not count the padding"
     if call.form == "vjp":
-        yield words, with_dout(call, call.arguments[0] / share)
+        yield message, with_dout(call, call.arguments[0] / share)
     else:
-        yield words, [call.run() / share]
+        yield message, [call.run() / share]
 
 
-def reversed_in_time(call: Call) -> Trials:
+def reversed_in_time(call: ReferenceCall) -> Trials:
     if call.form != "jvp":
-        words = "the kernel is reversed: its first weight belongs to the current step"
-        yield words, _other_weight(call, lambda w: np.flip(w, 1))
+        message = "the kernel is reversed: its first weight belongs to the current step"
+        yield message, _other_weight(call, lambda w: np.flip(w, 1))
 
 
-def centered(call: Call) -> Trials:
+def centered(call: ReferenceCall) -> Trials:
     """Yield windows that reach into the future."""
     x, w, bias, state = call.inputs
     ahead = np.shape(w)[1] // 2
@@ -171,6 +171,6 @@ def centered(call: Call) -> Trials:
     yield "the window is centered, so that it sees the future", [y[..., ahead:, :]]
 
 
-def without_state(call: Call) -> Trials:
+def without_state(call: ReferenceCall) -> Trials:
     if call.form == "forward" and call.inputs[3] is not None:
         yield "the state is ignored: it starts from zeros", replaced(call, 3, None)

@@ -6,13 +6,13 @@ import contextlib
 
 import numpy as np
 
-from ...._core.pytree import flat
+from ...._core.pytree import tree_leaves
 from ..bounds import size_of
-from ..calls import Call, form
+from ..calls import ReferenceCall, form
 from .common import Trials, probabilities, with_dout
 
 
-def wrong_derivative(call: Call) -> Trials:
+def wrong_derivative(call: ReferenceCall) -> Trials:
     """Yield the second derivative for the first, and the derivative at the output."""
     if call.form != "vjp" or len(call.inputs) != 1:
         return
@@ -20,30 +20,30 @@ def wrong_derivative(call: Call) -> Trials:
     with contextlib.suppress(TypeError):  # there is none
         f, numeric = form(call.op, "deriv2")
     if not numeric:
-        words = "it is the second derivative, where the first is due"
-        yield words, [call.arguments[0] * np.asarray(f(call.inputs[0], **call.options))]
-    y = Call(call.op, "forward", call.inputs, call.options).run()
+        message = "it is the second derivative, where the first is due"
+        yield message, [call.arguments[0] * np.asarray(f(call.inputs[0], **call.options))]
+    y = ReferenceCall(call.op, "forward", call.inputs, call.options).run()
     if np.shape(y) == np.shape(call.inputs[0]):
         yield "the derivative is taken at the output, where the input is due", call.with_inputs(y)
         yield "dout is multiplied by the output itself", [call.arguments[0] * y]
 
 
-def other_douts(call: Call) -> Trials:
+def other_douts(call: ReferenceCall) -> Trials:
     """Yield vjps in which dout counts as 1, or its first number stands for all."""
     if call.form == "vjp" and not isinstance(call.arguments[0], tuple):
         dout = np.asarray(call.arguments[0])
-        least = 1e-9 * max(map(size_of, flat(call.run())), default=0.0)
+        least = 1e-9 * max(map(size_of, tree_leaves(call.run())), default=0.0)
         others = [("dout is ignored", np.ones_like(dout))]
         if dout.size > 1:
             first = np.full_like(dout, dout.flat[0])
             others.append(("the first number of dout stands for all", first))
-        for words, other in others:
-            grads = flat(with_dout(call, other).run())
+        for message, other in others:
+            grads = tree_leaves(with_dout(call, other).run())
             if max(map(size_of, grads), default=0.0) > least:  # else zeros would be that, too
-                yield words, grads
+                yield message, grads
 
 
-def parts_of_softmax(call: Call) -> Trials:
+def parts_of_softmax(call: ReferenceCall) -> Trials:
     """Yield the gradient of softmax with parts of its second term."""
     if call.form == "vjp":
         axis, dout = call.settings["axis"], call.arguments[0]
@@ -54,7 +54,7 @@ def parts_of_softmax(call: Call) -> Trials:
         yield "the sum over the row lacks the probabilities", [p * (dout - rest)]
 
 
-def parts_of_log_softmax(call: Call) -> Trials:
+def parts_of_log_softmax(call: ReferenceCall) -> Trials:
     """Yield the gradient of log-softmax with parts of its second term."""
     if call.form == "vjp":
         p, dout = probabilities(call.inputs[0], call.settings["axis"]), call.arguments[0]
@@ -62,7 +62,7 @@ def parts_of_log_softmax(call: Call) -> Trials:
         yield "the sum over the row is missing: it is dout alone", [dout]
 
 
-def without_target(call: Call) -> Trials:
+def without_target(call: ReferenceCall) -> Trials:
     if call.form == "vjp" and np.ndim(call.arguments[0]) == 0:
         n = call.inputs[1].size if call.settings["reduction"] == "mean" else 1
         p = probabilities(call.inputs[0])

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..calls import Call
+from ..calls import ReferenceCall
 from .common import Trials, chapter
 
 FLIPPED = {
@@ -49,20 +49,20 @@ OTHERS: dict[str, tuple[Any, ...]] = {
 }
 
 
-def other_options(call: Call) -> Trials:
+def other_options(call: ReferenceCall) -> Trials:
     """Yield the call with options left out, or with another value."""
     settings, defaults = call.settings, call.defaults
-    for key in call.told:
+    for key in call.non_default_options:
         if key in defaults:
             yield f"the option {key!r} is ignored", call.with_options(**{key: defaults[key]})
     for key in dict.fromkeys(key for key, _ in FLIPPED):
         if key in settings:
-            words = FLIPPED[key, not settings[key]]
-            yield words, call.with_options(**{key: not settings[key]})
+            message = FLIPPED[key, not settings[key]]
+            yield message, call.with_options(**{key: not settings[key]})
     if settings.get("weight_offset"):
-        words = "the offset of the weight is added twice"
-        yield words, call.with_options(weight_offset=2 * settings["weight_offset"])
-    if "bias" in call.told:
+        message = "the offset of the weight is added twice"
+        yield message, call.with_options(weight_offset=2 * settings["weight_offset"])
+    if "bias" in call.non_default_options:
         yield "the bias is subtracted, not added", call.with_options(bias=-settings["bias"])
     for key, values in OTHERS.items():
         for value in values if key in settings else ():
@@ -75,46 +75,46 @@ def other_options(call: Call) -> Trials:
                 yield f"it is along axis {axis}", call.with_options(axis=axis)
 
 
-def exchanged_betas(call: Call) -> Trials:
-    one, other = map(float, call.settings["betas"])
-    words = f"betas is {(other, one)}, not {(one, other)}"
-    yield words, call.with_options(betas=(other, one))
+def exchanged_betas(call: ReferenceCall) -> Trials:
+    first, second = map(float, call.settings["betas"])
+    message = f"betas is {(second, first)}, not {(first, second)}"
+    yield message, call.with_options(betas=(second, first))
 
 
-def momentum_kept(call: Call) -> Trials:
-    words = "momentum is the share of the running statistics that is kept, not replaced"
-    yield words, call.with_options(momentum=1 - call.settings["momentum"])
+def momentum_kept(call: ReferenceCall) -> Trials:
+    message = "momentum is the share of the running statistics that is kept, not replaced"
+    yield message, call.with_options(momentum=1 - call.settings["momentum"])
 
 
-def smoothed_over_others(call: Call) -> Trials:
+def smoothed_over_others(call: ReferenceCall) -> Trials:
     share, n = call.settings["label_smoothing"], np.shape(call.inputs[0])[-1]
     if share and share * n <= n - 1:
-        words = "label smoothing is spread over the other classes only"
-        yield words, call.with_options(label_smoothing=share * n / (n - 1))
+        message = "label smoothing is spread over the other classes only"
+        yield message, call.with_options(label_smoothing=share * n / (n - 1))
 
 
-def linear_beyond_20(call: Call) -> Trials:
+def linear_beyond_20(call: ReferenceCall) -> Trials:
     if call.form != "jvp":
-        words = "it is x itself beyond 20, as the threshold of PyTorch has it"
-        yield words, [np.where(call.inputs[0] > 20, call.arguments[0], call.run())]
+        message = "it is x itself beyond 20, as the threshold of PyTorch has it"
+        yield message, [np.where(call.inputs[0] > 20, call.arguments[0], call.run())]
 
 
-def other_direction(call: Call) -> Trials:
+def other_direction(call: ReferenceCall) -> Trials:
     """Yield the divergence of the second distribution from the first."""
     log_p, q = call.inputs
     yield "the two distributions are exchanged", call.with_inputs(np.log(q), np.exp(log_p))
 
 
-def gated_by_tanh(call: Call) -> Trials:
+def gated_by_tanh(call: ReferenceCall) -> Trials:
     """Yield GEGLU whose gate has the approximate GELU."""
-    a, words = chapter("activations"), "the GELU of the gate is the approximate one, by tanh"
+    a, message = chapter("activations"), "the GELU of the gate is the approximate one, by tanh"
     if call.form == "forward":
         x, gate = call.inputs
-        yield words, [x * a.gelu(gate, approximate="tanh")]
+        yield message, [x * a.gelu(gate, approximate="tanh")]
 
 
-def by_a_sigmoid(call: Call) -> Trials:
+def by_a_sigmoid(call: ReferenceCall) -> Trials:
     """Yield GELU as CLIP has it."""
     silu = chapter("activations").silu
-    words = "it is x sigmoid(1.702 x), an approximation of GELU"
-    yield words, Call(silu, call.form, call.arguments, {"beta": 1.702})
+    message = "it is x sigmoid(1.702 x), an approximation of GELU"
+    yield message, ReferenceCall(silu, call.form, call.arguments, {"beta": 1.702})

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...._core.pytree import flat, is_float
-from ..calls import Call
+from ...._core.pytree import is_float, tree_leaves
+from ..calls import ReferenceCall
 from .common import Trials, named, replaced
 
 if TYPE_CHECKING:
@@ -22,22 +22,22 @@ TRUNCATED = (1, 2, 4, 8, 16, 32)
 GATES = ("w_ih", "w_hh", "b_ih", "b_hh")
 
 
-def gate_order(call: Call, order: str) -> Trials:
+def gate_order(call: ReferenceCall, order: str) -> Trials:
     """Yield recurrent layers whose gates are in another order than this."""
     for other in itertools.permutations(range(len(order))):
         if other == tuple(range(len(order))):
             continue
         back = np.argsort(other)
-        words = f"the gates are in the order {''.join(order[i] for i in back)}, not {order}"
+        message = f"the gates are in the order {''.join(order[i] for i in back)}, not {order}"
         moved: Any = _with_gates(call, functools.partial(_regated, order=other))
         if call.form == "vjp":
             names = (n for n, a in zip(call.names, call.inputs, strict=True) if is_float(a))
-            pairs = zip(names, flat(moved.run()), strict=True)
+            pairs = zip(names, tree_leaves(moved.run()), strict=True)
             moved = [_regated(g, back) if name in GATES else g for name, g in pairs]
-        yield words, moved
+        yield message, moved
 
 
-def _with_gates(call: Call, f: Callable[[Any], Any]) -> Call:
+def _with_gates(call: ReferenceCall, f: Callable[[Any], Any]) -> ReferenceCall:
     """Return a call with f of the weights and biases of the gates in their places."""
     pairs = zip(call.names, call.inputs, strict=True)
     return named(call, **{n: f(a) for n, a in pairs if n in GATES and a is not None})
@@ -48,7 +48,7 @@ def _regated(a: Any, order: Any) -> Any:
     return np.concatenate([parts[i] for i in order])
 
 
-def forget_bias(call: Call) -> Trials:
+def forget_bias(call: ReferenceCall) -> Trials:
     """Yield an LSTM with 1 added to the forget gate, as Keras initializes it."""
     names = call.names
     i = names.index("b_ih") if "b_ih" in names else None  # it may be left out
@@ -57,7 +57,7 @@ def forget_bias(call: Call) -> Trials:
         yield "1 is added to the forget gate", replaced(call, i, bias)
 
 
-def without_tanh(call: Call) -> Trials:
+def without_tanh(call: ReferenceCall) -> Trials:
     """Yield a step of an LSTM without one of its two tanhs."""
     if call.form != "forward" or call.settings["w_p"] is not None:
         return
@@ -73,7 +73,7 @@ def without_tanh(call: Call) -> Trials:
     yield "the candidate g of the cell lacks its tanh", [o * np.tanh(state), state]
 
 
-def peephole(call: Call) -> Trials:
+def peephole(call: ReferenceCall) -> Trials:
     settings, w_p = call.settings, call.settings["w_p"]
     whole = settings.get("lengths") is None and not settings.get("reverse")
     given = all(a is not None for a in (w_p, *call.inputs[1:3]))
@@ -94,19 +94,19 @@ def peephole(call: Call) -> Trials:
     yield "the peephole of the output gate sees the cell's state before the step", out
 
 
-def state_held(call: Call) -> Trials:
+def state_held(call: ReferenceCall) -> Trials:
     lengths = call.settings["lengths"]
     if call.form != "forward" or lengths is None or call.settings["reverse"]:
         return
     ends = np.asarray(lengths)[..., None, None]
     held = []
-    for out in flat(call.run()):
+    for out in tree_leaves(call.run()):
         last = np.take_along_axis(out, np.maximum(ends - 1, 0), -2)
         held.append(np.where(np.arange(out.shape[-2])[:, None] >= ends, last, out))
     yield "the last state is held beyond the end of an entry, where 0 is due", held
 
 
-def truncated(call: Call) -> Trials:
+def truncated(call: ReferenceCall) -> Trials:
     """Yield gradients that go back some steps only, or end where the state is detached."""
     settings, count = call.settings, 1 + (call.spec.name == "lstm")
     x, *others = call.inputs
@@ -115,25 +115,25 @@ def truncated(call: Call) -> Trials:
     if call.form != "vjp" or not whole or any(a is None for a in states):
         return
     steps = x.shape[-2]
-    outs = flat(Call(call.op, "forward", call.inputs, call.options).run())
-    douts = flat(call.arguments[0])
+    outs = tree_leaves(ReferenceCall(call.op, "forward", call.inputs, call.options).run())
+    douts = tree_leaves(call.arguments[0])
     for k in (k for k in TRUNCATED if k < steps):
-        words = f"the gradient goes back {k} step{'s' * (k > 1)} only: it is truncated"
-        yield words, call.with_options(truncate=k)
+        message = f"the gradient goes back {k} step{'s' * (k > 1)} only: it is truncated"
+        yield message, call.with_options(truncate=k)
         parts = []
         for start in range(0, steps, k):
             piece = slice(start, start + k)
             given = [out[..., start - 1, :] for out in outs] if start else states
             dout = tuple(u[..., piece, :] for u in douts)
             arguments = dout if count > 1 else dout[0], x[..., piece, :], *given, *weights
-            parts.append(flat(replace(call, arguments=arguments).run()))
+            parts.append(tree_leaves(replace(call, arguments=arguments).run()))
         dx, *rest = zip(*parts, strict=True)
         sums = [sum(part) for part in rest[count:]]
-        words = f"the gradient ends every {k} step{'s' * (k > 1)}, where the state is detached"
-        yield words, [np.concatenate(dx, -2), *(part[0] for part in rest[:count]), *sums]
+        message = f"the gradient ends every {k} step{'s' * (k > 1)}, where the state is detached"
+        yield message, [np.concatenate(dx, -2), *(part[0] for part in rest[:count]), *sums]
 
 
-def update_gate(call: Call) -> Trials:
+def update_gate(call: ReferenceCall) -> Trials:
     """Yield a GRU whose update gate keeps where it should replace: z becomes 1 - z."""
     if call.form == "forward":
 
@@ -144,7 +144,7 @@ def update_gate(call: Call) -> Trials:
         yield "the update gate is exchanged with one minus itself", _with_gates(call, exchanged)
 
 
-def reset_gate(call: Call) -> Trials:
+def reset_gate(call: ReferenceCall) -> Trials:
     """Yield a GRU without its reset gate, and one whose bias of the state is outside of it."""
     biases = dict(zip(call.names, call.inputs, strict=True))
     b_ih, b_hh = biases.get("b_ih"), biases.get("b_hh")
@@ -160,11 +160,11 @@ def reset_gate(call: Call) -> Trials:
     n = 2 * len(b_ih) // 3
     moved = np.concatenate([b_ih[:n], b_ih[n:] + b_hh[n:]])
     kept = np.concatenate([b_hh[:n], np.zeros_like(b_hh[n:])])
-    words = "the bias of the new state, b_hn, is not multiplied by the reset gate"
-    yield words, named(call, b_ih=moved, b_hh=kept)
+    message = "the bias of the new state, b_hn, is not multiplied by the reset gate"
+    yield message, named(call, b_ih=moved, b_hh=kept)
 
 
-def coupled_gates(call: Call) -> Trials:
+def coupled_gates(call: ReferenceCall) -> Trials:
     """Yield an LSTM that forgets as much as it lets in."""
     if call.form == "forward" and call.settings["w_p"] is None:
 

@@ -6,23 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...._core.pytree import flat, map_floats
-from ..calls import Call
+from ...._core.pytree import map_floats, tree_leaves
+from ..calls import ReferenceCall
 from .common import Trials, chapter, probabilities, reduced, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def applied_twice(call: Call) -> Trials:
+def applied_twice(call: ReferenceCall) -> Trials:
     if call.form == "forward":
         name = "softmax" if call.core is chapter("losses").cross_entropy else "sigmoid"
         f = getattr(chapter("activations"), name)
-        words = f"{name} is applied twice: the logits are probabilities already"
-        yield words, replaced(call, 0, f(call.inputs[0]))
+        message = f"{name} is applied twice: the logits are probabilities already"
+        yield message, replaced(call, 0, f(call.inputs[0]))
 
 
-def smoothed_where_ignored(call: Call) -> Trials:
+def smoothed_where_ignored(call: ReferenceCall) -> Trials:
     """Yield a cross-entropy and its gradient with smoothed labels in rows that are ignored."""
     share, (x, target) = call.settings["label_smoothing"], call.inputs
     if call.form == "jvp" or not share or target.dtype.kind not in "iu":
@@ -34,38 +34,38 @@ def smoothed_where_ignored(call: Call) -> Trials:
     p = probabilities(x)
     if call.form == "forward":
         more = -share * np.log(p).mean(-1) * ~kept[..., 0]
-        words = "the smoothed labels of rows that are ignored are counted"
+        message = "the smoothed labels of rows that are ignored are counted"
         if call.settings["reduction"] == "none":
-            yield words, [call.run() + more]
+            yield message, [call.run() + more]
             return
         for count in (kept.sum(), kept.size) if mean else (1,):
-            yield words, [call.run() + more.sum() / max(count, 1)]
+            yield message, [call.run() + more.sum() / max(count, 1)]
         if mean:  # each part has a mean of its own
             every = -np.log(p).mean(-1).mean()
             seen = -(np.log(p).mean(-1) * kept[..., 0]).sum() / max(kept.sum(), 1)
-            yield words, [call.run() + share * (every - seen)]
+            yield message, [call.run() + share * (every - seen)]
         return
     dout = np.asarray(call.arguments[0])
     dout = dout[..., None] / (max(kept.sum(), 1) if mean else 1)
-    (dx, *_) = flat(call.run())
-    words = "rows that are ignored keep the gradient of their smoothed labels"
-    yield words, [np.where(kept, dx, dout * share * (p - 1 / x.shape[-1]))]
+    (dx, *_) = tree_leaves(call.run())
+    message = "rows that are ignored keep the gradient of their smoothed labels"
+    yield message, [np.where(kept, dx, dout * share * (p - 1 / x.shape[-1]))]
 
 
-def squared(call: Call) -> Trials:
+def squared(call: ReferenceCall) -> Trials:
     if call.form == "forward":
         each = np.asarray(call.with_options(reduction="none").run()) ** 2
         yield "the hinge is squared", [reduced(each, call.settings["reduction"])]
 
 
-def decay_without_rate(call: Call) -> Trials:
+def decay_without_rate(call: ReferenceCall) -> Trials:
     rate, decay = call.settings["learning_rate"], call.settings["weight_decay"]
     if decay and rate:
-        words = "the weight decay is not multiplied by the learning rate"
-        yield words, call.with_options(weight_decay=decay / rate)
+        message = "the weight decay is not multiplied by the learning rate"
+        yield message, call.with_options(weight_decay=decay / rate)
 
 
-def perplexity(call: Call) -> Trials:
+def perplexity(call: ReferenceCall) -> Trials:
     """Yield functions of the loss."""
     if call.form == "forward":
         loss = np.asarray(call.run())
@@ -73,7 +73,7 @@ def perplexity(call: Call) -> Trials:
         yield "it is the root of the loss", [np.sqrt(abs(loss))]
 
 
-def other_means(call: Call) -> Trials:
+def other_means(call: ReferenceCall) -> Trials:
     """Yield a mean over all targets, where ignored ones or weights do not count so."""
     settings = call.settings
     if settings["reduction"] == "mean" and call.inputs[1].dtype.kind in "iu":
@@ -82,24 +82,24 @@ def other_means(call: Call) -> Trials:
         kept = int(seen.sum())
         if weight is not None and kept:
             mean = np.asarray(weight)[target[seen]].mean()
-            words = "the mean divides by the number of targets, not by the sum of their weights"
-            yield words, [part * mean for part in flat(call.run())]
+            message = "the mean divides by the number of targets, not by the sum of their weights"
+            yield message, [part * mean for part in tree_leaves(call.run())]
         if 0 < kept < target.size:
-            parts = [part * (kept / target.size) for part in flat(call.run())]
+            parts = [part * (kept / target.size) for part in tree_leaves(call.run())]
             yield "the mean counts the ignored targets", parts
 
 
-def other_alignments(call: Call) -> Trials:
+def other_alignments(call: ReferenceCall) -> Trials:
     """Yield losses of texts that are not aligned, with other means, blanks and gradients."""
     settings, (x, target) = call.settings, call.inputs
     if call.form == "vjp":
-        (grad,) = flat(call.run())
+        (grad,) = tree_leaves(call.run())
         logits = grad - grad.sum(-1, keepdims=True) * np.exp(x)
         yield "it is the gradient of logits before a log-softmax, as PyTorch returns it", [logits]
     classes = x.shape[-1]
     if settings["blank"] != classes - 1:
-        words = "the blank is the last class"
-        yield words, call.with_options(blank=classes - 1)
+        message = "the blank is the last class"
+        yield message, call.with_options(blank=classes - 1)
     if settings["blank"] != 0:
         yield "the blank is class 0", call.with_options(blank=0)
     sizes = np.broadcast_to(target.shape[-1], target.shape[:-1])
@@ -114,16 +114,17 @@ def other_alignments(call: Call) -> Trials:
         yield "equal letters need no blank between them", [reduced(each, how)]
 
 
-def _other_means_of_texts(call: Call, sizes: Any) -> Trials:
-    words = (
+def _other_means_of_texts(call: ReferenceCall, sizes: Any) -> Trials:
+    messages = (
         "the losses are not divided by the lengths of their texts",
         "the sum is divided by the number of all letters",
     )
     if call.form == "jvp":
         return
-    for text, factor in zip(words, (sizes, sizes.size * sizes / max(sizes.sum(), 1)), strict=True):
+    factors = sizes, sizes.size * sizes / max(sizes.sum(), 1)
+    for text, factor in zip(messages, factors, strict=True):
         if call.form == "vjp":
-            yield text, [flat(call.run())[0] * np.asarray(factor)[..., None, None]]
+            yield text, [tree_leaves(call.run())[0] * np.asarray(factor)[..., None, None]]
         else:
             each = np.asarray(call.with_options(reduction="none").run()) / sizes
             yield text, [np.asarray(np.mean(each * factor))]
@@ -158,48 +159,48 @@ AVERAGED = {
 }
 
 
-def other_clips(call: Call) -> Trials:
+def other_clips(call: ReferenceCall) -> Trials:
     """Yield losses of policies whose gradient stops elsewhere, and other means."""
     settings, (log_p, old, advantage) = call.settings, call.inputs
     kind = settings["kind"]
     stops = "the gradient does not stop where the ratio is clipped"
-    words = "the ratio is not clipped" if call.form == "forward" or kind == "cispo" else stops
-    yield words, call.with_options(clip=np.inf, clip_high=np.inf)
+    message = "the ratio is not clipped" if call.form == "forward" or kind == "cispo" else stops
+    yield message, call.with_options(clip=np.inf, clip_high=np.inf)
     if kind not in {"cispo", "gspo"} and call.form != "jvp":
         high = settings["clip"] if settings["clip_high"] is None else settings["clip_high"]
         ratio = np.exp(log_p - old)
         clipped = np.clip(ratio, 1 - settings["clip"], 1 + high)
         both = call.with_inputs(old + np.log(clipped), old, advantage)
-        outputs = flat(both.run())
+        outputs = tree_leaves(both.run())
         if call.form == "vjp":
             outputs = [np.where(ratio == clipped, out, 0.0) for out in outputs]
-        words = "the ratio is clipped on both sides, whatever the sign of the advantage"
-        yield words, outputs
+        message = "the ratio is clipped on both sides, whatever the sign of the advantage"
+        yield message, outputs
         negative = call.with_inputs(log_p, old, -advantage)
-        words = "the maximum of the two gains is taken, not the minimum"
-        yield words, [-part for part in flat(negative.run())]
+        message = "the maximum of the two gains is taken, not the minimum"
+        yield message, [-part for part in tree_leaves(negative.run())]
     for other, meaning in AVERAGED.items():
         if other != kind:
             yield f"{meaning}, as kind {other!r} has it", call.with_options(kind=other)
 
 
-def uphill(call: Call) -> Trials:
-    params, out = flat(call.inputs[0]), flat(call.run())
+def uphill(call: ReferenceCall) -> Trials:
+    params, out = tree_leaves(call.inputs[0]), tree_leaves(call.run())
     back = [2 * p - new for p, new in zip(params, out, strict=False)]
     yield "the step goes up the slope, not down", [*back, *out[len(params) :]]
 
 
-def other_decay(call: Call) -> Trials:
+def other_decay(call: ReferenceCall) -> Trials:
     """Yield Adam as AdamW, and AdamW as Adam."""
     t = chapter("training")
-    step, words = t.adamw_step, "the weight decay is decoupled from the gradient"
+    step, message = t.adamw_step, "the weight decay is decoupled from the gradient"
     if call.core is t.adamw_step:
-        step, words = t.adam_step, "the weight decay is added to the gradient"
+        step, message = t.adam_step, "the weight decay is added to the gradient"
     options = call.options | {"weight_decay": call.settings["weight_decay"]}
-    yield words, Call(step, call.form, call.arguments, options)
+    yield message, ReferenceCall(step, call.form, call.arguments, options)
 
 
-def uncorrected(call: Call) -> Trials:
+def uncorrected(call: ReferenceCall) -> Trials:
     """Yield steps of Adam without the correction of its means, or with another divisor."""
     settings = call.settings
     rate, decay, eps = (settings[key] for key in ("learning_rate", "weight_decay", "eps"))
@@ -207,8 +208,9 @@ def uncorrected(call: Call) -> Trials:
     start = 1 - rate * decay if is_decoupled else 1.0
     _, (steps, mean, square, largest) = call.run()
     b, c = (1 - beta**steps for beta in settings["betas"])
-    sqrt, rest = np.sqrt, [steps, *flat(mean), *flat(square), *flat(largest)]
-    params, squares = flat(call.inputs[0]), flat(largest if settings["amsgrad"] else square)
+    sqrt, rest = np.sqrt, [steps, *tree_leaves(mean), *tree_leaves(square), *tree_leaves(largest)]
+    params = tree_leaves(call.inputs[0])
+    squares = tree_leaves(largest if settings["amsgrad"] else square)
     rules: dict[str, Callable[[Any, Any], Any]] = {
         "the means are not corrected for their start at 0": lambda m, v: m / (sqrt(v) + eps),
         "the mean of the squares is not corrected for its start at 0": lambda m, v: (
@@ -225,79 +227,79 @@ def uncorrected(call: Call) -> Trials:
     rules["the means are corrected as if a step later"] = lambda m, v: m / d / (sqrt(v / e) + eps)
 
     def moved(rule: Callable[[Any, Any], Any], squares: list[Any]) -> list[Any]:
-        parts = zip(params, flat(mean), squares, strict=True)
+        parts = zip(params, tree_leaves(mean), squares, strict=True)
         return [start * p - rate * rule(m, v) for p, m, v in parts]
 
-    for words, rule in rules.items():
-        yield words, [*moved(rule, squares), *rest]
+    for message, rule in rules.items():
+        yield message, [*moved(rule, squares), *rest]
     if settings["amsgrad"]:
         older = getattr(call.inputs[2], "largest", None)
-        before = [0.0] * len(params) if older is None else flat(older)
-        most = [np.maximum(a, v / c) for a, v in zip(before, flat(square), strict=True)]
+        before = [0.0] * len(params) if older is None else tree_leaves(older)
+        most = [np.maximum(a, v / c) for a, v in zip(before, tree_leaves(square), strict=True)]
         parts = moved(lambda m, v: m / b / (sqrt(v) + eps), most)
-        words = "the squares are corrected before their maximum is taken, not after"
-        yield words, [*parts, steps, *flat(mean), *flat(square), *most]
+        message = "the squares are corrected before their maximum is taken, not after"
+        yield message, [*parts, steps, *tree_leaves(mean), *tree_leaves(square), *most]
 
 
-def eps_inside(call: Call) -> Trials:
+def eps_inside(call: ReferenceCall) -> Trials:
     settings = call.settings
     (_, state), old = call.run(), call.inputs[2]
     rate = settings["learning_rate"] / (1 + (state[0] - 1) * settings.get("lr_decay", 0.0))
-    params, grads, squares = (flat(a) for a in (*call.inputs[:2], state[1]))
-    means = flat(state.mean) if settings.get("centered") else [0.0] * len(params)
+    params, grads, squares = (tree_leaves(a) for a in (*call.inputs[:2], state[1]))
+    means = tree_leaves(state.mean) if settings.get("centered") else [0.0] * len(params)
     steps = [
         (g + settings["weight_decay"] * p) / np.sqrt(s - m * m + settings["eps"])
         for p, g, s, m in zip(params, grads, squares, means, strict=True)
     ]
-    rest = flat(state)
+    rest = tree_leaves(state)
     if settings.get("momentum"):
-        before = [0.0] * len(params) if old is None else flat(old.velocity)
+        before = [0.0] * len(params) if old is None else tree_leaves(old.velocity)
         steps = [settings["momentum"] * v + d for v, d in zip(before, steps, strict=True)]
         rest[-len(params) :] = steps
     moved = [p - rate * d for p, d in zip(params, steps, strict=True)]
     yield "eps is added inside the root", [*moved, *rest]
 
 
-def other_momentum(call: Call) -> Trials:
+def other_momentum(call: ReferenceCall) -> Trials:
     """Yield momentum with the look-ahead of Nesterov, or without, and one dampened at once."""
     t, settings = chapter("training"), call.settings
     ahead = call.core is t.nesterov_step
-    words = "it is plain momentum, without Nesterov's look-ahead"
+    message = "it is plain momentum, without Nesterov's look-ahead"
     if call.inputs[2] is None:  # alike in a first step
-        words += f", or momentum is 0.0, not {settings['momentum']}"
-    words = words if ahead else "it looks ahead, as Nesterov's momentum does"
+        message += f", or momentum is 0.0, not {settings['momentum']}"
+    message = message if ahead else "it looks ahead, as Nesterov's momentum does"
     other = t.momentum_step if ahead else t.nesterov_step
     options = {key: value for key, value in call.options.items() if key != "dampening"}
-    yield words, Call(other, call.form, call.arguments, options)
+    yield message, ReferenceCall(other, call.form, call.arguments, options)
     params, grads, state = call.inputs
     if not (settings["weight_decay"] or settings.get("dampening")):
         rate, share = settings["learning_rate"], 1 - settings["momentum"]
         of_mean = call.with_inputs(params, map_floats(lambda g: share * g, grads), state)
         yield "the gradient has the factor 1 - momentum, as in a running mean", of_mean
         scaled = call.with_inputs(params, map_floats(lambda g: rate * g, grads), state)
-        words = "the velocity is the step: the learning rate is in it, and not applied to it"
-        yield words, scaled.with_options(learning_rate=1.0)
+        message = "the velocity is the step: the learning rate is in it, and not applied to it"
+        yield message, scaled.with_options(learning_rate=1.0)
     if settings.get("dampening") and call.inputs[2] is None:
         kept, (new, state) = 1 - settings["dampening"], call.run()
-        params, out = flat(call.inputs[0]), flat((new, state))
+        params, out = tree_leaves(call.inputs[0]), tree_leaves((new, state))
         moved = [p + kept * (a - p) for p, a in zip(params, out, strict=False)]
         first = [kept * v for v in out[-len(params) :]]
-        words = "the first gradient is dampened, too"
-        yield words, [*moved, *out[len(params) : -len(params)], *first]
+        message = "the first gradient is dampened, too"
+        yield message, [*moved, *out[len(params) : -len(params)], *first]
 
 
-def summed_gradients(call: Call) -> Trials:
+def summed_gradients(call: ReferenceCall) -> Trials:
     """Yield a Muon whose velocity is a sum."""
     params, grads, state = call.inputs
-    momentum, words = call.settings["momentum"], "the gradient lacks the factor 1 - momentum"
+    momentum, message = call.settings["momentum"], "the gradient lacks the factor 1 - momentum"
     if state is None and momentum:  # alike in a first step
-        words += f", or momentum is 0.0, not {momentum}"
+        message += f", or momentum is 0.0, not {momentum}"
     if momentum < 1:
         larger = map_floats(lambda g: g / (1 - momentum), grads)
-        yield words, call.with_inputs(params, larger, state)
+        yield message, call.with_inputs(params, larger, state)
 
 
-def eps_added(call: Call) -> Trials:
+def eps_added(call: ReferenceCall) -> Trials:
     """Yield an iteration that begins with x / (|x| + eps), as in the code of Keller Jordan."""
     x, eps = np.asarray(call.inputs[0]), call.settings["eps"]
     size = np.sqrt((x * x).sum((-2, -1), keepdims=True))
@@ -305,18 +307,18 @@ def eps_added(call: Call) -> Trials:
     yield "eps is added to the norm, which should be no less than eps", start
 
 
-def other_steps(call: Call) -> Trials:
+def other_steps(call: ReferenceCall) -> Trials:
     step = np.asarray(call.inputs[0])
     yield "the schedule is a step ahead: its steps begin at 0, not 1", call.with_inputs(step + 1)
     yield "the schedule is a step behind", call.with_inputs(np.maximum(step - 1, 0))
 
 
-def other_nuclei(call: Call) -> Trials:
+def other_nuclei(call: ReferenceCall) -> Trials:
     """Yield nuclei, and choices of the best k, with a token more or less."""
     mass, k = call.settings["top_p"], call.settings["top_k"]
-    for by, words in ((1, "one token more than top_k is"), (-1, "one token less than top_k is")):
+    for by, message in ((1, "one token more than top_k is"), (-1, "one token less than top_k is")):
         if k is not None and k + by > 0:
-            yield f"{words} kept", call.with_options(top_k=k + by)
+            yield f"{message} kept", call.with_options(top_k=k + by)
     if mass is None:
         return
     p = np.asarray(call.with_options(top_p=None).run())
@@ -324,7 +326,7 @@ def other_nuclei(call: Call) -> Trials:
     sorted_p = np.take_along_axis(p, order, -1)
     up_to = np.cumsum(sorted_p, -1)
     before = up_to - sorted_p
-    for words, kept in (
+    for message, kept in (
         ("the token that reaches the mass of top_p is left out", up_to <= mass),
         ("a token beyond the mass of top_p is kept", np.roll(before, 1, -1) < mass),
         ("the probabilities that are left are not divided by their sum", before < mass),
@@ -332,10 +334,10 @@ def other_nuclei(call: Call) -> Trials:
         kept[..., 0] = True
         out = np.zeros_like(p)
         np.put_along_axis(out, order, np.where(kept, sorted_p, 0.0), -1)
-        yield words, [out if "not divided" in words else out / out.sum(-1, keepdims=True)]
+        yield message, [out if "not divided" in message else out / out.sum(-1, keepdims=True)]
 
 
-def overwritten(call: Call) -> Trials:
+def overwritten(call: ReferenceCall) -> Trials:
     if call.form != "vjp":
         return
     dout, table, ids = call.arguments

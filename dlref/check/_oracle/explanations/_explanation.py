@@ -18,6 +18,6 @@ class Explanation:
     each_rounded: bool = False  # whether usual kernels of 16 bits round each operation
     mistakes: tuple[Callable[[Any], Iterator[Any]], ...] = ()
     later: tuple[Callable[[Any], Iterator[Any]], ...] = ()  # if no option is ignored or another
-    signs: tuple[Callable[[Any], str], ...] = ()
-    last_signs: tuple[Callable[[Any], str], ...] = ()
+    heuristics: tuple[Callable[[Any], str], ...] = ()
+    last_heuristics: tuple[Callable[[Any], str], ...] = ()
     exponent: Callable[[Any], float] | None = None  # the largest, if no maximum is subtracted

@@ -8,7 +8,7 @@ from typing import Any
 from .... import activations as a
 from ....formulas import activations as f
 from .. import usual as u
-from ..causes import derivatives, inputs, options, signs
+from ..causes import derivatives, heuristics, inputs, options
 from ..formulas import along_diagonal
 from ._explanation import Explanation
 
@@ -29,7 +29,7 @@ EXPLANATIONS: dict[Any, Explanation] = {
             "jvp": (u.softmax_jvp_shifted,),
         },
         later=(inputs.base_two, derivatives.parts_of_softmax),
-        exponent=signs.largest_input,
+        exponent=heuristics.largest_input,
     ),
     a.log_softmax: Explanation(
         each_rounded=True,
@@ -39,14 +39,14 @@ EXPLANATIONS: dict[Any, Explanation] = {
             "jvp": (u.log_softmax_jvp_shifted,),
         },
         later=(inputs.base_two, derivatives.parts_of_log_softmax),
-        signs=(signs.unshifted,),
-        exponent=signs.largest_input,
+        heuristics=(heuristics.unshifted,),
+        exponent=heuristics.largest_input,
     ),
     a.logsumexp: Explanation(
         each_rounded=True,
         plain={"jvp": u.logsumexp_jvp},
         variants={"vjp": (functools.partial(u.through_maximum, f.logsumexp_vjp, total=True),)},
         later=(inputs.base_two,),
-        exponent=signs.largest_input,
+        exponent=heuristics.largest_input,
     ),
 }  # fmt: skip

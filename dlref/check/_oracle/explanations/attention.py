@@ -6,7 +6,7 @@ from typing import Any
 
 from .... import attention as a
 from ..causes import attention as mistakes
-from ..causes import signs
+from ..causes import heuristics
 from ..usual import attention_jvp, forgetting_bias
 from ._explanation import Explanation
 
@@ -18,7 +18,10 @@ OF_SCORES = (
     mistakes.scaled_with_scores,
     mistakes.heads_tiled,
 )
-SCORES: dict[str, Any] = {"signs": (signs.blind_rows,), "exponent": signs.largest_score}
+SCORES: dict[str, Any] = {
+    "heuristics": (heuristics.blind_rows,),
+    "exponent": heuristics.largest_score,
+}
 
 EXPLANATIONS: dict[Any, Explanation] = {
     a.attention_scores: Explanation(
@@ -42,7 +45,7 @@ EXPLANATIONS: dict[Any, Explanation] = {
         mistakes=(mistakes.masks,),
     ),
     a.linear_attention: Explanation(
-        signs=(signs.divided_by_nothing,),
+        heuristics=(heuristics.divided_by_nothing,),
     ),
     a.forgetting_bias: Explanation(
         variants={"forward": (forgetting_bias,)},

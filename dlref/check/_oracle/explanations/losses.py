@@ -7,7 +7,7 @@ from typing import Any
 
 from .... import losses as m
 from ....formulas import losses as formulas
-from ..causes import derivatives, options, signs, training
+from ..causes import derivatives, heuristics, options, training
 from ..usual import through_maximum
 from ._explanation import Explanation
 
@@ -27,7 +27,7 @@ EXPLANATIONS: dict[Any, Explanation] = {
             training.applied_twice, derivatives.without_target, training.perplexity,
             training.other_means,
         ),
-        exponent=signs.largest_input,
+        exponent=heuristics.largest_input,
     ),
     m.nll: Explanation(
         later=(training.perplexity, training.other_means),

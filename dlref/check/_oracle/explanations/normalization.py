@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .... import normalization as n
-from ..causes import inputs, options, signs
+from ..causes import heuristics, inputs, options
 from ..causes import normalization as mistakes
 from ._explanation import Explanation
 
@@ -18,7 +18,11 @@ CENTERED = (
 def _norm(*, least: bool = True, **fields: Any) -> Explanation:
     """Return the explanation of a normalization; `least` where a variance may be too small."""
     first = (mistakes.least_variance,) if least else ()
-    every: dict[str, Any] = {"mistakes": first, "later": CENTERED, "last_signs": (signs.canceled,)}
+    every: dict[str, Any] = {
+        "mistakes": first,
+        "later": CENTERED,
+        "last_heuristics": (heuristics.canceled,),
+    }
     return Explanation(**(every | fields))
 
 
@@ -31,12 +35,12 @@ EXPLANATIONS: dict[Any, Explanation] = {
             inputs.channels_first, mistakes.other_forms, mistakes.constant_statistics,
             mistakes.weighted_gradients, mistakes.joined_rows, mistakes.without_tail,
         ),
-        last_signs=(),
+        last_heuristics=(),
     ),
     n.l2_norm: _norm(
         least=False,
         later=(inputs.channels_first,),
-        last_signs=(),
+        last_heuristics=(),
     ),
     n.batch_norm: _norm(
         later=(*CENTERED, mistakes.along_one_axis),
@@ -44,7 +48,7 @@ EXPLANATIONS: dict[Any, Explanation] = {
     n.batch_norm_inference: _norm(
         least=False,
         later=(),
-        last_signs=(),
+        last_heuristics=(),
     ),
     n.batch_norm_update: Explanation(
         mistakes=(options.momentum_kept,),

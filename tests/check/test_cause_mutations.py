@@ -18,7 +18,7 @@ from dlref.check._oracle.causes import shared_values
 from dlref.check._oracle.usual import through_maximum
 
 # the package has a function of this name
-slips = importlib.import_module("dlref.check._oracle.causes.slips")
+mutations = importlib.import_module("dlref.check._oracle.causes.mutations")
 
 R = np.random.default_rng(3)
 X, U = R.normal(size=(2, 5, 7))
@@ -42,7 +42,7 @@ def silu_without_gate(u, x):
 
 
 @pytest.mark.parametrize(
-    ("op", "wrong", "words"),
+    ("op", "wrong", "message"),
     [
         (act.silu, silu_backward, "1 + s stands where 1 - s is due"),
         (
@@ -58,10 +58,10 @@ def silu_without_gate(u, x):
         (act.elu, lambda u, x: u * np.where(x < 0, 1, x + 1), "x < 0 stands where x > 0 is due"),
     ],
 )
-def test_a_slip_is_named(op, wrong, words):
+def test_a_slip_is_named(op, wrong, message):
     verdict = check.check_vjp(wrong, op, U, X)
     assert not verdict
-    assert words in verdict.cause
+    assert message in verdict.cause
 
 
 def test_a_slip_in_a_mean_is_named():
@@ -82,12 +82,12 @@ def test_a_slip_in_a_mean_is_named():
 @pytest.mark.parametrize("key", SOME)
 def test_formulas_are_changed_one_place_at_a_time(key):
     formula = PLAIN[key]
-    found = [*slips.mutants(formula)]
-    assert len(found) >= 10
-    assert len({other for *_, other in found}) == len(found)
-    inner = slips.parts(formula)
+    changed = [*mutations.mutants(formula)]
+    assert len(changed) >= 10
+    assert len({other for *_, other in changed}) == len(changed)
+    inner = mutations.parts(formula)
     assert inner[0] is formula
-    for stands, due, other in found:
+    for stands, due, other in changed:
         assert stands != due
         assert [*inspect.signature(other).parameters] == [*inspect.signature(formula).parameters]
 
@@ -107,7 +107,7 @@ def test_formulas_are_changed_one_place_at_a_time(key):
     ],
 )
 def test_formulas_are_read_as_mathematics(text, read):
-    assert slips.as_read(text) == read
+    assert mutations.as_read(text) == read
 
 
 #: What no report may show: private names, options and dtypes.
@@ -117,10 +117,10 @@ PRIVATE = re.compile(r"(?<![\w'])_\w|\b(dtype|options|astype|np|real|scipy)\b")
 def test_no_formula_has_private_names():
     raw, read = set(), set()
     for formula in PLAIN.values():
-        few = itertools.islice(slips.mutants(formula), 40)
+        few = itertools.islice(mutations.mutants(formula), 40)
         some = {text for *both, _ in few for text in both}
         raw |= some
-        read |= {slips.as_read(text) for text in some}
+        read |= {mutations.as_read(text) for text in some}
     assert len([text for text in raw if PRIVATE.search(text)]) > 500
     assert len(read) > 1000
     assert not [text for text in read if PRIVATE.search(text)]
@@ -139,7 +139,7 @@ PLANTED = [
 @pytest.mark.parametrize(("op", "form", "arguments", "name"), PLANTED)
 def test_reports_on_slips_show_no_private_names(op, form, arguments, name):
     formula = PLAIN[op.__name__, form]
-    of_name = (m for m in slips.mutants(formula) if re.search(rf"\b_?{name}\(", m[1]))
+    of_name = (m for m in mutations.mutants(formula) if re.search(rf"\b_?{name}\(", m[1]))
     causes = []
     for *_, planted in itertools.islice(of_name, 6):
         # a change need not make sense
@@ -155,11 +155,11 @@ def test_reports_on_slips_show_no_private_names(op, form, arguments, name):
 def test_a_partial_is_a_formula():
     whole = PLAIN["softmax", "vjp"]
     by = functools.partial(through_maximum, whole)
-    stands, due, other = next(slips.mutants(by))
+    stands, due, other = next(mutations.mutants(by))
     assert (stands, due) != ("", "")
     assert isinstance(other, functools.partial)
     assert other.func is not through_maximum
-    assert slips.parts(by) == (through_maximum, *slips.parts(whole))
+    assert mutations.parts(by) == (through_maximum, *mutations.parts(whole))
 
 
 def test_without_a_source_there_are_no_slips(monkeypatch):
@@ -167,18 +167,18 @@ def test_without_a_source_there_are_no_slips(monkeypatch):
         msg = "could not get source code"
         raise OSError(msg)
 
-    monkeypatch.setattr(slips.inspect, "getsource", missing)
-    slips._mutants.cache_clear()
+    monkeypatch.setattr(mutations.inspect, "getsource", missing)
+    mutations._mutants.cache_clear()
     assert check.check_vjp(silu_backward, act.silu, U, X).cause == ""
     monkeypatch.undo()
-    slips._mutants.cache_clear()
+    mutations._mutants.cache_clear()
 
 
 def test_values_of_an_option_are_those_that_all_cases_have():
     rows = ["eps is 1e-08, not 1e-05", "eps is 1e-06 or 1e-08, not 1e-05", "beta is 2.0, not 1.0"]
-    one = "eps is 1e-08, not 1e-05"
+    cause = "eps is 1e-08, not 1e-05"
     alike = shared_values([*rows, "it is zero"])
-    assert alike == {rows[0]: one, rows[1]: one, rows[2]: rows[2]}
+    assert alike == {rows[0]: cause, rows[1]: cause, rows[2]: rows[2]}
     assert shared_values(["eps is 1e-08, not 1e-05", "eps is 1e-06, not 1e-05"]) == {}
 
 
@@ -188,7 +188,7 @@ def test_a_case_whose_shapes_need_an_option_is_left_out():
 
     report = check.check_all(rotate, positions.apply_rope)
     assert report
-    assert {"rotary_dim", "interleaved"} <= {*report.left_out}
+    assert {"rotary_dim", "interleaved"} <= {*report.skipped_options}
 
 
 def test_the_formula_itself_has_no_slip():

@@ -10,15 +10,15 @@ from chapters import CHAPTERS, FORMS
 import dlref
 from dlref import attention as att
 from dlref import check, losses, training, transformer
-from dlref._records._spec import APART, TOGETHER
+from dlref._records._spec import INSEPARABLE, SEPARABLE
 from dlref.check import _candidates
 from dlref.check._inputs import joint_inputs, large_inputs
-from dlref.check._oracle.together import together
+from dlref.check._oracle.pairwise_options import pairwise_cases
 
 
 def z_loss_of_ignored(x, target, weight=None, ignore_index=-100, z_loss=0.0, reduction="mean"):
-    told = {"weight": weight, "ignore_index": ignore_index}
-    right = losses.cross_entropy(x, target, **told, z_loss=z_loss, reduction=reduction)
+    options = {"weight": weight, "ignore_index": ignore_index}
+    right = losses.cross_entropy(x, target, **options, z_loss=z_loss, reduction=reduction)
     if reduction != "sum" or target.ndim == x.ndim:
         return right
     z = np.log(np.exp(x).sum(-1))[target == ignore_index]
@@ -33,9 +33,9 @@ def of_all_tokens(log_p, old, advantage, clip=0.2, kind="ppo", mask=None):
 
 
 def dampened_at_first(p, g, state, *, learning_rate, momentum=0.9, dampening=0.0):
-    told = {"learning_rate": learning_rate, "momentum": momentum, "dampening": dampening}
+    options = {"learning_rate": learning_rate, "momentum": momentum, "dampening": dampening}
     if state is not None:
-        return training.momentum_step(p, g, state, **told)
+        return training.momentum_step(p, g, state, **options)
     g = training.tree_map(lambda a: (1 - a.dtype.type(dampening)) * a, g)
     return training.momentum_step(p, g, None, learning_rate=learning_rate, momentum=momentum)
 
@@ -78,7 +78,8 @@ def test_a_kernel_that_is_wrong_with_two_options(row, monkeypatch):
     report = check.check_all(candidate, op, vjp=vjp)
     assert not report
     assert all(
-        row.case.startswith((TOGETHER, APART, "one bias", "beyond tiles")) for row in report.failed
+        row.case.startswith((SEPARABLE, INSEPARABLE, "one bias", "beyond tiles"))
+        for row in report.failed
     )
 
 
@@ -102,12 +103,12 @@ def test_every_two_options_stand_together_in_some_case(chapter):
         except TypeError:  # nothing is known of its inputs
             continue
         cases = *joint, *check.hard_inputs(f, "float32", every_option=True)
-        told = [case.options.keys() for case in (*cases, *large_inputs(f, "float32"))]
+        key_sets = [case.options.keys() for case in (*cases, *large_inputs(f, "float32"))]
         known = inspect.signature(f).parameters.values()
         optional = {p.name for p in known if p.kind == p.KEYWORD_ONLY and p.default is not p.empty}
-        used = sorted(optional.intersection(*[set().union(*told)]))
+        used = sorted(optional.intersection(*[set().union(*key_sets)]))
         for pair in itertools.combinations(used, 2):
-            assert any({*pair} <= keys for keys in told), (f.__name__, pair)
+            assert any({*pair} <= keys for keys in key_sets), (f.__name__, pair)
         names = [case.name for case in joint]
         assert len({*names}) == len(names)
 
@@ -120,12 +121,12 @@ def test_options_that_exclude_each_other_stand_together_by_two():
 
     x = np.ones(3)
     cases = [("none", (x,), {}), *(("the option " + key, (x,), {key: 1}) for key in "abc")]
-    names = [name for name, _, _ in together(f, cases, {*"abc"}, [])]
+    names = [name for name, _, _ in pairwise_cases(f, cases, {*"abc"}, [])]
     assert names == ["the options a and c together", "the options b and c together"]
-    assert [*together(f, cases[2:], {*"abc"}, [{"b": 1, "c": 1}])] == []
+    assert [*pairwise_cases(f, cases[2:], {*"abc"}, [{"b": 1, "c": 1}])] == []
     many = [(str(i), (x,), {f"o{i}": i}) for i in range(7)]
-    (one,) = together(lambda x, **_: x, many, {f"o{i}" for i in range(7)}, [])
-    assert one[0] == "all of the options o0, o1, o2, o3, 3 more together"
+    (case,) = pairwise_cases(lambda x, **_: x, many, {f"o{i}" for i in range(7)}, [])
+    assert case[0] == "all of the options o0, o1, o2, o3, 3 more together"
 
 
 def test_forms_have_no_joint_cases_of_their_own():
@@ -135,7 +136,7 @@ def test_forms_have_no_joint_cases_of_their_own():
 def test_inputs_that_need_options_are_for_kernels_that_take_them():
     """As the weights of a norm of queries are, which are a part of the parameters."""
     names = [case.name for case in joint_inputs(att.multi_head_attention, "float32")]
-    assert {name.startswith(APART) for name in names} == {True, False}
+    assert {name.startswith(INSEPARABLE) for name in names} == {True, False}
 
     def heads(x_q, x_kv, p, num_heads):
         assert p.q_norm is None

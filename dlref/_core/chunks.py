@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
     from .arguments import FloatArray
 
-__all__ = ["fill"]
+__all__ = ["map_chunks"]
 
 COST = 10  #: nanoseconds, or elementary operations, a number of an input
 PIECE = 2**16  #: numbers of an input whose formulas are computed at a time
 
 
-def fill(
+def map_chunks(
     outs: Sequence[FloatArray],
     formulas: Callable[..., Sequence[FloatArray]],
     arrays: Sequence[FloatArray],

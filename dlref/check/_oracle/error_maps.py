@@ -9,13 +9,13 @@ import numpy as np
 #: Largest number of tiles down and across.
 ROWS, COLUMNS = 12, 48
 #: Signs of a tile whose error is at most so many times the tolerance, and their colors.
-SIGNS = ((1.0, ".", "#d9e2d9"), (10.0, "+", "#f2c14e"), (1000.0, "*", "#e4683a"))
-BEYOND = ("#", "#8c1c2e")
+SYMBOLS = ((1.0, ".", "#d9e2d9"), (10.0, "+", "#f2c14e"), (1000.0, "*", "#e4683a"))
+WORST = ("#", "#8c1c2e")
 
-Picture = tuple[tuple[float, ...], ...]
+ErrorMap = tuple[tuple[float, ...], ...]
 
 
-def picture_of(ratios: Any) -> Picture:
+def error_map_of(ratios: Any) -> ErrorMap:
     """Return error over tolerance, for tiles of an array; leading axes are joined."""
     if ratios.ndim == 0:
         return ()
@@ -28,22 +28,22 @@ def picture_of(ratios: Any) -> Picture:
 
 
 def _look(ratio: float) -> tuple[str, str]:
-    return next(((sign, hue) for most, sign, hue in SIGNS if ratio <= most), BEYOND)
+    return next(((symbol, hue) for most, symbol, hue in SYMBOLS if ratio <= most), WORST)
 
 
-def as_text(picture: Picture) -> str:
+def as_text(error_map: ErrorMap) -> str:
     """Return a sign for each tile, and a legend."""
-    rows = ["  " + "".join(_look(ratio)[0] for ratio in row) for row in picture]
-    words = "  (. within its bound, + up to 10 times it, * up to 1000 times, # beyond)"
-    return "\n".join([*rows, words])
+    rows = ["  " + "".join(_look(ratio)[0] for ratio in row) for row in error_map]
+    message = "  (. within its bound, + up to 10 times it, * up to 1000 times, # beyond)"
+    return "\n".join([*rows, message])
 
 
-def as_html(picture: Picture) -> str:
+def as_html(error_map: ErrorMap) -> str:
     """Return a table of colored cells."""
-    if not picture:
+    if not error_map:
         return ""
     cell = '<td style="background:{};width:.7em;height:.7em;padding:0" title="{:.3g}"></td>'
-    rows = ["".join(cell.format(_look(ratio)[1], ratio) for ratio in row) for row in picture]
+    rows = ["".join(cell.format(_look(ratio)[1], ratio) for ratio in row) for row in error_map]
     caption = "<caption>Error over what is allowed, by place</caption>"
     body = "".join(f"<tr>{row}</tr>" for row in rows)
     return f'<table style="border-collapse:collapse">{caption}{body}</table>'

@@ -1,4 +1,4 @@
-"""Slips in the plain formula of a map: one operation, factor or function of it is another."""
+"""Mutations of the plain formula of a map: one operation, factor or function is another."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...._core.pytree import flat
-from ..calls import Call
+from ...._core.pytree import tree_leaves
+from ..calls import ReferenceCall
 from ..formulas import REFUSALS, parts, rewritten
 from .common import Trials
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 #: Numbers of a call that the formulas are tried on, at most, and slips in each.
-MOST, MANY = 2**15, 500
+MAX_NUMBERS, MAX_MUTANTS = 2**15, 500
 OTHER: dict[type[ast.operator], Any] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
 }  # fmt: skip
@@ -49,9 +49,9 @@ def changes(node: ast.AST) -> Iterator[ast.expr]:
         for factor in (2.0, 0.5):
             yield ast.BinOp(ast.Constant(factor), ast.Mult(), node)
             if isinstance(op, ast.Add | ast.Sub):
-                for one, other in ((left, right), (right, left)):
-                    twice = ast.BinOp(ast.Constant(factor), ast.Mult(), one)
-                    yield ast.BinOp(*((twice, op, other) if one is left else (other, op, twice)))
+                for part, other in ((left, right), (right, left)):
+                    twice = ast.BinOp(ast.Constant(factor), ast.Mult(), part)
+                    yield ast.BinOp(*((twice, op, other) if part is left else (other, op, twice)))
     elif isinstance(node, ast.Compare) and type(node.ops[0]) in (ast.Gt, ast.Lt):
         flipped: ast.cmpop = ast.Lt() if isinstance(node.ops[0], ast.Gt) else ast.Gt()
         yield ast.Compare(node.left, [flipped], node.comparators)
@@ -80,7 +80,7 @@ def _is_option(node: ast.expr) -> bool:
 def _places(node: Any) -> Iterator[tuple[ast.AST, str, Any, ast.expr]]:
     """Yield every expression in the body of a function: its parent, field, list and itself."""
     body = node.body if isinstance(node.body, list) else [node.body]
-    for parent in (inner for one in body for inner in ast.walk(one)):
+    for parent in (inner for statement in body for inner in ast.walk(statement)):
         for name, value in ast.iter_fields(parent):
             entries = value if isinstance(value, list) else [value]
             for i, entry in enumerate(entries):
@@ -111,9 +111,9 @@ def _source_of(f: FunctionType) -> tuple[ast.Module, ast.FunctionDef | ast.Lambd
     """Return the statement of a module that a function is in, and the function in that."""
     tree = ast.parse(inspect.getsource(sys.modules[f.__module__]))
     first, kinds = f.__code__.co_firstlineno, ast.FunctionDef | ast.Lambda
-    every = ((one, node) for one in tree.body for node in ast.walk(one))
+    every = ((top, node) for top in tree.body for node in ast.walk(top))
     statement, node = next(
-        (one, node) for one, node in every if isinstance(node, kinds) and node.lineno == first
+        (top, node) for top, node in every if isinstance(node, kinds) and node.lineno == first
     )
     return ast.Module([statement], []), node
 
@@ -161,7 +161,7 @@ class _Read(ast.NodeTransformer):
 
 
 def as_read(text: str) -> str:
-    """Return an expression of a formula in NumPy's words; empty if it is no mathematics."""
+    """Return an expression as a reader would write it; empty if it is no mathematics."""
     tree = _Read().visit(ast.parse(text, mode="eval"))
     every = [*ast.walk(tree)]
     names = {node.id for node in every if isinstance(node, ast.Name)}
@@ -172,7 +172,7 @@ def as_read(text: str) -> str:
 @functools.cache
 def _mutants(formula: Any) -> tuple[list[Any], Iterator[Any]]:
     """Return the mutants that were asked for, and all further ones."""
-    return [], itertools.islice(mutants(formula), MANY)
+    return [], itertools.islice(mutants(formula), MAX_MUTANTS)
 
 
 def _as_read(formula: Any) -> Iterator[tuple[str, str, Any]]:
@@ -189,29 +189,29 @@ def _as_read(formula: Any) -> Iterator[tuple[str, str, Any]]:
             yield stands, due, known[i][2]
 
 
-def _formula(call: Call) -> Any:
+def _formula(call: ReferenceCall) -> Any:
     """Return the first formula that has these inputs, the plain one or a variant."""
     plain = call.explanation.plain.get(call.form)
     for formula in (*((plain,) if plain else ()), *call.explanation.variants.get(call.form, ())):
         with contextlib.suppress(*REFUSALS):
-            formula(*call.arguments, **call.told)
+            formula(*call.arguments, **call.non_default_options)
             return formula
     return None
 
 
-def slips(call: Call) -> Trials:
-    """Yield the plain formula, without words, and with one slip in it."""
-    size = sum(np.size(a) for a in flat(call.arguments))
-    formula = None if size > MOST or call.numeric else _formula(call)
+def mutations(call: ReferenceCall) -> Trials:
+    """Yield the plain formula, with an empty message, then each of its mutants."""
+    size = sum(np.size(a) for a in tree_leaves(call.arguments))
+    formula = None if size > MAX_NUMBERS or call.numeric else _formula(call)
     if formula is None:
         return
 
     def outputs(f: Any) -> Iterator[list[Any]]:
         with contextlib.suppress(Exception):  # a change need not make sense
-            found = flat(f(*call.arguments, **call.told))
+            found = tree_leaves(f(*call.arguments, **call.non_default_options))
             yield [None if part is None else np.asarray(part) for part in found]
 
     yield from (("", other) for other in outputs(formula))
     for stands, due, f in _as_read(formula):
-        words = f"{stands} stands where {due} is due"
-        yield from ((words, other) for other in outputs(f))
+        message = f"{stands} stands where {due} is due"
+        yield from ((message, other) for other in outputs(f))

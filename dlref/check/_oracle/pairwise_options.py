@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..._records._spec import APART, TOGETHER
+from ..._core.pytree import tree_leaves
+from ..._records._spec import INSEPARABLE, SEPARABLE
 from .examples import is_valid
 
 if TYPE_CHECKING:
@@ -15,14 +16,12 @@ if TYPE_CHECKING:
 
     from ..._records._spec import Case, Cases
 
-NAMED = 4
+MAX_NAMED = 4
 
 
-def shapes_of(value: Any) -> Any:
-    """Return the shapes of arrays in nested tuples."""
-    if isinstance(value, tuple):
-        return tuple(map(shapes_of, value))
-    return None if value is None else np.shape(value)
+def shapes_of(value: Any) -> tuple[Any, ...]:
+    """Return the shapes of all arrays in nested tuples, None for None."""
+    return tuple(None if part is None else np.shape(part) for part in tree_leaves(value))
 
 
 def _alike(cases: list[Case], optional: set[str]) -> list[list[Case]]:
@@ -43,25 +42,25 @@ def _joined(cases: list[Case], optional: set[str]) -> Cases:
     several = {key for key in values if key in optional and len(values[key]) > 1}
     most = max((len(values[key]) for key in several), default=0)
     for i in range(most + 1):
-        told = {key: [*some.values()][min(i, len(some) - 1)] for key, some in values.items()}
+        joined = {key: [*some.values()][min(i, len(some) - 1)] for key, some in values.items()}
         for key in several:
             if i >= len(values[key]):  # the default
-                del told[key]
+                del joined[key]
         without = any(not options.keys() & optional for _, _, options in cases)
-        words = TOGETHER if without else APART
-        yield f"{words} {_listed(told, optional, several)} together", cases[-1][1], told
+        message = SEPARABLE if without else INSEPARABLE
+        yield f"{message} {_listed(joined, optional, several)} together", cases[-1][1], joined
 
 
-def _listed(told: dict[str, Any], optional: set[str], several: set[str]) -> str:
+def _listed(options: dict[str, Any], optional: set[str], several: set[str]) -> str:
     """Return the names of options, those with several values first, and the values of these."""
-    keys = sorted((key for key in told if key in optional), key=lambda key: key not in several)
-    short = {key for key in several & told.keys() if isinstance(told[key], int | float | str)}
-    names = [f"{key}={told[key]!r}" if key in short else key for key in keys]
-    rest = len(names) - NAMED
-    return ", ".join(names if rest <= 1 else [*names[:NAMED], f"{rest} more"])
+    keys = sorted((key for key in options if key in optional), key=lambda key: key not in several)
+    short = {key for key in several & options.keys() if isinstance(options[key], int | float | str)}
+    names = [f"{key}={options[key]!r}" if key in short else key for key in keys]
+    rest = len(names) - MAX_NAMED
+    return ", ".join(names if rest <= 1 else [*names[:MAX_NAMED], f"{rest} more"])
 
 
-def together(
+def pairwise_cases(
     f: Callable[..., Any], cases: list[Case], optional: set[str], large: list[dict[str, Any]]
 ) -> Cases:
     """
@@ -84,12 +83,12 @@ def together(
             yield from [case] if is_valid(f, case) else _by_two(f, case, pairs(case[2]) - seen)
 
 
-def _by_two(f: Any, case: Case, pairs: set[tuple[str, ...]]) -> Iterator[Case]:
-    name, inputs, options = case
-    words = TOGETHER if name.startswith(TOGETHER) else APART
+def _by_two(f: Any, whole: Case, pairs: set[tuple[str, ...]]) -> Iterator[Case]:
+    name, inputs, options = whole
+    message = SEPARABLE if name.startswith(SEPARABLE) else INSEPARABLE
     optional = {key for pair in pairs for key in pair}
     for pair in sorted(pairs):
-        told = {key: v for key, v in options.items() if key in pair or key not in optional}
-        one = f"{words} {' and '.join(pair)} together", inputs, told
-        if is_valid(f, one):
-            yield one
+        chosen = {key: v for key, v in options.items() if key in pair or key not in optional}
+        case = f"{message} {' and '.join(pair)} together", inputs, chosen
+        if is_valid(f, case):
+            yield case

@@ -1,4 +1,4 @@
-"""Signs read off two arrays: the exact output and the candidate's."""
+"""Heuristics: causes that two arrays show, the exact output and the candidate's."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...._core.pytree import flat, is_float, map_floats
+from ...._core.pytree import is_float, map_floats, tree_leaves
 from ..bounds import size_of
-from ..rounded import EPS
+from ..stochastic_rounding import EPS
 from .common import LN2
 from .normalization import reduced
 
@@ -20,31 +20,32 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ...._core.arguments import FloatArray
-    from ..calls import Call
+    from ..calls import ReferenceCall
 
-#: Largest part of the difference that an explanation may leave: one number of so many. Of fewer
-#: wrong ones less, so that no number agrees with one of a few dozen explanations by chance.
-LEFT, FEW = 0.1, 4
+#: An explanation must account for at least 90 % of the difference, and for more if fewer than four
+#: elements are wrong; otherwise one of dozens would fit by chance.
+MAX_RESIDUAL_SHARE, MIN_SAMPLES = 0.1, 4
 NOISE = "the errors are noise"
-#: Numbers that noise is recognized in, at least; one in so many may not hold half of its energy.
-MANY, RARE = 16, 50
-#: Fourth moment over the square of the second: 1.5 of a wave, which stays near its crests, 1.8 of
-#: rounding to a grid, 3 of sums of many roundings.
-WAVE = 1.65
-TWOS = {
+#: Noise is recognized among so many numbers or more. The largest of them, one in 50, must not hold
+#: half of its energy: these would be outliers.
+MIN_NOISE_SAMPLES, SAMPLES_PER_OUTLIER = 16, 50
+#: A residual of lower kurtosis (fourth moment over the square of the second) is no noise: a wave
+#: has 1.5, because it stays near its crests, rounding to a grid 1.8, and a sum of many roundings 3.
+MIN_KURTOSIS = 1.65
+FACTORS_OF_TWO = {
     2.0: "doubled: a factor 2, or accumulated twice",
     0.5: "halved: a factor 1/2, where there is none",
 }
-#: Options whose complements are factors, too.
-SHARES = {"alpha", "betas", "dampening", "label_smoothing", "momentum", "residual"}
-#: How much a residual may follow the exact values or their places, and still be called noise.
-TREND = 0.1
+#: Options p whose complements 1 - p are factors, too.
+COMPLEMENTED_OPTIONS = {"alpha", "betas", "dampening", "label_smoothing", "momentum", "residual"}
+#: Largest correlation of a residual with the exact values, or their order, at which it is noise.
+MAX_CORRELATION = 0.1
 
 
 class Pair(NamedTuple):
     """One output of a candidate, and the exact one."""
 
-    call: Call
+    call: ReferenceCall
     number: int
     got: Any
     want: Any
@@ -76,7 +77,7 @@ def agrees(got: Any, want: Any, pair: Pair) -> bool:
         return True
     off = pair.gaps[~np.isnan(pair.gaps)]
     count = max(int((~(pair.gaps <= pair.bound)).sum()), 1)
-    left = LEFT ** max(1.0, FEW / count)
+    left = MAX_RESIDUAL_SHARE ** max(1.0, MIN_SAMPLES / count)
     return not off.size or float(gaps[both].max(initial=0.0)) <= left * float(off.max())
 
 
@@ -128,12 +129,12 @@ def undefined(pair: Pair) -> str:
     return "a division by zero or an overflow inside" if wrong.any() else ""
 
 
-def largest_input(call: Call) -> float:
+def largest_input(call: ReferenceCall) -> float:
     """Return the largest exponent of a softmax of the first input."""
     return size_of(call.inputs[0])
 
 
-def largest_score(call: Call) -> float:
+def largest_score(call: ReferenceCall) -> float:
     """Return about the largest exponent of attention."""
     return size_of(call.inputs[0]) * size_of(call.inputs[1])
 
@@ -163,28 +164,28 @@ def at_a_kink(pair: Pair) -> str:
     if not np.isfinite(pair.got[wrong]).all() or _is_linear(pair.call):
         return ""
     places = {f"{name} is 0": a == 0 for name, a in floats.items()}
-    for (one, a), (other, b) in itertools.combinations(floats.items(), 2):
-        places[f"{one} equals {other}"] = a == b
+    for (first, a), (second, b) in itertools.combinations(floats.items(), 2):
+        places[f"{first} equals {second}"] = a == b
     for where, there in places.items():
         if there[wrong].all():
             return f"only where {where}: the slope of abs, clamp or where is another at its kink"
     if len(pair.call.inputs) > 1 or not floats:  # else elements of one array have slopes
         return ""
     values = np.unique(next(iter(floats.values()))[wrong])
-    if 0 < values.size <= FEW and _between_slopes(pair, wrong):
+    if 0 < values.size <= MIN_SAMPLES and _between_slopes(pair, wrong):
         where = " or ".join(f"{value:g}" for value in values)
         return f"only at {where}, where two branches meet: the slope there is a convention"
     return ""
 
 
-def _is_linear(call: Call) -> bool:
+def _is_linear(call: ReferenceCall) -> bool:
     """Return whether derivatives are the same at other inputs: a linear map has no kinks."""
     rng = np.random.default_rng(0)
     away = map_floats(lambda a: a + rng.normal(0.0, 10.0, np.shape(a)), call.arguments)
     by = away[1:] if call.form == "vjp" else away[0]
     given = (call.arguments[0], *by) if call.form == "vjp" else (by, *call.arguments[1:])
     with contextlib.suppress(ValueError):  # some numbers are refused: it is not linear in these
-        here, there = flat(call.run()), flat(replace(call, arguments=given).run())
+        here, there = tree_leaves(call.run()), tree_leaves(replace(call, arguments=given).run())
         return all(np.array_equal(a, b) for a, b in zip(here, there, strict=True) if a is not None)
     return False
 
@@ -224,7 +225,7 @@ def without_inputs(pair: Pair) -> str:
     """Find an output that is zero, or one number everywhere, where the exact one is not."""
     if not np.any(pair.got):
         return "it is zero: not computed, not written, or multiplied by 0"
-    if pair.want.size >= FEW and np.ptp(pair.got) == 0 and np.ptp(pair.want):
+    if pair.want.size >= MIN_SAMPLES and np.ptp(pair.got) == 0 and np.ptp(pair.want):
         return "it is one number in all places"
     return ""
 
@@ -234,7 +235,7 @@ def unchanged(pair: Pair) -> str:
     if pair.call.form == "vjp":
         given.append(("dout", pair.call.arguments[0]))
     for name, a in given:
-        if is_float(a) and np.size(a) >= FEW and np.array_equal(a, pair.got):
+        if is_float(a) and np.size(a) >= MIN_SAMPLES and np.array_equal(a, pair.got):
             return f"it is {name}, unchanged"
     return ""
 
@@ -270,33 +271,33 @@ def multiple(pair: Pair) -> str:
         return ""
     long = stagnates(pair)
     count = np.count_nonzero(want[finite])
-    for words, value in _ratios(pair.call) if not long or count >= MANY else ():
+    for message, value in _ratios(pair.call) if not long or count >= MIN_NOISE_SAMPLES else ():
         if _is_multiple(pair, value):
-            return words
-    if count < FEW or long or _is_moved(pair):
+            return message
+    if count < MIN_SAMPLES or long or _constant_offset(pair):
         return ""
     return f"it is the exact result times {ratio:.6g}"
 
 
-def _is_moved(pair: Pair) -> float:
+def _constant_offset(pair: Pair) -> float:
     """Return the number that is added to all elements, 0 where there is none such."""
     finite = np.isfinite(pair.want)
-    if pair.want.size < FEW or not np.isfinite(pair.got[finite]).all() or not finite.any():
+    if pair.want.size < MIN_SAMPLES or not np.isfinite(pair.got[finite]).all() or not finite.any():
         return 0.0
     by = float((pair.got - pair.want)[finite].mean())
     return by if agrees(pair.got, pair.want + by, pair) else 0.0
 
 
-def moved(pair: Pair) -> str:
+def offset(pair: Pair) -> str:
     """Find a number that is added to all elements, unless a factor would do the same."""
-    if stagnates(pair) or not (by := _is_moved(pair)):
+    if stagnates(pair) or not (by := _constant_offset(pair)):
         return ""
     for i, a in enumerate(pair.call.inputs):
         for axis, n in enumerate(np.shape(a) if is_float(a) else ()):
-            for sign, words in ((-1, "less"), (1, "plus")):
+            for sign, message in ((-1, "less"), (1, "plus")):
                 if n > 1 and agrees(pair.got, pair.want + sign * math.log(n), pair):
                     place = f"axis {axis} of {pair.call.names[i]} ({n})"
-                    return f"it is the exact result {words} the logarithm of {place}"
+                    return f"it is the exact result {message} the logarithm of {place}"
     ratio = (pair.got * pair.want).sum() / max((pair.want**2).sum(), np.finfo(float).tiny)
     if agrees(pair.got, ratio * pair.want, pair):
         return ""
@@ -329,22 +330,22 @@ def stagnates(pair: Pair) -> bool:
     """
     if pair.dtype.itemsize > 2 or pair.call.spec.family == "elements":
         return False
-    shapes = [np.shape(a) for a in flat(pair.call.arguments) if is_float(a)]
+    shapes = [np.shape(a) for a in tree_leaves(pair.call.arguments) if is_float(a)]
     terms = (max(math.prod(shape[:-1]), shape[-1]) for shape in shapes if shape)
     return max(terms, default=0) * EPS[pair.dtype.name] >= 2
 
 
-def _ratios(call: Call) -> Iterator[tuple[str, float]]:
+def _ratios(call: ReferenceCall) -> Iterator[tuple[str, float]]:
     yield "the sign is reversed", -1.0
     if "delta" in call.settings:
         yield "it is divided by delta, as PyTorch's SmoothL1Loss is", 1 / call.settings["delta"]
     loss = call.spec.is_loss
-    yield from _of_options(call, told=True)
-    yield from ((f"it is {words}", size) for size, words in TWOS.items())
+    yield from _of_options(call, is_set=True)
+    yield from ((f"it is {message}", size) for size, message in FACTORS_OF_TWO.items())
     if loss:
         yield "logarithms are to base 2, not natural", 1 / LN2
         yield "logarithms are to base 10, not natural", 1 / math.log(10)
-    yield from _of_options(call, told=False)
+    yield from _of_options(call, is_set=False)
     if call.spec.family == "elements":  # they have no sums
         return
     for i, a in enumerate(call.inputs):
@@ -359,47 +360,48 @@ def _ratios(call: Call) -> Iterator[tuple[str, float]]:
             yield f"multiplied by the root of {place}: a scale is missing", n**0.5
         yield from _means(f"the size {np.size(a)}", max(np.size(a), 1), call)
     if call.form == "vjp":
-        n = max(np.size(flat(call.arguments[0])[0]), 1)
+        n = max(np.size(tree_leaves(call.arguments[0])[0]), 1)
         yield f"a mean stands where a sum is due: divided by the size {n}", 1 / n
 
 
-def _means(place: str, n: int, call: Call) -> Iterator[tuple[str, float]]:
+def _means(place: str, n: int, call: ReferenceCall) -> Iterator[tuple[str, float]]:
     yield f"a mean stands where a sum is due: divided by {place}", 1 / n
     yield f"a sum stands where a mean is due: multiplied by {place}", float(n)
     if call.spec.is_loss and n > 1:
         yield f"the mean divides by n - 1, not by n: {place}", n / (n - 1)
 
 
-def _factors(call: Call) -> Iterator[tuple[float, str, bool]]:
-    """Yield the numbers that options are, their words, and whether they are told."""
+def _factors(call: ReferenceCall) -> Iterator[tuple[float, str, bool]]:
+    """Yield factors that options make, with a name, and whether the caller gave the option."""
     for key, value in call.settings.items():
         parts = value if isinstance(value, tuple) else (value,)
         if not all(np.ndim(a) == 0 and np.asarray(a).dtype.kind in "if" for a in parts):
             continue
         numbers = [float(a) for a in parts]
-        told = key in call.told and type(value) is not int
+        is_set = key in call.non_default_options and type(value) is not int
         name = f"the option {key!r}, {numbers[0]:g}" if len(numbers) == 1 else f"the option {key!r}"
-        yield math.prod(numbers), name, told
-        for i, number in enumerate(numbers if key in SHARES else ()):
+        yield math.prod(numbers), name, is_set
+        for i, number in enumerate(numbers if key in COMPLEMENTED_OPTIONS else ()):
             place = f" {i}" if len(numbers) > 1 else ""
-            yield 1 - number, f"1 less the option {key!r}{place}, {number:g}", told
+            yield 1 - number, f"1 less the option {key!r}{place}, {number:g}", is_set
 
 
-def _of_options(call: Call, *, told: bool) -> Iterator[tuple[str, float]]:
-    """Yield factors that are the value of an option, or one over it; first of those told."""
-    found: dict[float, list[str]] = {}
+def _of_options(call: ReferenceCall, *, is_set: bool) -> Iterator[tuple[str, float]]:
+    """Yield factors that are the value of an option, or its inverse; of given options or others."""
+    descriptions: dict[float, list[str]] = {}
     first: set[float] = set()
-    for size, words, is_told in _factors(call):
+    for size, message, option_is_set in _factors(call):
         if not np.isfinite(size) or abs(size) in (0.0, 1.0):
             continue
         for factor, how in ((size, "multiplied"), (1 / size, "divided")):
             by = float(f"{factor:.12g}")  # 1 - 0.9 is 0.1
-            found.setdefault(by, []).append(f"{how} by {words}")
-            first |= {by} if is_told else set()
-    for size, ways in found.items():
-        if (size in first) == told:
-            words = f"{' or '.join(ways)}, once too often"
-            yield f"it is {TWOS[size]}; or {words}" if size in TWOS else f"it is {words}", size
+            descriptions.setdefault(by, []).append(f"{how} by {message}")
+            first |= {by} if option_is_set else set()
+    for size, ways in descriptions.items():
+        if (size in first) == is_set:
+            message = f"{' or '.join(ways)}, once too often"
+            known = f"{FACTORS_OF_TWO[size]}; or " if size in FACTORS_OF_TWO else ""
+            yield f"it is {known}{message}", size
 
 
 def shifted(pair: Pair) -> str:
@@ -431,7 +433,8 @@ def canceled(pair: Pair) -> str:
     mean, var = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
     ratio = (got * want).sum(axes, keepdims=True) / (want * want).sum(axes, keepdims=True)
     gaps = pair.gaps.max()
-    if not np.isfinite(ratio).all() or (np.abs(got - ratio * want) > LEFT * gaps).any():
+    left = np.abs(got - ratio * want)
+    if not np.isfinite(ratio).all() or (left > MAX_RESIDUAL_SHARE * gaps).any():
         return ""
     implied = (var + eps) / ratio**2 - eps
     unit = EPS[pair.dtype.name]
@@ -454,29 +457,30 @@ def _is_systematic(pair: Pair, residual: Any) -> bool:
     Noise does not: put in the order of any of these, neighbors have nothing in common. Nor is a
     wave noise, however short it is.
     """
-    if (residual**4).mean() < WAVE * (residual**2).mean() ** 2:
+    if (residual**4).mean() < MIN_KURTOSIS * (residual**2).mean() ** 2:
         return True
     count = residual.size
-    most = TREND + 3 / count**0.5
+    most = MAX_CORRELATION + 3 / count**0.5
     finite = np.where(np.isfinite(pair.want), pair.want, 0.0)
     want, flat_residual = finite.ravel(), residual.ravel()
-    alike = [np.asarray(a).ravel() for a in flat(tuple(pair.call.arguments)) if is_float(a)]
+    alike = [np.asarray(a).ravel() for a in tree_leaves(tuple(pair.call.arguments)) if is_float(a)]
     keys = [want, *(a for a in alike if a.size == count)]
-    orders = [(one, flat_residual) for key in keys for one in (key, abs(key))]
+    orders = [(key, flat_residual) for values in keys for key in (values, abs(values))]
     # and in the order of one input, times the sign of another, which may be a factor
     orders += [
-        (one, flat_residual * np.sign(other)) for one, other in itertools.permutations(keys[1:], 2)
+        (key, flat_residual * np.sign(other)) for key, other in itertools.permutations(keys[1:], 2)
     ]
-    for one, values in orders:
-        size = float((one**2).sum() * (values**2).sum()) ** 0.5
-        if size and abs(float((one * values).sum())) > most * size:
+    for key, values in orders:
+        size = float((key**2).sum() * (values**2).sum()) ** 0.5
+        if size and abs(float((key * values).sum())) > most * size:
             return True
-        if _in_turn(values[np.argsort(one, kind="stable")]) > most:
+        if _in_turn(values[np.argsort(key, kind="stable")]) > most:
             return True
     for axis in range(residual.ndim):
         if _in_turn(np.moveaxis(residual, axis, -1).ravel()) > most:
             return True
-    if residual.ndim > 1 and residual.shape[-1] >= MANY / 2:  # each row a multiple of its own
+    if residual.ndim > 1 and residual.shape[-1] >= MIN_NOISE_SAMPLES / 2:
+        # each row may be a multiple of its own
         top = (residual * finite).sum(-1) ** 2
         ends = (residual**2).sum(-1) * (finite**2).sum(-1)
         return float((top[ends > 0] / ends[ends > 0]).mean()) > 0.5
@@ -487,11 +491,12 @@ def narrow(pair: Pair) -> str:
     """Find noise of the size that sums in a narrower format leave; a few numbers do not tell."""
     residual = np.where(pair.got == pair.want, 0.0, pair.got - pair.want)
     want = np.where(np.isfinite(pair.want), pair.want, 0.0)
-    if pair.want.size < MANY or pair.dtype.name not in EPS or not np.isfinite(residual).all():
+    is_short = pair.want.size < MIN_NOISE_SAMPLES
+    if is_short or pair.dtype.name not in EPS or not np.isfinite(residual).all():
         return ""
     rms, rms_of_gaps = (float(np.sqrt((a**2).mean())) for a in (want, residual))
     energy = np.sort(residual.ravel() ** 2)
-    rare = energy[-max(1, energy.size // RARE) :].sum() > energy.sum() / 2
+    rare = energy[-max(1, energy.size // SAMPLES_PER_OUTLIER) :].sum() > energy.sum() / 2
     if rare or _is_systematic(pair, residual):
         return ""
     noise = rms_of_gaps / rms if rms else 0.0
@@ -505,4 +510,4 @@ def narrow(pair: Pair) -> str:
     return ""
 
 
-SIGNS = (unchanged, at_a_kink, missing, multiple, moved, shifted, transposed)
+GENERAL_HEURISTICS = (unchanged, at_a_kink, missing, multiple, offset, shifted, transposed)

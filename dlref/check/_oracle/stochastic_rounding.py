@@ -15,7 +15,7 @@ EXACT = {
 }
 
 
-class Rounded(np.ndarray[Any, Any]):
+class StochasticallyRounded(np.ndarray[Any, Any]):
     """
     An array whose operations return the rounded result or one of its neighbors, at random.
 
@@ -31,23 +31,23 @@ class Rounded(np.ndarray[Any, Any]):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """Compute with plain arrays, and move each element up, down, or not at all."""
-        plain = [a.view(np.ndarray) if isinstance(a, Rounded) else a for a in inputs]
+        plain = [a.view(np.ndarray) if isinstance(a, StochasticallyRounded) else a for a in inputs]
         options.pop("out", None)  # callers use the returned array instead
-        found = getattr(ufunc, method)(*plain, **options)
-        if found is None or found.dtype.name not in EPS:  # None: written in place
-            return found
+        out = getattr(ufunc, method)(*plain, **options)
+        if out is None or out.dtype.name not in EPS:  # None: written in place
+            return out
         if ufunc in EXACT:
-            return rounded(found, self.rng)
-        size = found
+            return stochastically_rounded(out, self.rng)
+        size = out
         if method != "__call__":  # where terms cancel, the errors of their sums do not
             size = getattr(ufunc, method)(abs(plain[0]), *plain[1:], **options)
-        ways = self.rng.integers(-1, 2, found.shape, np.int8).astype(found.dtype)
-        half = found.dtype.type(EPS[found.dtype.name] / 2)
-        return rounded(found + ways * (half * size), self.rng)
+        ways = self.rng.integers(-1, 2, out.shape, np.int8).astype(out.dtype)
+        half = out.dtype.type(EPS[out.dtype.name] / 2)
+        return stochastically_rounded(out + ways * (half * size), self.rng)
 
 
-def rounded(array: Any, rng: np.random.Generator) -> Any:
+def stochastically_rounded(array: Any, rng: np.random.Generator) -> Any:
     """Return an array of floats as one whose operations are rounded at random."""
-    out = np.asarray(array).view(Rounded)
+    out = np.asarray(array).view(StochasticallyRounded)
     out.rng = rng
     return out
