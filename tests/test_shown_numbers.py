@@ -7,6 +7,7 @@ without digits behind its point, as NumPy prints whole ones, must be whole.
 
 import ast
 import doctest
+import importlib
 import re
 from pathlib import Path
 
@@ -54,6 +55,14 @@ def texts(path):
     return [text for node in nodes if (text := ast.get_docstring(node))]
 
 
+def names(path):
+    """Return the names that an example begins with: those of its module, as in any doctest."""
+    if path.suffix != ".py":
+        return {}
+    module = path.relative_to(ROOT).with_suffix("").as_posix().replace("/", ".")
+    return dict(vars(importlib.import_module(module.removesuffix(".__init__"))))
+
+
 PATHS = [
     path
     for pattern in ("dlref/**/*.py", "docs/**/*.rst", "README.md")
@@ -67,7 +76,7 @@ PATHS = [
 def test_shown_numbers(path):
     found = []
     for text in texts(path):
-        example = doctest.DocTestParser().get_doctest(text, {}, path.stem, str(path), 0)
+        example = doctest.DocTestParser().get_doctest(text, names(path), path.stem, str(path), 0)
         flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
         runner = doctest.DocTestRunner(Digits(), verbose=False, optionflags=flags)
         runner.run(example, out=found.append)
