@@ -75,13 +75,13 @@ def _called(f: Any) -> dict[Any, None]:
 @functools.cache
 def parts(formula: Any) -> tuple[Any, ...]:
     """Return the functions that a formula consists of, those that it calls itself first."""
-    found: dict[Any, None] = {}
+    every: dict[Any, None] = {}
     level = {formula: None}
     while level:
-        found |= level
+        every |= level
         inside = (inner for f in level for inner in _called(f))
-        level = dict.fromkeys(f for f in inside if f not in found)
-    return tuple(filter(is_formula, found))
+        level = dict.fromkeys(f for f in inside if f not in every)
+    return tuple(filter(is_formula, every))
 
 
 def rewritten(formula: Any, others: Mapping[Any, Any]) -> Any:
@@ -131,8 +131,8 @@ class Computed(np.ndarray[Any, Any]):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """Compute with plain arrays."""
-        if method == "__call__" and (found := in_parts(ufunc, inputs)) is not None:
-            return found
+        if method == "__call__" and (result := in_parts(ufunc, inputs)) is not None:
+            return result
         own = [a for a in inputs if isinstance(a, Computed)]
         plain: list[Any] = [a.view(np.ndarray) if isinstance(a, Computed) else a for a in inputs]
         options.pop("out", None)  # callers use the returned array instead
@@ -141,17 +141,17 @@ class Computed(np.ndarray[Any, Any]):
             plain = [a.astype(np.float32) if _is_narrow(a) else a for a in plain]
             options.pop("dtype", None)
         if method == "__call__":
-            found = of_kernels(ufunc, plain, **options)
+            result = of_kernels(ufunc, plain, **options)
         elif (ufunc, method) == (np.add, "reduce"):
-            found = summed(plain[0], **options)
+            result = summed(plain[0], **options)
         else:
-            found = getattr(ufunc, method)(*plain, **options)
-        if not isinstance(found, np.ndarray | np.generic) or found.dtype.kind != "f":
-            return found
+            result = getattr(ufunc, method)(*plain, **options)
+        if not isinstance(result, np.ndarray | np.generic) or result.dtype.kind != "f":
+            return result
         saved = next((a.saved for a in own if a.saved is not None), None)
         if saved is not None and ufunc in SAVED:
-            found = found.astype(saved).astype(found.dtype)
-        out = np.asarray(found if dtype is None else found.astype(dtype)).view(Computed)
+            result = result.astype(saved).astype(result.dtype)
+        out = np.asarray(result if dtype is None else result.astype(dtype)).view(Computed)
         out.saved = saved
         return out
 
@@ -185,10 +185,10 @@ class AtRandom(StochasticallyRounded):
 
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
         """Compute with plain arrays, and move each element up, down, or not at all."""
-        if method == "__call__" and (found := in_parts(ufunc, inputs)) is not None:
-            return found
-        found = super().__array_ufunc__(ufunc, method, *inputs, **options)
-        return found.view(AtRandom) if isinstance(found, StochasticallyRounded) else found
+        if method == "__call__" and (result := in_parts(ufunc, inputs)) is not None:
+            return result
+        result = super().__array_ufunc__(ufunc, method, *inputs, **options)
+        return result.view(AtRandom) if isinstance(result, StochasticallyRounded) else result
 
 
 def _off(values: Any) -> Any:
@@ -239,12 +239,12 @@ def computed(formula: Any, *arguments: Any, narrow: bool = False, **options: Any
         return a
 
     given = map_floats(lambda a: prepared(np.asanyarray(a)), arguments)
-    told = {
+    keywords = {
         key: map_floats(lambda a: prepared(np.asarray(a)) if np.ndim(a) else a, value)
         for key, value in options.items()
     }
     try:
-        out = formula(*given, **told)
+        out = formula(*given, **keywords)
     except REFUSALS as error:
         raise NotImplementedError from error
     return map_floats(lambda a: np.asarray(a).astype(dtype if short else a.dtype), out)
@@ -287,10 +287,10 @@ def formulas_of(chapter: str, spec: MapSpec) -> dict[str, Any]:
         return {}
     module = importlib.import_module(f"{formulas.__name__}.{chapter}")
     own = {form: getattr(module, spec.name + suffix, None) for form, suffix in FORMS.items()}
-    found = {form: _with(INSTEAD, f) for form, f in own.items() if f and not _draws(f)}
-    if "vjp" in found and spec.family in ALONG:
-        found["jvp"] = functools.partial(ALONG[spec.family], found["vjp"])
-    return found
+    plain = {form: _with(INSTEAD, f) for form, f in own.items() if f and not _draws(f)}
+    if "vjp" in plain and spec.family in ALONG:
+        plain["jvp"] = functools.partial(ALONG[spec.family], plain["vjp"])
+    return plain
 
 
 def completed(chapter: str, spec: MapSpec, own: Explanation) -> Explanation:

@@ -38,8 +38,9 @@ def sigmoid_deriv(x: Any) -> Any:
 
 
 def elu_deriv(x: Any, *, alpha: float = 1.0) -> Any:
-    """Return y + alpha, of the output y."""
-    return np.where(x > 0, 1, elu(x, alpha=alpha) + alpha)
+    """Return y + alpha, of an output y whose expm1 is a rounding off."""
+    y = np.nextafter(elu(x, alpha=alpha), -np.inf)
+    return np.where(x > 0, 1, y + alpha)
 
 
 def celu_deriv(x: Any, *, alpha: float = 1.0) -> Any:
