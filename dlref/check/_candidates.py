@@ -14,7 +14,7 @@ from .._core.arguments import as_bool, as_number, check_callable, choice, shown
 from .._core.pytree import is_float, named_leaves, tree_leaves
 from .._records import UNKNOWN, spec_of
 from ._errors import ulp_error
-from ._oracle.arrays import as_numpy, calling, framework_of, handed
+from ._oracle.arrays import as_numpy, calling, device_of, framework_of, handed
 from ._oracle.bounds import NORMAL, Limits, baselines, bounds
 from ._oracle.calls import ReferenceCall, as_form, learned_options, separate, widened
 from ._oracle.causes import cause_of, common_cause
@@ -78,6 +78,8 @@ class OutputCheck:
         Where the wrong elements are.
     cause : str
         Explanation of the difference, empty if none is known.
+    note : str
+        What is unusual about an output that is not wrong for it: float32 for inputs of 16 bits.
 
     See Also
     --------
@@ -116,13 +118,15 @@ class OutputCheck:
     error_map: ErrorMap = ()
     places: str = ""
     cause: str = ""
+    note: str = ""
 
     def __repr__(self) -> str:
         """Return a sentence."""
         if self.inconclusive:
             return f"{self.name} is inconclusive: {self.places}; {_beside(self)}"
         if self.ok:
-            return f"{self.name} is right: {_beside(self)}"
+            note = f"; {self.note}" if self.note else ""
+            return f"{self.name} is right: {_beside(self)}{note}"
         if self.at == () and self.error == np.inf and not self.size:
             return f"{self.name} {self.places}"
         why = f"; {self.cause}" if self.cause else ""
@@ -433,13 +437,13 @@ def _check_reference(reference: _Reference) -> None:
 
 
 def _run_candidate(
-    candidate: Callable[..., Any], reference: _Reference, framework: str
+    candidate: Callable[..., Any], reference: _Reference, framework: str, device: Any
 ) -> list[Any]:
     """Call a candidate with copies of the arguments, and return its outputs as NumPy's arrays."""
     arguments, options = reference.arguments, reference.options
     with calling(framework):
-        given = handed(separate(arguments), framework)
-        kwargs = {key: handed(separate(value), framework) for key, value in options.items()}
+        given = handed(separate(arguments), framework, device)
+        kwargs = {key: handed(separate(value), framework, device) for key, value in options.items()}
         returned = candidate(*given, **kwargs)
         try:
             got = as_numpy(returned)
@@ -451,9 +455,33 @@ def _run_candidate(
         names = [*(f"argument {i}" for i in range(len(arguments))), *map(repr, options)]
         msg = f"the candidate wrote to {', '.join(names[i] for i in changed)}"
         raise _NotComparableError(msg)
-    outputs = _with_optional(_outputs(got, reference.outputs), reference)
+    outputs = _without_constants(_outputs(got, reference.outputs), reference)
+    outputs = _with_optional(outputs, reference)
     _check_outputs(outputs, reference)
     return outputs
+
+
+def _without_constants(got: list[Any], reference: _Reference) -> list[Any]:
+    """
+    Return gradients without those of constants, which dlref does not have.
+
+    A function of PyTorch returns a gradient or None for each input, others for each array of
+    floats.
+    """
+    call, count = reference.call, len(reference.want)
+    constant = call.spec.constant
+    if call.form != "vjp" or not constant or len(got) == count:
+        return got
+    every = [*range(len(call.inputs))]
+    floats = [i for i in every if is_float(call.inputs[i])]
+    learned = count - sum(i not in constant for i in floats)
+    for places in (every, floats):
+        if len(got) == len(places) + learned:
+            own = [
+                g for i, g in zip(places, got, strict=False) if i in floats and i not in constant
+            ]
+            return [*own, *got[len(places) :]]
+    return got
 
 
 def _with_optional(got: list[Any], reference: _Reference) -> list[Any]:
@@ -551,7 +579,10 @@ def _compare_output(
     """Compare an array with the exact one."""
     if got.shape != want.shape:
         return _refused(name, f"has shape {got.shape}, where dlref's has {want.shape}")
-    if got.dtype != np.dtype(dtype):
+    note = ""
+    if is_float(got) and got.dtype == np.float32 and np.dtype(dtype).itemsize == 2:
+        note = f"it is float32, where dlref's is {np.dtype(dtype)}"
+    elif got.dtype != np.dtype(dtype):
         message = f"has dtype {got.dtype}, where dlref's has {np.dtype(dtype)}"
         if is_float(got) and is_float(want):
             # numbers of the other dtype are judged, too: there may be more to say
@@ -591,6 +622,7 @@ def _compare_output(
         max_error=float(errors.max()),
         error_map=error_map_of(ratios) if count else (),
         places=INCONCLUSIVE if inconclusive else (_places(bad) if count else ""),
+        note=note,
     )
 
 
@@ -688,15 +720,21 @@ def _check_order(candidate: Any, op: Any) -> None:
 
 
 def judge(
-    candidate: Callable[..., Any], call: ReferenceCall, limits: Limits, framework: str | None
+    candidate: Callable[..., Any],
+    call: ReferenceCall,
+    limits: Limits,
+    framework: str | None,
+    device: Any = None,
 ) -> Verdict:
     """Return the verdict on a candidate that is called with the arguments of a call of dlref."""
     check_callable("candidate", candidate)
     _check_order(candidate, call.op)
-    framework = framework_of((*call.arguments, *call.options.values()), framework)
+    every = *call.arguments, *call.options.values()
+    framework = framework_of(every, framework)
+    device = device_of(every, framework, device)
     reference = _reference_of(call)
     try:
-        got = _run_candidate(candidate, reference, framework)
+        got = _run_candidate(candidate, reference, framework, device)
     except _NotComparableError as error:
         return Verdict(ok=False, message=str(error))
     comparisons = _compare(reference, got, limits)
@@ -740,6 +778,7 @@ def check_forward(
     strict: bool = False,
     accum_dtype: str = "float32",
     framework: str | None = None,
+    device: Any = None,
     **options: Any,
 ) -> Verdict:
     r"""
@@ -765,6 +804,9 @@ def check_forward(
         are accumulated in their own format.
     framework : {"numpy", "torch", "jax"} or None
         Kind of arrays that the candidate receives; None means the same kind as the inputs.
+    device : str, torch.device or None
+        Where PyTorch's tensors are placed, with the strides and the offsets of the inputs; None
+        means where the inputs are.
     **options : object
         Keyword arguments that both functions receive.
 
@@ -830,7 +872,8 @@ def check_forward(
     """
     check_callable("op", op)
     limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accum_dtype=accum_dtype)
-    return judge(candidate, ReferenceCall(*as_form(op), inputs, options), limits, framework)
+    call = ReferenceCall(*as_form(op), inputs, options)
+    return judge(candidate, call, limits, framework, device)
 
 
 def check_vjp(
@@ -844,6 +887,7 @@ def check_vjp(
     strict: bool = False,
     accum_dtype: str = "float32",
     framework: str | None = None,
+    device: Any = None,
     **options: Any,
 ) -> Verdict:
     r"""
@@ -859,7 +903,7 @@ def check_vjp(
         Gradient of a loss with respect to the output.
     *inputs : array_like
         Inputs in the dtype to test.
-    factor, rtol, atol, strict, accum_dtype, framework, **options : as in `check_forward`
+    factor, rtol, atol, strict, accum_dtype, framework, device, **options : as in `check_forward`
         Raises the same errors.
 
     Returns
@@ -897,7 +941,8 @@ def check_vjp(
     it is doubled: a factor 2, or accumulated twice
     """
     limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accum_dtype=accum_dtype)
-    return judge(candidate, ReferenceCall(op, "vjp", (dout, *inputs), options), limits, framework)
+    call = ReferenceCall(op, "vjp", (dout, *inputs), options)
+    return judge(candidate, call, limits, framework, device)
 
 
 def check_jvp(
@@ -912,6 +957,7 @@ def check_jvp(
     strict: bool = False,
     accum_dtype: str = "float32",
     framework: str | None = None,
+    device: Any = None,
     **options: Any,
 ) -> Verdict:
     r"""
@@ -927,7 +973,7 @@ def check_jvp(
         The point, in the dtype to test.
     tangents : array_like or tuple of array_like
         The direction.
-    factor, rtol, atol, strict, accum_dtype, framework, **options : as in `check_forward`
+    factor, rtol, atol, strict, accum_dtype, framework, device, **options : as in `check_forward`
         Raises the same errors.
 
     Returns
@@ -959,6 +1005,5 @@ def check_jvp(
     True
     """
     limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accum_dtype=accum_dtype)
-    return judge(
-        candidate, ReferenceCall(op, "jvp", (primals, tangents), options), limits, framework
-    )
+    call = ReferenceCall(op, "jvp", (primals, tangents), options)
+    return judge(candidate, call, limits, framework, device)

@@ -123,6 +123,8 @@ class CheckReport(NamedTuple):
         Form, case and verdict.
     skipped_options : tuple of str
         Options that the candidate does not take, whose cases were left out.
+    unsupported : tuple of str
+        Form and name of each case that the candidate does not support, and why.
 
     See Also
     --------
@@ -131,7 +133,8 @@ class CheckReport(NamedTuple):
 
     Notes
     -----
-    A report is true if no verdict is off and at least one is right; inconclusive rows do not count.
+    A report is true if no verdict is off and at least one is right; inconclusive rows do not count,
+    nor do cases that are not supported: they are counted below the summary.
     A row shows the largest ratio of an error to its tolerance, and the largest error over the error
     of the same formula computed plainly in the dtype (a dash where there is none, as for dlref's
     own in float64). Below the rows, an error map shows where the first case that is off has its
@@ -149,10 +152,11 @@ class CheckReport(NamedTuple):
     dtype: str
     rows: tuple[CheckRow, ...]
     skipped_options: tuple[str, ...] = ()
+    unsupported: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Return whether no verdict is off, and one is right, if there are any."""
-        right = any(row.verdict.ok for row in self.rows) or not self.rows
+        """Return whether no verdict is off, and one is right, if there are any cases."""
+        right = any(row.verdict.ok for row in self.rows) or not (self.rows or self.unsupported)
         return right and not self.failed
 
     @property
@@ -181,6 +185,8 @@ class CheckReport(NamedTuple):
     def _summary(self) -> str:
         count = len(self.failed)
         message = f"{count} of {len(self.rows)} cases are off" if count else "right in all cases"
+        if not self.rows and self.unsupported:
+            message = "no case is supported"
         if self.inconclusive_outputs:
             message += f"; no case is conclusive for {', '.join(self.inconclusive_outputs)}"
         explained = [{output.cause for output in row.verdict.outputs} for row in self.failed]
@@ -220,11 +226,14 @@ class CheckReport(NamedTuple):
         return "\n".join([self._summary(), *self._options(), *lines, *self._error_maps()])
 
     def _options(self) -> list[str]:
-        return (
-            [f"options not taken: {', '.join(self.skipped_options)}"]
-            if self.skipped_options
-            else []
-        )
+        """Return what was left out, in lines."""
+        lines = []
+        if self.skipped_options:
+            lines.append(f"options not taken: {', '.join(self.skipped_options)}")
+        if self.unsupported:
+            names = "; ".join(self.unsupported)
+            lines.append(f"cases not supported ({len(self.unsupported)}): {names}")
+        return lines
 
     def _error_maps(self) -> list[str]:
         """Return where the error of the first case with an error map is, in lines."""
@@ -270,12 +279,15 @@ class CheckReport(NamedTuple):
         ]
         report = {"op": self.op, "dtype": self.dtype, "ok": bool(self), "rows": rows}
         report["skipped_options"] = list(self.skipped_options)
+        report["unsupported"] = list(self.unsupported)
         return _written(json.dumps(report, indent=1) + "\n", path)
 
 
 def _why(verdict: Verdict) -> str:
     if verdict:
-        return verdict.message if any(output.inconclusive for output in verdict.outputs) else ""
+        notes = dict.fromkeys(output.note for output in verdict.outputs if output.note)
+        inconclusive = any(output.inconclusive for output in verdict.outputs)
+        return verdict.message if inconclusive else "; ".join(notes)
     return verdict.cause or verdict.message
 
 
@@ -327,6 +339,9 @@ def check_all(
     layout: str | None = None,
     repeats: int = 1,
     progress: Callable[[Iterable[Any]], Iterable[Any]] | None = None,
+    device: Any = None,
+    supports: Callable[[TestCase], Any] | None = None,
+    max_shapes: int | None = None,
 ) -> CheckReport:
     r"""
     Run a candidate over the hard inputs of a function, forward and backward.
@@ -369,6 +384,14 @@ def check_all(
         bit, the candidate is nondeterministic, which counts as a failure.
     progress : callable or None
         Wraps the list of cases, as ``tqdm.tqdm`` does to show a progress bar.
+    device : str, torch.device or None
+        Where PyTorch's tensors are placed, with the strides and the offsets of the inputs, such as
+        "cuda".
+    supports : callable or None
+        Whether the candidate takes a case; others are skipped, and counted in the report.
+    max_shapes : int or None
+        How many different shapes of inputs the cases have at most, for candidates that are compiled
+        for each of them; those of the most cases are kept.
 
     Returns
     -------
@@ -394,7 +417,10 @@ def check_all(
     Notes
     -----
     An exception of the candidate counts as a failure of that case, with its message as the cause.
-    Derivatives are left out where an input or the result is infinite.
+    ``NotImplementedError`` does not, nor a message that there is no kernel: that case is skipped,
+    and counted in the report. The same holds for an exception where an input is None that the
+    candidate's signature demands. Derivatives are left out where an input or the result is
+    infinite.
 
     In addition to the hard inputs there is a case for each further option of `op`, as of
     ``hard_inputs(op, dtype, every_option=True)``. A candidate may lack such an option: the report
@@ -437,17 +463,18 @@ def check_all(
     run = prepared(
         candidate, op, vjp=vjp, jvp=jvp, dtype=dtype, framework=framework, factor=factor, rtol=rtol,
         atol=atol, strict=strict, accum_dtype=accum_dtype, shapes=shapes, cases=cases,
-        options=options, layout=layout, repeats=repeats,
+        options=options, layout=layout, repeats=repeats, device=device, supports=supports,
+        max_shapes=max_shapes,
     )  # fmt: skip
     if progress is not None:
         check_callable("progress", progress)
     for case, arguments in run.plan if progress is None else progress(run.plan):
         run.add(case, arguments)
-    if not run.rows and run.skipped_options:
+    if not run.rows and run.skipped_options and not run.unsupported:
         names = ", ".join(map(repr, dict.fromkeys(run.skipped_options)))
         msg = "Argument 'candidate' must take an option that each case has, of {}: {} does not."
         raise ValueError(msg.format(names, shown(candidate or vjp or jvp)))
-    if not run.rows:
+    if not run.rows and not run.unsupported:
         msg = "Argument 'op' must be a function that takes one of the cases, not {}."
         raise ValueError(msg.format(shown(op)))
     return run.report()
@@ -466,6 +493,9 @@ def prepared(
     options: Any = None,
     layout: str | None = None,
     repeats: int = 1,
+    device: Any = None,
+    supports: Any = None,
+    max_shapes: Any = None,
     **limits: Any,
 ) -> _Run:
     """Return the run of `check_all`, which has the same arguments, before any case."""
@@ -478,8 +508,10 @@ def prepared(
     if candidate is vjp is jvp is None:
         msg = "Argument 'candidate' must be a function where neither 'vjp' nor 'jvp' is, not None."
         raise ValueError(msg)
-    if framework is None and str(dtype).startswith("torch."):
+    if framework is None and (device is not None or str(dtype).startswith("torch.")):
         framework = "torch"
+    if supports is not None:
+        check_callable("supports", supports)
     forms = {"forward": candidate, "vjp": vjp, "jvp": jvp}
     whole, form = as_form(op)
     # shapes and cases would have the inputs of op itself
@@ -493,8 +525,10 @@ def prepared(
         msg = "Argument 'shapes' must be None where 'cases' are given."
         raise ValueError(msg)
     times = as_integer("repeats", repeats, least=1)
-    run = _Run(op, given, as_limits(**limits), framework, times)
+    run = _Run(op, given, as_limits(**limits), framework, times, device, supports)
     run.plan = _plan(op, dtype, shapes, cases, given)
+    if max_shapes is not None:
+        run.plan = _of_few_shapes(run.plan, as_integer("max_shapes", max_shapes, least=1))
     of_cases = [] if cases is None else [case for case, _ in run.plan]
     run.dtype = _dtypes(of_cases) or as_kind(dtype).name
     if options is not None:
@@ -550,7 +584,8 @@ def _given(
     if layout is not None:
         own = {form: in_layout(f, layout) for form, f in own.items()}
     if isinstance(forms.get("vjp"), str):  # "autograd"
-        own["vjp"] = own_vjp(own["forward"], framework, learned_options(op))
+        constant = ReferenceCall(op, "vjp", (), {}).spec.constant
+        own["vjp"] = own_vjp(own["forward"], framework, learned_options(op), constant)
     return own
 
 
@@ -573,8 +608,19 @@ def _plan(
     return plan
 
 
+def _of_few_shapes(plan: list[tuple[TestCase, Any]], count: int) -> list[tuple[TestCase, Any]]:
+    """Return the cases of the most frequent shapes, so many of them."""
+    every = [shapes_of(case.inputs) for case, _ in plan]
+    kept = {shapes for shapes, _ in collections.Counter(every).most_common(count)}
+    return [entry for entry, shapes in zip(plan, every, strict=True) if shapes in kept]
+
+
 class _NotTakenError(Exception):
     """Options that a candidate does not take."""
+
+
+class _NotSupportedError(Exception):
+    """A case that a candidate does not take, by its own word."""
 
 
 @dataclass
@@ -586,10 +632,13 @@ class _Run:
     limits: Limits
     framework: str | None
     repeats: int
+    device: Any = None
+    supports: Any = None
     dtype: str = ""
     plan: list[tuple[TestCase, Any]] = field(default_factory=list)
     rows: list[CheckRow] = field(default_factory=list)
     skipped_options: list[str] = field(default_factory=list)
+    unsupported: list[str] = field(default_factory=list)
     lacking: set[str] = field(default_factory=set)
     seen: set[tuple[Any, ...]] = field(default_factory=set)
     # no cotangent or tangent is an input: these are drawn with seeds of one number
@@ -606,11 +655,12 @@ class _Run:
         """Return the report so far."""
         name = getattr(getattr(self.op, "func", self.op), "__name__", str(self.op))
         skipped_options = tuple(dict.fromkeys(self.skipped_options))
-        return CheckReport(name, self.dtype, tuple(_without_chance(self.rows)), skipped_options)
+        rows, unsupported = tuple(_without_chance(self.rows)), tuple(self.unsupported)
+        return CheckReport(name, self.dtype, rows, skipped_options, unsupported)
 
     def report_on(self, number: int) -> CheckReport:
         """Return a report on one case of the plan."""
-        self.rows, self.skipped_options, self.seen = [], [], set()
+        self.rows, self.skipped_options, self.unsupported, self.seen = [], [], [], set()
         self.add(*self.plan[number])
         return self.report()
 
@@ -634,9 +684,16 @@ class _Run:
             self.seen.add(what)
             if missing and not is_valid(self.op, case):
                 return  # its shapes need an option
+        if self.supports is not None and not self.supports(case):
+            self.unsupported.append(case.name)
+            return
         try:
             for form, (candidate, *given) in arguments(self.op, case, self.given, self.rng):
-                verdict = self.judge_form(form, candidate, tuple(given), options)
+                try:
+                    verdict = self.judge_form(form, candidate, tuple(given), options)
+                except _NotSupportedError as error:
+                    self.unsupported.append(f"{form}, {case.name} ({error})")
+                    continue
                 rows.append(CheckRow(form, case.name, verdict))
         except _NotTakenError as error:
             if names := {*error.args} & self.optional:
@@ -653,6 +710,7 @@ class _Run:
         """Judge one form, as often as is wanted."""
         results: list[Any] = []
 
+        @functools.wraps(candidate)
         def kept(*args: Any, **options: Any) -> Any:
             out = candidate(*args, **options)
             results.append(copy.deepcopy(as_numpy(out)))
@@ -687,9 +745,11 @@ class _Run:
 
         op, form = as_form(self.op) if form == "forward" else (self.op, form)
         call = ReferenceCall(op, form, given, kwargs)
-        verdict = judge(guarded, call, self.limits, self.framework)
+        verdict = judge(guarded, call, self.limits, self.framework, self.device)
         if errors:
             error = errors[0]
+            if why := _unsupported(error, candidate, given):
+                raise _NotSupportedError(why) from error
             lacking = _lacking(candidate, kwargs)
             lacking += [
                 key for key in kwargs if f"unexpected keyword argument {key!r}" in str(error)
@@ -719,6 +779,31 @@ def _without_chance(rows: list[CheckRow]) -> list[CheckRow]:
         row._replace(verdict=without_cause(row.verdict, NOISE)) if id(row) in chance else row
         for row in rows
     ]
+
+
+#: Error messages of libraries that have no kernel for a size, a dtype or an option.
+NO_KERNEL = re.compile(r"not implemented for|no (available )?kernel", re.IGNORECASE)
+
+
+def _unsupported(error: Exception, candidate: Any, given: tuple[Any, ...]) -> str:
+    """Return why a candidate does not take a case, empty where its exception is a mistake."""
+    message = str(error).partition("\n")[0]
+    if isinstance(error, NotImplementedError) or NO_KERNEL.search(message):
+        return message or type(error).__name__
+    missing = [name for name, a in zip(_demanded(candidate), given, strict=False) if a is None]
+    if name := next(filter(None, missing), ""):
+        return f"{name} is None"
+    return ""
+
+
+def _demanded(candidate: Any) -> list[str]:
+    """Return the name of each parameter in its place, empty where it has a default."""
+    try:
+        known = inspect.signature(candidate).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    places = (p for p in known if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+    return [p.name if p.default is p.empty else "" for p in places]
 
 
 #: Error messages of libraries about arrays that are not theirs.

@@ -145,6 +145,32 @@ def forgetting_bias(log_forget: Any, *, q_offset: int = 0) -> Any:
     return np.tril(out, q_offset - 1)
 
 
+def gradient_of_decays_by_sums(
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    decay: Any = None,
+    beta: Any = None,
+    state: Any = None,
+    **options: Any,
+) -> Any:
+    """Return the vjp of linear attention, that of its decays as running sums of q dq - k dk."""
+    inputs = q, k, v, decay, beta, state
+    grads = attention.recurrent_linear_attention_vjp(dout, *inputs, **options)
+    if decay is None or beta is not None:  # corrections of the state have no such sums
+        return grads
+    dq, dk, dv, ddecay, *rest = grads
+    terms = q * dq - k * dk
+    if dout[1] is not None:
+        _, last = attention.recurrent_linear_attention(*inputs, **options)
+        at_the_end = np.sum(dout[1] * last, axis=-1)[..., None, :]
+        terms = np.concatenate([terms[..., :-1, :], terms[..., -1:, :] + at_the_end], axis=-2)
+    sums = np.flip(np.add.accumulate(np.flip(terms, -2), -2), -2)
+    ddecay = sums if decay.shape == sums.shape else np.sum(sums, axis=-1, keepdims=True)
+    return dq, dk, dv, ddecay, *rest
+
+
 # Gradients through the maximum.
 
 

@@ -510,4 +510,4 @@ def narrow(pair: Pair) -> str:
     return ""
 
 
-GENERAL_HEURISTICS = (unchanged, at_a_kink, missing, multiple, offset, shifted, transposed)
+GENERAL_HEURISTICS = (at_a_kink, unchanged, missing, multiple, offset, shifted, transposed)

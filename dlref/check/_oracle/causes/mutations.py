@@ -22,7 +22,7 @@ from .common import Trials
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: Numbers of a call that the formulas are tried on, at most, and slips in each.
+#: Numbers of a call that the formulas are tried on, at most, and mutants in each.
 MAX_NUMBERS, MAX_MUTANTS = 2**15, 500
 OTHER: dict[type[ast.operator], Any] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
@@ -155,8 +155,8 @@ class _Read(ast.NodeTransformer):
         if name in DTYPES:
             return self.visit(node.args[0])
         # None is the keyword of **options
-        node.keywords = [one for one in node.keywords if one.arg not in ("keepdims", "dtype", None)]
-        node.args = [one for one in node.args if not ast.unparse(one).endswith("dtype")]
+        node.keywords = [k for k in node.keywords if k.arg not in ("keepdims", "dtype", None)]
+        node.args = [a for a in node.args if not ast.unparse(a).endswith("dtype")]
         return self.generic_visit(node)
 
 
@@ -208,8 +208,8 @@ def mutations(call: ReferenceCall) -> Trials:
 
     def outputs(f: Any) -> Iterator[list[Any]]:
         with contextlib.suppress(Exception):  # a change need not make sense
-            found = tree_leaves(f(*call.arguments, **call.non_default_options))
-            yield [None if part is None else np.asarray(part) for part in found]
+            results = tree_leaves(f(*call.arguments, **call.non_default_options))
+            yield [None if part is None else np.asarray(part) for part in results]
 
     yield from (("", other) for other in outputs(formula))
     for stands, due, f in _as_read(formula):

@@ -7,7 +7,7 @@ from typing import Any
 from .... import attention as a
 from ..causes import attention as mistakes
 from ..causes import heuristics
-from ..usual import attention_jvp, forgetting_bias
+from ..usual import attention_jvp, forgetting_bias, gradient_of_decays_by_sums
 from ._explanation import Explanation
 
 OF_SCORES = (
@@ -46,6 +46,9 @@ EXPLANATIONS: dict[Any, Explanation] = {
     ),
     a.linear_attention: Explanation(
         heuristics=(heuristics.divided_by_nothing,),
+    ),
+    a.recurrent_linear_attention: Explanation(
+        variants={"vjp": (gradient_of_decays_by_sums,)},
     ),
     a.forgetting_bias: Explanation(
         variants={"forward": (forgetting_bias,)},

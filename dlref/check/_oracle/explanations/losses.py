@@ -22,7 +22,9 @@ EXPLANATIONS: dict[Any, Explanation] = {
     ),
     m.cross_entropy: Explanation(
         variants={"vjp": (functools.partial(through_maximum, formulas.cross_entropy_vjp),)},
-        mistakes=(options.smoothed_over_others, training.smoothed_where_ignored),
+        mistakes=(
+            options.smoothed_over_others, training.smoothed_where_ignored, training.other_z_losses,
+        ),
         later=(
             training.applied_twice, derivatives.without_target, training.perplexity,
             training.other_means,
