@@ -209,7 +209,9 @@ def mutations(call: ReferenceCall) -> Trials:
     def outputs(f: Any) -> Iterator[list[Any]]:
         with contextlib.suppress(Exception):  # a change need not make sense
             results = tree_leaves(f(*call.arguments, **call.non_default_options))
-            yield [None if part is None else np.asarray(part) for part in results]
+            arrays = [None if part is None else np.asarray(part) for part in results]
+            if all(a is None or a.dtype.kind in "biuf" for a in arrays):
+                yield arrays
 
     yield from (("", other) for other in outputs(formula))
     for stands, due, f in _as_read(formula):
