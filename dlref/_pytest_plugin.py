@@ -8,6 +8,7 @@ The fixtures and the marker that pytest finds wherever dlref is installed.
 from __future__ import annotations
 
 import re
+import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -63,7 +64,9 @@ def _kept(request: pytest.FixtureRequest, report: CheckReport) -> None:
     """Write a report, if there is a folder for it."""
     if (folder := request.config.getoption("--dlref-report")) is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
-        name = re.sub(r"\W+", "_", request.node.nodeid).strip("_")
+        # Names that differ in signs alone, as 1e4 and -1e4 do, get different checksums.
+        node = request.node.nodeid
+        name = re.sub(r"\W+", "_", node).strip("_")[:150] + f"_{zlib.crc32(node.encode()):08x}"
         report.to_json(Path(folder) / f"{name}.json")
         report.to_html(Path(folder) / f"{name}.html")
 

@@ -34,6 +34,7 @@ extensions = [
     "inline_variables",
     "symbol_role",
     "sketches",
+    "printed",
     "topics",
     "learn",
     "sheet",
@@ -156,11 +157,12 @@ if address := os.environ.get("DLREF_DOCS_ADDRESS", "").rstrip("/"):
         "check_switcher": False,
     }
 about = (
-    "accuracy changelog conformance contributing conventions elementary gradients_through_depth "
-    "references speed why_attention withstands"
+    "accuracy adjoints changelog check_your_kernel conformance contributing conventions elementary "
+    "expectations gradients_through_depth inside names references speed why_attention withstands"
 )
 no_subpages = f"{about} equations/** genindex index search"
-html_sidebars = {page: [] for page in no_subpages.split()} | {"learn": ["learn-path.html"]}
+html_sidebars = {page: [] for page in no_subpages.split()}
+html_sidebars |= {page: ["learn-path.html"] for page in ("learn", "learn/**")}
 templates_path = ["_templates"]
 html_context = {"default_mode": "auto"}
 html_static_path = ["_static"]

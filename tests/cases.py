@@ -15,10 +15,11 @@ from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
-from chapters import CHAPTERS, is_selected
+from chapters import CHAPTERS
 from complex_step import complex_step
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
+from selection import is_selected
 
 import dlref
 from dlref._records import records

@@ -1,7 +1,5 @@
 """The chapters whose functions the oracle knows, and what the forms of a map end with."""
 
-import os
-
 import dlref
 from dlref._records import records
 from dlref.check._oracle.explanations import explanation_of
@@ -9,15 +7,6 @@ from dlref.check._oracle.explanations import explanation_of
 CHAPTERS = sorted(
     {name for name in dlref.__all__ if hasattr(getattr(dlref, name), "__path__")} - {"check"}
 )
-#: The topic that tests/topic.py runs, "" for all.
-TOPIC = os.environ.get("DLREF_TOPIC", "")
-
-
-def is_selected(*names):
-    """Return whether a test of these names is run: of one topic those that -k would select."""
-    return any(TOPIC in name for name in names)
-
-
 FORMS = ("_vjp", "_jvp", "_deriv", "_deriv2", "_jacobian", "_grad", "_hessian")
 RECORDS = [record for chapter in CHAPTERS for record in records(chapter)]
 WHY = {r.name: explanation_of(r) for r in RECORDS}

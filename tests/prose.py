@@ -117,6 +117,7 @@ COUNTED = [
     "gallery/**/*.py",
     "docs/*.rst",
     "docs/learn.toml",
+    "docs/learn/*[!0-9].rst",
     "docs/topics/*.toml",
     "docs/reference/*.rst",
     *(f"docs/{folder}/**/*.rst" for folder in ("exercises", "steps", "tryit")),

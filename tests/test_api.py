@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cases import STRATEGIES, formula_of
-from chapters import is_selected
+from selection import is_selected
 from topic_records import load
 
 import dlref

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from chapters import is_selected
+from selection import is_selected
 
 import dlref
 from dlref.check import hard_inputs

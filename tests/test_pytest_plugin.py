@@ -85,6 +85,23 @@ def test_a_test_for_each_case_with_its_reports(pytester, monkeypatch):
     assert len({name.partition(".")[0] for name in kept}) == len(kept) / 2
 
 
+SIGNS = """
+import pytest
+from dlref.activations import relu
+
+@pytest.mark.parametrize("offset", [1e4, -1e4], ids=["an offset of 1e4", "an offset of -1e4"])
+def test_relu(dlref_check, offset):
+    dlref_check(relu, relu)
+"""
+
+
+def test_names_of_reports_differ_by_a_sign(pytester, monkeypatch):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(SIGNS)
+    pytester.runpytest_inprocess("-p", "dlref._pytest_plugin", "--dlref-report", "kept")
+    assert len([*(pytester.path / "kept").glob("*.json")]) == 2
+
+
 def test_a_case_needs_a_marker(pytester, monkeypatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyfile("def test_it(dlref_case):\n    pass\n")

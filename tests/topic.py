@@ -3,7 +3,8 @@ Run what can fail for one topic: ``tox run -e topic -- squareplus``.
 
 The whole suite collects 35,000 tests before it runs those of a name. These files hold every test
 that names a topic or one of its functions: its own, the contract that all functions keep, and those
-that ask whether its record, its formula, its page and its equations are there.
+that ask whether its record, its formula, its page and its equations are there. The symbols of all
+texts are looked at, too.
 """
 
 import os
@@ -20,6 +21,8 @@ SHARED = (
     "test_empty_and_long.py",
     "test_formulas.py",
     "test_numpy_blocks.py",
+    "test_prose.py",
+    "test_symbols.py",
     "equations",
     "check/test_options.py",
 )
@@ -51,7 +54,7 @@ def main(arguments):
         sys.exit("the name of a topic or a function is missing: tox run -e topic -- softmax")
     name, *rest = arguments
     os.environ["DLREF_TOPIC"] = name  # nothing else is collected
-    return pytest.main([*map(str, files(name)), "-q", "-k", name, *rest])
+    return pytest.main([*map(str, files(name)), "-q", "-k", f"{name} or test_symbols", *rest])
 
 
 if __name__ == "__main__":

@@ -91,6 +91,7 @@ RECORDS = [
     elementwise(
         a.softplus, {"beta": 0.75},
     ),
+    elementwise(a.squareplus, {"b": 2.0}),
     elementwise(
         a.softsign, **PIECEWISE,
     ),

@@ -116,6 +116,11 @@ from ._sparsemax import sparsemax as sparsemax
 from ._sparsemax import sparsemax_jacobian as sparsemax_jacobian
 from ._sparsemax import sparsemax_jvp as sparsemax_jvp
 from ._sparsemax import sparsemax_vjp as sparsemax_vjp
+from ._squareplus import squareplus as squareplus
+from ._squareplus import squareplus_deriv as squareplus_deriv
+from ._squareplus import squareplus_deriv2 as squareplus_deriv2
+from ._squareplus import squareplus_jvp as squareplus_jvp
+from ._squareplus import squareplus_vjp as squareplus_vjp
 from ._swiglu import swiglu as swiglu
 from ._swiglu import swiglu_jvp as swiglu_jvp
 from ._swiglu import swiglu_vjp as swiglu_vjp

@@ -401,8 +401,7 @@ def scaled_dot_product_attention_vjp(
     .. math:: \dd \vec o_i = \sum_j (p_{ij}\, \dd \vec v_j + \vec v_j\, \dd p_{ij}) , \qquad
        \dd p_{ij} = p_{ij} \Bigl( \dd s_{ij} - \sum_m p_{im}\, \dd s_{im} \Bigr) .
 
-    **The inner product.** :math:`\dd L = \sum_i \vec u_i \cdot \dd \vec o_i`, to begin with; a
-    cotangent of the log-sum-exp is added in step 4.
+    **The inner product.** :math:`\dd L = \sum_i \vec u_i \cdot \dd \vec o_i`.
 
     **The transpose.** From the output back, with :math:`d_{ij} = \partial L / \partial s_{ij}` for
     the gradient of a score:
@@ -414,37 +413,37 @@ def scaled_dot_product_attention_vjp(
 
        .. math:: d_{ij} = p_{ij} \Bigl( w_{ij} - \sum_m p_{im} w_{im} \Bigr) .
 
-    3. The sum needs no weights. Exchange it with the dot product:
+    3. A score is the scale c times a dot product, so the queries and the keys get
 
        .. math::
 
-           \sum_m p_{im} w_{im} = \sum_m p_{im}\, \vec u_i \cdot \vec v_m
-               = \vec u_i \cdot \sum_m p_{im} \vec v_m = \vec u_i \cdot \vec o_i =: D_i .
+           \pdv{L}{\vec q_i} = c \sum_j d_{ij} \vec k_j, \qquad
+           \pdv{L}{\vec k_j} = c \sum_i d_{ij} \vec q_i .
 
-       It is one number per row, from the output that is already there. Without it, a row of weights
-       would have to be complete before its first gradient, and tiles would be of no use.
-    4. The log-sum-exp has the gradient :math:`\partial \ell_i / \partial s_{ij} = p_{ij}`, so its
-       cotangent :math:`u^\ell_i` only shifts :math:`D_i`. All in all
+    **One pass in tiles.** The sum of step 2 needs no weights. Exchange it with the dot product:
 
-       .. math::
-           :label: attention-score-gradient
+    .. math::
 
-           d_{ij} = p_{ij} (w_{ij} - D_i + u^\ell_i), \qquad p_{ij} = e^{s_{ij} - \ell_i} .
+        \sum_m p_{im} w_{im} = \sum_m p_{im}\, \vec u_i \cdot \vec v_m
+            = \vec u_i \cdot \sum_m p_{im} \vec v_m = \vec u_i \cdot \vec o_i =: D_i .
 
-    5. A bias is added to the score: it gets :math:`d_{ij}`, summed where it was broadcast. A cap
-       a has the slope :math:`1 - t_{ij}^2` with :math:`t_{ij} = \tanh(c\, \vec q_i \cdot \vec k_j
-       / a)`, and without a cap the slope is 1. So with :math:`r_{ij} = (1 - t_{ij}^2)\, d_{ij}`
-       and the scale c
+    It is one number per row, from the output that is already there. Without it, a row of weights
+    would have to be complete before its first gradient, and tiles would be of no use. The
+    log-sum-exp has the gradient :math:`\partial \ell_i / \partial s_{ij} = p_{ij}`, so its
+    cotangent :math:`u^\ell_i` only shifts :math:`D_i`. All in all
 
-       .. math::
+    .. math::
+        :label: attention-score-gradient
 
-           \pdv{L}{\vec q_i} = c \sum_j r_{ij} \vec k_j, \qquad
-           \pdv{L}{\vec k_j} = c \sum_i r_{ij} \vec q_i .
+        d_{ij} = p_{ij} (w_{ij} - D_i + u^\ell_i), \qquad p_{ij} = e^{s_{ij} - \ell_i} .
 
-       With dropout, :math:`w_{ij}` is :math:`m_{ij}\, \vec u_i \cdot \vec v_j`, and
-       :math:`\partial L / \partial \vec v_j = \sum_i m_{ij} p_{ij} \vec u_i`; the rest is the same.
-    6. A sink is a score with the value 0, hence w = 0:
-       :math:`\partial L / \partial \sigma = \sum_i e^{\sigma - \ell_i} (u^\ell_i - D_i)`.
+    **Gradient with all options.** A bias is added to the score: it gets :math:`d_{ij}`, summed
+    where it was broadcast. A cap a multiplies :math:`d_{ij}` in step 3 by its slope
+    :math:`1 - t_{ij}^2` with :math:`t_{ij} = \tanh(c\, \vec q_i \cdot \vec k_j / a)`. With dropout,
+    :math:`w_{ij}` is :math:`m_{ij}\, \vec u_i \cdot \vec v_j`, and
+    :math:`\partial L / \partial \vec v_j = \sum_i m_{ij} p_{ij} \vec u_i`; the rest is the same. A
+    sink is a score with the value 0, hence w = 0:
+    :math:`\partial L / \partial \sigma = \sum_i e^{\sigma - \ell_i} (u^\ell_i - D_i)`.
 
     **Computation.** The forward pass leaves :math:`\vec o_i` and :math:`\ell_i`. The backward pass
     computes each tile of scores a second time, which is cheaper than to keep them: five products of

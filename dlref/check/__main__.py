@@ -41,10 +41,25 @@ def _imported(name: str) -> Any:
     module, _, path = name.partition(":")
     if not path:
         module, _, path = name.rpartition(".")
-    value: Any = importlib.import_module(module)
+    try:
+        value: Any = importlib.import_module(module)
+    except ImportError:
+        raise
+    except (Exception, SystemExit) as error:  # whatever its lines do
+        msg = f"The module {module} raises {type(error).__name__} when it is imported: {error}"
+        raise ImportError(msg) from error
     for part in path.split("."):
         value = getattr(value, part)
     return value
+
+
+def _report(candidate: Any, op: Any, **options: Any) -> Any:
+    """Run the check; a kernel that ends the process has not passed it."""
+    try:
+        return check_all(candidate, op, **options)
+    except SystemExit as error:
+        sys.stderr.write(f"The kernel ends the process: SystemExit({error.code!r})\n")
+        sys.exit(1)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -59,7 +74,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 options[name] = _imported(options[name])
         candidate = None if options["candidate"] == "-" else options.pop("candidate")
         options.pop("candidate", None)
-        report = check_all(candidate, options.pop("op"), **options)
+        report = _report(candidate, options.pop("op"), **options)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         parser.error(str(error))
     finally:

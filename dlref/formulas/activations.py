@@ -573,6 +573,42 @@ def softplus_vjp(dout, x, *, beta=1.0):
     return dout * softplus_deriv(x, beta=beta)
 
 
+# == squareplus
+
+
+def squareplus(x, *, b=4.0):
+    """
+    The positive part of the input, plus a term that does not cancel.
+
+    >>> x = np.array([-1.5, 0.0, 1.5])
+    >>> print(squareplus(x))
+    [0.5 1.  2. ]
+    """
+    r = np.sqrt(x**2 + b)
+    return relu(x) + b / (2 * (absolute(x) + r))
+
+
+def squareplus_deriv(x, *, b=4.0):
+    """Slope."""
+    return squareplus(x, b=b) / np.sqrt(x**2 + b)
+
+
+def squareplus_deriv2(x, *, b=4.0):
+    """Slope of the slope."""
+    return b / (2 * np.sqrt(x**2 + b) ** 3)
+
+
+def squareplus_vjp(dout, x, *, b=4.0):
+    """
+    Backward pass.
+
+    >>> x = np.array([-1.5, 0.0, 1.5])
+    >>> print(squareplus_vjp(np.array([10.0, 10.0, 10.0]), x))
+    [2. 5. 8.]
+    """
+    return dout * squareplus_deriv(x, b=b)
+
+
 # == tanh
 
 

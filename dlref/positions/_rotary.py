@@ -333,8 +333,8 @@ def apply_rope(
        y_1 + \mathrm i y_2 &= (x_1 + \mathrm i x_2)(\cos\phi + \mathrm i \sin\phi)
          = (x_1 + \mathrm i x_2)\, e^{\mathrm i \phi} .
 
-    The second line is the first multiplied out, and the code computes it; it is also the real and
-    imaginary part of the third. The matrix for all pairs would have E² entries, with only 2E of
+    The second line is the first multiplied out, and the real and imaginary part of the third; the
+    code computes the second. The matrix for all pairs would have E² entries, with only 2E of
     them not zero; the pairwise form takes 2E multiplications and reads the input once.
 
     **Where it is applied.** To the queries and keys of every layer and head, after their projection
@@ -342,9 +342,16 @@ def apply_rope(
     sinusoidal encoding has the same sines and cosines, but adds them, once and to the tokens, where
     they mix with the content; here they are factors, which mix the channels of a pair.
 
-    **Why a rotation.** The dot product of two vectors depends on their lengths and on the angle
-    between them. Rotated by m and n times the same angle, a query and a key keep their lengths, and
-    the angle between them changes by n − m times it: the score depends on the distance.
+    **Why a rotation.** The score of a rotated query and a rotated key depends on the distance of
+    their positions, and on nothing else of them:
+
+    .. math::
+
+       (\mat R_m \vec q) \cdot (\mat R_n \vec k) = \vec q^\top \mat R_m^\top \mat R_n \vec k
+         = \vec q \cdot (\mat R_{n-m} \vec k) ,
+
+    since the transpose of a rotation turns back: back by m and forward by n is forward by n − m.
+    The lengths of both are kept, and the angle between them changes by n − m times the frequency.
 
     **The converse.** The converse also holds: rotations are the only way, if queries and keys go
     through the same map. Take a map f(x, p) of a vector at position p, linear in x, such that the

@@ -100,7 +100,7 @@ def rope_frequencies(
         Base b of the geometric sequence, called `rope_theta` in configurations.
     scaling : dict or None
         ``{"type": ..., ...}`` as in the published configurations, where the key is also called
-        ``rope_type``; both may be there. The list below says which parameters a type takes;
+        ``rope_type``; both may be there. The notes say which parameters a type takes;
         ``original_max_position_embeddings`` and ``finetuned`` may be added for any type. A
         ``rope_theta`` in it is the argument `base` here.
     seq_len : int or None

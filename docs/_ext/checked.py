@@ -15,6 +15,7 @@ from pathlib import Path
 from textwrap import indent
 
 from docutils import nodes
+from stale import write_changed
 
 TESTS = Path(__file__).parents[2] / "tests"
 MOST = 26_000  # characters of source on a page, under 300 kB of HTML
@@ -154,9 +155,7 @@ def write_pages(app):
         if path.stem not in texts:
             path.unlink()
     for name, text in texts.items():
-        path = folder / f"{name}.rst"
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
+        write_changed(folder / f"{name}.rst", text)
 
 
 def find_checks(app, config):

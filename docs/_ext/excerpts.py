@@ -12,6 +12,8 @@ from pathlib import Path
 
 from docutils import nodes
 
+from dlref._core.names import called
+
 MOST = 150  # characters of an excerpt
 SKIPPED = ("Used in", "References", "Figures", "Parameters and errors", "Before you go on")
 
@@ -57,6 +59,13 @@ def aliases(env, doc):
     return sorted({text for _, text, *_ in entries if " (" not in text})  # no functions
 
 
+def elsewhere(topic):
+    """Return the names that the maps of a topic have in other libraries, without modules."""
+    known = called()
+    names = (name for own in topic.maps for name in known.get(f"{topic.chapter}.{own}", ()))
+    return {name.rpartition(".")[2].replace("_", " ") for name in names}
+
+
 def init(_app, env, *_):
     """Create the store of the sections of all pages, unless the environment has it."""
     env.excerpts = getattr(env, "excerpts", {})
@@ -91,6 +100,9 @@ def write(app, exception):
     for topic in app.topics.values():
         drawn.setdefault(f"gallery/{topic.record.script}", []).append(topic.page)
     named = {doc: found for doc in pages if (found := aliases(app.env, doc))}
+    for topic in app.topics.values():
+        if known := elsewhere(topic):
+            named[topic.page] = sorted({*named.get(topic.page, ()), *known})
     content = {"pages": pages, "drawn": drawn, "aliases": named}
     data = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     path = Path(app.outdir) / "_static" / "excerpts.js"

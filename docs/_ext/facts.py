@@ -37,20 +37,30 @@ TRAPS = {
 OPTIONS = {
     "All options", "AMSGrad", "Cache", "Dropout", "Gradient with all options",
     "Grouped heads", "In chunks",
-    "Label smoothing and z-loss", "Norms of queries and keys", "Odd widths", "One pass in tiles",
-    "Output gate", "Peepholes", "Positions", "Relatives", "Truncation", "With a bound", "Yogi",
+    "Label smoothing and z-loss", "Norms of queries and keys", "Odd widths", "Output gate",
+    "Peepholes", "Positions", "Relatives", "Truncation", "With a bound", "Yogi",
 }  # fmt: skip
 
 
+#: Paragraphs that a first reading does without: they are folded after the derivation.
+FOLDED = {"A kernel smoother", "A softmax dilutes", "One pass in tiles", "The converse"}
+
+
 def split_notes(notes):
-    """Return the notes without their paragraphs on numerics, traps and options, and these."""
-    parts = {"kept": [], "numerics": [], "traps": [], "options": []}
-    places = {"numerics": NUMERICS, "traps": TRAPS, "options": OPTIONS}
+    """Return the notes without their paragraphs of other sections, and these by section."""
+    places = {"numerics": NUMERICS, "traps": TRAPS, "options": OPTIONS, "folded": FOLDED}
+    parts = {"kept": [], **{place: [] for place in places}}
     for part in RUN_IN.split(notes):
         title = TITLE.match(part)
         found = (name for name, titles in places.items() if title and title[1] in titles)
         parts[next(found, "kept")].append(part.strip("\n"))
     return {name: "\n\n".join(filter(None, texts)) for name, texts in parts.items()}
+
+
+def folded(notes):
+    """Return the paragraphs that are folded, each under its title."""
+    parts = filter(None, RUN_IN.split(notes["folded"]))
+    return [dropdown(TITLE.match(p)[1], p[TITLE.match(p).end() :].strip()) for p in parts]
 
 
 def rows(name):

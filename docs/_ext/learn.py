@@ -1,144 +1,181 @@
-"""The path of the page Learn, from docs/learn.toml: its list, a box on each stop, a side bar.
+"""The pages of the course: the box and the links of a lesson, its side bar, and its downloads.
 
-How long a stop takes is estimated from its page: the words that are not folded, at the pace at
-which one reads mathematics, and the exercises.
+docs/learn has the text of a lesson. The box under its title and the links to its solutions, its
+neighbors and its downloads are added when it is read. Solutions and homework have a page for each
+part.
 """
 
 import itertools
-import re
-import tomllib
-from pathlib import Path
+from textwrap import indent
 
-PACE = 70  # words per minute, with a pencil
-#: Minutes of an exercise, by its grade.
-EXERCISES = {"Compute": 5, "Derive": 7, "Prove": 10, "": 6}
-FOLDED = re.compile(r"^( *)\.\. dropdown::.*\n(?:\1 +.*\n|\s*\n)*", re.MULTILINE)
-BACK_MATTER = re.compile(
-    r"^(Numerics|Used in|References|Parameters and errors)\n-+\n", re.MULTILINE
-)
+from course import ITEM, SOLUTION, Course
+from stale import write_changed
+from topics import heading
 
 
-class Stop:
-    """A page of the path, with its number and its neighbors."""
-
-    def __init__(self, entry, part, number):
-        self.page = f"reference/{entry['page']}"
-        self.part, self.number = part, number
-        self.about, self.before = entry["about"], entry["before"]
-        self.question, self.answer = entry["question"], entry["answer"]
-        self.previous = self.next = None
+def link(lesson, text=""):
+    return f":doc:`{text or lesson.title} </{lesson.page}>`"
 
 
-class Route:
-    """All stops, by their pages."""
+def label(lesson, number, kind="exercise"):
+    """Return the target of an exercise, or of its solution."""
+    return f"{lesson.name}-{kind}-{number}".replace("_", "-")
 
-    def __init__(self, srcdir):
-        data = tomllib.loads((Path(srcdir) / "learn.toml").read_text(encoding="utf-8"))
-        self.parts, self.stops, self.minutes = data["part"], {}, {}
-        self.friday = [f"reference/{page}" for page in data["friday"]]
-        for number, part in enumerate(self.parts, 1):
-            for entry in part["stop"]:
-                stop = Stop(entry, number, len(self.stops) + 1)
-                self.stops[stop.page] = stop
-        line = list(self.stops.values())
-        for one, other in itertools.pairwise(line):
-            one.next, other.previous = other, one
 
-    def measure(self, page, text):
-        """Estimate how many minutes a page takes, to five."""
-        if page in self.stops:
-            grades = re.findall(
-                r"^\d+\. (?:\*(\w+)\.\*)?", text.partition("Exercises\n----")[2], re.MULTILINE
-            )
-            exercises = sum(EXERCISES.get(grade, EXERCISES[""]) for grade in grades)
-            words = 0
-            for section in re.split(r"^(?=[A-Z].*\n-{4,}\n)", text, flags=re.MULTILINE):
-                if not BACK_MATTER.match(section):
-                    words += len(FOLDED.sub("", section).split())
-            self.minutes[page] = max(10, 5 * round((words / PACE + exercises) / 5))
+def box(course, lesson):
+    """Return the box under a title: part, number, minutes, and the lessons that it needs."""
+    part = course.parts[lesson.part - 1]["title"]
+    line = (
+        f":doc:`Learn </learn>` · {part} · **Lesson {lesson.number} of {len(course.lessons)}** · "
+    )
+    line += f"{lesson.minutes} minutes"
+    if lesson.needs:
+        needed = [course.by_name[name] for name in lesson.needs]
+        line += f" · needs {', '.join(link(n, f'{n.number}. {n.title}') for n in needed)}"
+    return f".. container:: stop\n\n   {line}\n"
 
-    def box(self, page, titles):
-        """Return the box of a stop: where it is, what comes before and next."""
-        stop = self.stops.get(page)
-        if stop is None:
-            return []
-        part = self.parts[stop.part - 1]["title"]
-        links = [
-            f"{word}: :doc:`{titles[other.page]} </{other.page}>`"
-            for word, other in (("before", stop.previous), ("next", stop.next))
-            if other
-        ]
-        where = f"Stop {stop.number} of {len(self.stops)}"
-        line = (
-            f":doc:`Learn </learn>`, part {stop.part}, {part} · **{where}** · {' · '.join(links)}"
+
+def numbered(lesson):
+    """Return the text of a lesson with anchors on its exercises and links to their solutions."""
+    count = itertools.count(1)
+
+    def item(match):
+        number = next(count)
+        text = SOLUTION.sub("", match[1]).strip()
+        solution = f":ref:`Solution <{label(lesson, number, 'solution')}>`"
+        return f"#. .. _{label(lesson, number)}:\n\n   {text} {solution}\n\n"
+
+    exercises = lesson.parts["Exercises"]
+    return lesson.text.replace(exercises, ITEM.sub(item, exercises))
+
+
+def foot(course, lesson, titles):
+    """Return the end of a lesson: the next one, the reference, the program so far."""
+    lines = []
+    if lesson.number < len(course.lessons):
+        lines.append(f"**Next:** {link(course.lessons[lesson.number])}")
+    topics = [
+        f":doc:`{titles[page]} </{page}>`" for page in map("reference/{}".format, lesson.topics)
+    ]
+    if topics:
+        lines.append(f"In the reference: {', '.join(topics)}")
+    program = f'<a href="{lesson.name}.py" download>The program after this lesson</a>'
+    links = "\n".join(f"- {line}" for line in lines)
+    return f"\n.. rst-class:: lesson-end\n\n{links}\n\n.. raw:: html\n\n   <p>{program}</p>\n"
+
+
+def composed(course, lesson, titles):
+    """Return a lesson as it is read."""
+    title, line, rest = numbered(lesson).lstrip().split("\n", 2)
+    above = f"{title}\n{line}\n\n{box(course, lesson)}"
+    return f"{above}\n{rest.rstrip()}\n\n{foot(course, lesson, titles)}"
+
+
+def exercises_of(course, number, *, solved):
+    """Return the page with the exercises of a part, or with their solutions."""
+    title = ("Solutions: " if solved else "Homework: ") + course.parts[number - 1]["title"]
+    out = [":orphan:\n:nosearch:\n", heading(title, "=")]
+    if not solved:
+        out.append("All exercises of this part without their solutions, as a sheet to print.\n")
+    for lesson in course.of(number):
+        out += [heading(f"{lesson.number}. {lesson.title}", "-")]
+        for k, exercise in enumerate(lesson.exercises, 1):
+            if solved:
+                out.append(f".. _{label(lesson, k, 'solution')}:\n")
+                out.append(f":ref:`Exercise {k} <{label(lesson, k)}>`\n")
+                out.append(f"{indent(exercise.solution, '   ')}\n")
+            else:
+                out.append(f"#. {indent(exercise.text, '   ').strip()}\n")
+    return "\n".join(out)
+
+
+def write_pages(app):
+    """Read the course, and write the pages of exercises that have changed."""
+    app.course = course = Course(app.srcdir)
+    for number in range(1, len(course.parts) + 1):
+        for name, solved in (("solutions", True), ("homework", False)):
+            path = app.srcdir / "learn" / f"{name}_{number}.rst"
+            write_changed(path, exercises_of(course, number, solved=solved))
+
+
+def listing(course):
+    """Return the parts with their lessons, for the page Learn."""
+    out = []
+    for number, part in enumerate(course.parts, 1):
+        lessons = course.of(number)
+        hours = sum(lesson.minutes for lesson in lessons) / 60
+        out += [heading(f"{number}. {part['title']}", "-")]
+        out.append(
+            f"{part['about']} About {hours:.0f} hours; :doc:`homework </learn/homework_{number}>` "
+            f"and :doc:`solutions </learn/solutions_{number}>`.\n"
         )
-        return [f".. container:: stop\n\n   {line}\n"]
-
-    def question(self, page, titles):
-        """Return the section that ends a stop."""
-        stop = self.stops.get(page)
-        if stop is None:
-            return []
-        on = "This was the last stop of :doc:`Learn </learn>`."
-        if stop.next:
-            on = f"Next stop: :doc:`{titles[stop.next.page]} </{stop.next.page}>`."
-        title = "Before you go on\n----------------\n"
-        answer = f".. dropdown:: Answer\n\n   {stop.answer}\n"
-        return ["\n".join((title, f"{stop.question}\n", answer, f"{on}\n"))]
-
-    def listing(self, titles):
-        """Return the parts with their stops, for the page itself."""
-        out = []
-        for number, part in enumerate(self.parts, 1):
-            stops = [s for s in self.stops.values() if s.part == number]
-            hours = sum(self.minutes[s.page] for s in stops) / 60
-            title = f"{number}. {part['title']}"
-            out.append(f"{title}\n{'-' * len(title)}\n\n{part['about']} About {hours:.0f} hours.\n")
-            for stop in stops:
-                mark = f"{stop.number}. "
-                out.append(
-                    f"{mark}:doc:`/{stop.page}`: {stop.about}.\n{' ' * len(mark)}*Before:* "
-                    f"{stop.before}. *{self.minutes[stop.page]} minutes.*"
-                )
-            out.append("")
-        return "\n".join(out)
-
-    def route(self, titles):
-        """Return the route of those who have an exam on Monday."""
-        stops = [self.stops[page] for page in self.friday]
-        total = sum(self.minutes[s.page] for s in stops) / 60
-        links = [f"#. :doc:`/{s.page}`: {s.about} (stop {s.number})" for s in stops]
-        return f"Seven stops, about {total:.0f} hours:\n\n" + "\n".join(links) + "\n"
+        out += [
+            f"{lesson.number}. {link(lesson)}: {lesson.about}. *{lesson.minutes} minutes.*"
+            for lesson in lessons
+        ]
+        out.append("")
+    pages = "\n".join(f"   {lesson.page}" for lesson in course.lessons)
+    return "\n".join(out) + f"\n.. toctree::\n   :hidden:\n\n{pages}\n"
 
 
-def fill(app, docname, source):
-    """Put the list and the short route where learn.rst wants them."""
+def exam(course):
+    """Return the questions of an exam, with the lessons that answer them."""
+    rows = []
+    for question, names in course.exam.items():
+        lessons = [course.by_name[name] for name in names]
+        minutes = sum(lesson.minutes for lesson in lessons)
+        rows.append(f"#. {question} {', '.join(map(link, lessons))}. *{minutes} minutes.*")
+    named = {name for names in course.exam.values() for name in names}
+    total = sum(lesson.minutes for lesson in course.lessons if lesson.name in named) / 60
+    return f"About {total:.0f} hours:\n\n" + "\n".join(rows) + "\n"
+
+
+def compose(app, docname, source):
+    """Complete a lesson, or put the lists where learn.rst wants them."""
+    course = app.course
     if docname == "learn":
         app.env.note_dependency(f"{app.srcdir}/learn.toml")
+        for mark, text in (("lessons", listing), ("exam", exam)):
+            source[0] = source[0].replace(f".. learn:: {mark}\n", text(course))
+    elif docname in course.by_page:
         titles = {t.page: t.title for t in app.topics.values()}
-        for mark, text in (("path", app.learn.listing), ("friday", app.learn.route)):
-            source[0] = source[0].replace(f".. learn:: {mark}\n", text(titles))
+        source[0] = composed(course, course.by_page[docname], titles)
 
 
 def side_bar(app, pagename, _template, context, _doctree):
-    """Give the page its path, for the side bar."""
-    if pagename == "learn":
-        titles = {t.page: t.title for t in app.topics.values()}
-        context["learn_parts"] = [
-            (
-                f"{number}. {part['title']}",
-                [
-                    (s.number, titles[s.page], app.builder.get_relative_uri(pagename, s.page))
-                    for s in app.learn.stops.values()
-                    if s.part == number
-                ],
-            )
-            for number, part in enumerate(app.learn.parts, 1)
-        ]
+    """Give the pages of the course its lessons for the side bar, and its own neighbors."""
+    course = app.course
+    if pagename != "learn" and not pagename.startswith("learn/"):
+        return
+    context["learn_parts"] = [
+        (
+            f"{number}. {part['title']}",
+            [
+                (
+                    lesson.number, lesson.title, lesson.page == pagename,
+                    app.builder.get_relative_uri(pagename, lesson.page),
+                )
+                for lesson in course.of(number)
+            ],
+        )
+        for number, part in enumerate(course.parts, 1)
+    ]  # fmt: skip
+    if pagename == course.lessons[-1].page:
+        context["next"] = None  # the reference does not follow on the last lesson
+
+
+def write_programs(app, exception):
+    """Write the program as it stands after each lesson."""
+    if exception is None and app.builder.name == "html":
+        for lesson in app.course.lessons:
+            path = app.outdir / f"{lesson.page}.py"
+            path.write_text(app.course.program(lesson), encoding="utf-8")
 
 
 def setup(app):
-    """Connect; topics.py makes the path when it has the topics."""
-    app.connect("source-read", fill)
+    """Connect before the pages of topics, which link to the lessons, are written."""
+    app.connect("builder-inited", write_pages, priority=650)
+    app.connect("source-read", compose)
     app.connect("html-page-context", side_bar)
+    app.connect("build-finished", write_programs)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -65,6 +65,8 @@ def complete(app, pagename, _template, context, _doctree):
         )
     elif pagename.startswith("_modules/"):
         context["title"] = f"Source of {context['title']}"
+    elif pagename.startswith("learn/"):
+        context["title"] = f"{context['title']} (course)"
     elif pagename.startswith("equations/") and not pagename.endswith("index"):
         context["title"] = f"{context['title']} (equations)"
     text = description(body)

@@ -8,7 +8,7 @@ the numbers of the parts of that equation, all from 0.
 
 import re
 
-from topics import form
+from topics import form, with_roles
 
 EQUATION = re.compile(r"^( *)\.\. math::(.*)\n((?:\1 +.*\n|\s*\n)*)", re.MULTILINE)
 FIELD = re.compile(r"^\s*:(label|name):.*$", re.MULTILINE)
@@ -102,18 +102,23 @@ def cell(statements):
     return "\n       ".join(f":math:`{s}`" for s in statements) or "–"
 
 
-def table(topics):
-    """Return the rows of a chapter."""
-    rows = "".join(
-        f"   * - :doc:`{t.title} </{t.page}>`\n"
-        f"     - {cell(forward(t))}\n"
-        f"     - {cell(backward(t))}\n"
-        for t in topics
+def listed(heads, rows, kind, widths):
+    """Return a table with three heads; a row is a title, and the statements of two cells."""
+    top = "\n     - ".join(heads)
+    body = "".join(
+        f"   * - {title}\n     - {cell(first)}\n     - {cell(second)}\n"
+        for title, first, second in rows
     )
     return (
-        ".. list-table::\n   :class: sheet\n   :header-rows: 1\n   :widths: 22 44 34\n\n"
-        f"   * - Topic\n     - Formula\n     - Backward\n{rows}\n"
+        f".. list-table::\n   :class: {kind}\n   :header-rows: 1\n   :widths: {widths}\n\n"
+        f"   * - {top}\n{body}\n"
     )
+
+
+def table(topics):
+    """Return the rows of a chapter."""
+    rows = ((f":doc:`{t.title} </{t.page}>`", forward(t), backward(t)) for t in topics)
+    return listed(("Topic", "Formula", "Backward"), rows, "sheet", "22 44 34")
 
 
 def plain_list(topics):
@@ -122,8 +127,22 @@ def plain_list(topics):
     return f".. list-table::\n   :class: sheet tools\n   :widths: 22 78\n\n{rows}\n"
 
 
+def exam_sheet(app):
+    """Return the rows of the exam sheet, whose formulas docs/learn.toml names."""
+    rows = []
+    for row in app.course.sheet:
+        topic = app.topics[f"reference/{row['topic']}"]
+        note = f", {with_roles(row['note'])}" if row["note"] else ""
+        title = f":doc:`{row['title']} </{topic.page}>`{note}"
+        rows.append((title, named(topic, row["forward"]), named(topic, row["backward"])))
+    return listed(("Topic", "Forward", "Gradients"), rows, "sheet exam", "20 36 44")
+
+
 def fill(app, docname, source):
-    """Put the tables where reference/index.rst wants them."""
+    """Put the tables where reference/index.rst and the exam sheet want them."""
+    if docname == "learn/exam_sheet":
+        app.env.note_dependency(f"{app.srcdir}/learn.toml")
+        source[0] = source[0].replace(".. sheet::\n", exam_sheet(app))
     if docname != "reference/index":
         return
     out = []

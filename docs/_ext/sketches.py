@@ -1,15 +1,21 @@
 """The directive ``sketch``: a small picture in an essay, drawn by lines of Python with dlref.
 
-The lines run while the pages are built, and their last one calls `curves`, `maps` or `chain`. Each
+The lines run while the pages are built, and their last one calls a function of `DRAWING`. Each
 returns an SVG of a few kilobytes that takes its colors from the page, light or dark. The
 directive's argument describes the picture, for readers who do not see it, and is its caption.
+``python sketches.py PAGE.rst OUT.html`` draws the sketches of one page, to look at.
 """
 
+import cmath
 import html
 import itertools
 import math
+import sys
+from pathlib import Path
+from textwrap import dedent
 
 import numpy as np
+from course import SKETCH
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
@@ -126,6 +132,102 @@ def chain(names, *, forward, backward):
     return drawing(out, 112, 12 + len(names) * (width + gap) - gap + 12)
 
 
+def bars(groups, *, names, width=44, height=110):
+    """Return groups of bars with their numbers; those below 0 go down, in the gradients' color."""
+    out, start = [], 16
+    every = [value for values in groups.values() for value in values]
+    top, bottom = max(0, *every), min(0, *every)
+    unit = height / ((top - bottom) or 1)
+    zero = 44 + top * unit
+    floor = 44 + height + 34
+    for title, values in groups.items():
+        end = start + width * len(values)
+        out.append(text((start + end) / 2, 14, title))
+        out.append(f'<path class="sketch-axis" d="M{start} {zero:.1f}H{end}"/>')
+        for k, value in enumerate(values):
+            x, size = start + k * width, abs(value) * unit
+            y = zero - size if value >= 0 else zero
+            sign = "plus" if value >= 0 else "minus"
+            place = f'x="{x + 8}" y="{y:.1f}" width="{width - 16}" height="{max(size, 1):.1f}"'
+            out.append(f'<rect class="sketch-bar sketch-{sign}" {place}/>')
+            written = y - 5 if value >= 0 else y + size + 14
+            out.append(text(x + width / 2, written, label(value, log=False)))
+            out.append(text(x + width / 2, floor, names[k]))
+        start = end + 40
+    return drawing(out, floor + 8, start - 24)
+
+
+def arrow(start, end):
+    """Return an arrow between two points of the plane, which are complex numbers."""
+    back = 7 * (start - end) / abs(start - end)
+    line = (start, end, end + back * cmath.exp(0.5j), end, end + back * cmath.exp(-0.5j))
+    path = "L".join(f"{z.real:.1f} {z.imag:.1f}" for z in line)
+    return f'<path class="sketch-arrow" d="M{path}"/>'
+
+
+def graph(nodes, edges, *, step=112, rise=74):
+    """
+    Return boxes joined by arrows.
+
+    `nodes` are columns, rows and texts by name; an edge is a start, an end, the words above its
+    arrow and those below, which are about gradients.
+    """
+    width = {name: max(44, 16 + 7.6 * len(node[2])) for name, node in nodes.items()}
+    at = {n: complex(60 + column * step, 40 + row * rise) for n, (column, row, _) in nodes.items()}
+    out = []
+
+    def border(name, toward):
+        """Return where an arrow in a direction leaves a box, and a little beyond."""
+        to_side = width[name] / 2 / max(abs(toward.real), 1e-9)
+        return min(to_side, 17 / max(abs(toward.imag), 1e-9)) + 4
+
+    for first, second, above, below in edges:
+        toward = (at[second] - at[first]) / abs(at[second] - at[first])
+        start = at[first] + toward * border(first, toward)
+        end = at[second] - toward * border(second, toward)
+        out.append(arrow(start, end))
+        x, y = ((start + end) / 2).real, ((start + end) / 2).imag
+        steep = abs(toward.imag) > 0.8  # the words stand on the right of the arrow
+        x, anchor = (x + 8, "start") if steep else (x, "middle")
+        if above:
+            out.append(text(x, y - (4 if steep else 8), above, anchor))
+        if below:
+            words = text(x, y + (14 if steep else 19), below, anchor)
+            out.append(f'<g class="ifig-curve ifig-curve-1">{words}</g>')
+    for name, (_, _, words) in nodes.items():
+        x, y = at[name].real, at[name].imag
+        place = f'x="{x - width[name] / 2:.1f}" y="{y - 17}" width="{width[name]:.1f}" height="34"'
+        out.append(f'<rect class="sketch-box" {place} rx="5"/>{text(x, y + 4.5, words)}')
+    right = max(at[n].real + width[n] / 2 for n in nodes)
+    return drawing(out, max(z.imag for z in at.values()) + 40, right + 16)
+
+
+def matrices(*parts, side=44):
+    """Return matrices with their numbers, each after its caption, and operators between them."""
+    parts = [p if isinstance(p, str) else np.atleast_2d(np.asarray(p, float)) for p in parts]
+    tall, out, start = max(len(p) for p in parts if not isinstance(p, str)), [], 14
+    middle = 30 + tall * 26 / 2
+    for k, given in enumerate(parts):
+        if not isinstance(given, str):
+            rows, columns = given.shape
+            y, end = middle - rows * 13, start + columns * side
+            out.append(text((start + end) / 2, y - 8, parts[k - 1]))
+            for x, turn in ((start, 5), (end, -5)):
+                out.append(
+                    f'<path class="sketch-arrow" d="M{x + turn} {y}H{x}v{rows * 26}h{turn}"/>'
+                )
+            out += [
+                text(start + (j + 0.5) * side, y + i * 26 + 18, label(round(value, 4), log=False))
+                for (i, j), value in np.ndenumerate(given)
+            ]
+            start = end + 12
+        elif k + 1 == len(parts) or isinstance(parts[k + 1], str):
+            wide = 9 * len(given) + 8
+            out.append(text(start + wide / 2, middle + 5, given))
+            start += wide + 12
+    return drawing(out, 30 + tall * 26 + 12, start + 2)
+
+
 def drawing(parts, height, width=WIDTH):
     """Return an SVG of its parts; the directive puts the description into it."""
     box = f'viewBox="0 0 {width:.0f} {height:.0f}"'
@@ -133,9 +235,13 @@ def drawing(parts, height, width=WIDTH):
     return f'<svg class="sketch" role="img" aria-label="%s" {box} {style}>{"".join(parts)}</svg>'
 
 
+#: The functions that draw, which a sketch calls in its last lines.
+DRAWING = {f.__name__: f for f in (curves, maps, chain, bars, graph, matrices)}
+
+
 def draw(code, where="a sketch"):
     """Run the lines of a sketch and return what the last one returns."""
-    names = {"np": np, "curves": curves, "maps": maps, "chain": chain}
+    names = {"np": np, **DRAWING}
     *lines, last = code.rstrip().split("\n\n")
     exec(compile("\n\n".join(lines), where, "exec"), names)
     return eval(compile(last.strip(), where, "eval"), names)
@@ -161,3 +267,21 @@ def setup(app):
     """Register the directive."""
     app.add_directive("sketch", Sketch)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
+
+
+#: A page with the colors that the theme would give.
+PREVIEW = """<link rel="stylesheet" href="{css}">
+<style>:root {{ --pst-color-text-base: #222; --pst-color-border: #999; --pst-color-text-muted: #555;
+--pst-color-surface: #eee }}</style><div class="bd-article">{pictures}</div>"""
+
+
+def preview(page, out):
+    """Draw the sketches of one page into an HTML file."""
+    source = Path(page).read_text(encoding="utf-8")
+    css = Path(__file__).parents[1].joinpath("_static", "dlref.css").as_uri()
+    pictures = "\n".join(draw(dedent(code), page) for _, code in SKETCH.findall(source))
+    Path(out).write_text(PREVIEW.format(css=css, pictures=pictures), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    preview(*sys.argv[1:])

@@ -1,4 +1,4 @@
-"""Remove generated pages of what is gone: a topic, a script, a module.
+"""Write generated pages that have changed; remove those of topics, scripts, modules that are gone.
 
 Otherwise a page that nothing lists any more stays, and warns, until someone empties the folders.
 """
@@ -9,6 +9,12 @@ from pathlib import Path
 from facts import PAGES
 
 BUILTIN = {"genindex", "py-modindex", "search", "_modules/index"}
+
+
+def write_changed(path, text):
+    """Write a generated page, unless it stands there already: its time would have it read again."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
 
 
 def remove_sources(app):

@@ -12,28 +12,17 @@ import re
 from textwrap import dedent
 
 import facts
-from learn import Route
+import topic_heads as heads
 from numpy_blocks import Blocks
-from sphinx.util import logging
+from stale import write_changed
+from topic_heads import FORMS, ORDER, form
 
-logger = logging.getLogger(__name__)
-#: A derivative, by the end of its name, in the order of a page.
-FORMS = {
-    "deriv": "First derivative",
-    "grad": "Gradient",
-    "jacobian": "Jacobian",
-    "vjp": "Backward pass (vjp)",
-    "jvp": "Forward mode (jvp)",
-    "value_and_grad": "Value and gradient",
-    "deriv2": "Second derivative",
-    "hessian": "Hessian",
-}
-ORDER = list(FORMS)
 TOLD = {"Notes", "Examples", "References"}  # on the page, not in the folded docstring
 LISTED = re.compile(r"\.\. autosummary::\n +:toctree: generated\n\n((?: +\w+\n|\n(?= ))+)")
 UPSTREAM = r"$u$: the upstream gradient, the derivative of the loss $L$ with respect to the output."
 MANY = 32  # lines of examples before the others are folded
 SENTENCE = re.compile(r"^(?!\.\. |\d\. |- |>>> )\S[^\n]*(?:\n\S[^\n]*)*\.\n\n", re.MULTILINE)
+NUMBERED = re.compile(r"^(\d+)\. ", re.MULTILINE)
 FORMULA = re.compile(r"^\.\. math::.*?(?=\n\S|\Z)", re.MULTILINE | re.DOTALL)
 
 
@@ -42,12 +31,6 @@ def sections(text):
     parts = re.split(r"^(\w[\w ]*)\n-{3,}$\n?", text, flags=re.MULTILINE)
     titles = ["", *parts[1::2]]
     return {t: body.strip("\n") for t, body in zip(titles, parts[::2], strict=True)}
-
-
-def form(name):
-    """Return the suffix that makes a name a derivative, or ''."""
-    found = [s for s in ORDER if name.endswith(f"_{s}")]
-    return max(found, key=len, default="")
 
 
 def with_roles(text, role="math"):
@@ -177,7 +160,10 @@ def part(folder, topic, title=""):
     if not path.exists():
         return []
     above = [heading(title, "-", topic.label(folder.name))] if title else []
-    return [*above, path.read_text(encoding="utf-8"), ""]
+    text = path.read_text(encoding="utf-8")
+    if folder.name == "exercises":  # each has an address
+        text = NUMBERED.sub(rf"\1. .. _{topic.label('exercise')}-\1:\n\n   ", text)
+    return [*above, text, ""]
 
 
 def place(topic, blocks):
@@ -199,27 +185,6 @@ def variant(name, text):
     return text if ".. dropdown::" in text else facts.dropdown(f"``{name}`` in NumPy", text)
 
 
-def signatures(topic):
-    """Return the line that imports a map with its backward pass, and their signatures, linked."""
-    functions = [name for name in topic.names if name not in topic.classes]
-    main = [n for n in functions if n == topic.first or n.startswith(f"{topic.first}_")]
-    backward = next((n for kind in ("vjp", "grad") for n in main if form(n) == kind), None)
-    shown = [name for name in (topic.first, backward) if name in functions]
-    if not shown:
-        return ""
-    package = importlib.import_module(f"dlref.{topic.chapter}")
-    links = []
-    for name in shown:
-        signature = inspect.signature(getattr(package, name))
-        plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
-        text = str(inspect.Signature(plain))
-        links.append(f":func:`{name}`\\ ``{text}``")
-    line = f"from dlref.{topic.chapter} import {', '.join(shown)}"
-    since = f"Since version {topic.record.since}."
-    head = f".. code-block:: python\n   :class: import\n\n   {line}\n"
-    return f"{head}\n.. rst-class:: signatures\n\n| " + "\n| ".join([*links, since]) + "\n"
-
-
 def opening(topic, srcdir, told):
     """Return the title, what the map is and where it is used, its symbols, and its figure."""
     plain = re.sub(r"\$[^$]*\$", "", topic.record.lead)
@@ -227,11 +192,14 @@ def opening(topic, srcdir, told):
     out += [f".. currentmodule:: dlref.{topic.chapter}\n"]
     if topic.record.search:  # in the index, where the search finds them
         out += [f".. index:: {topic.record.search}\n"]
-    out += told.learn.box(topic.page, told.titles)
-    out += [signatures(topic), f".. rst-class:: lead\n\n{with_roles(topic.record.lead)}\n"]
+    out += [
+        heads.signatures(topic),
+        heads.learn_it(topic, told.course),
+        f".. rst-class:: lead\n\n{with_roles(topic.record.lead)}\n",
+    ]
     if topic.symbols:
         out += [f".. rst-class:: symbols\n\n*Symbols.* {with_roles(topic.symbols, 'sym')}\n"]
-    return [*out, hero(topic, srcdir), ""]
+    return [*out, hero(topic, srcdir), "", heads.check_yours(topic), ""]
 
 
 def defined(topic, parts, code):
@@ -295,6 +263,14 @@ def shortened(examples):
     return ["\n\n".join(shown), "", facts.dropdown("More examples", rest)]
 
 
+def optional(name, notes):
+    """Return the paragraphs on options; those of derivatives are folded."""
+    if not form(name):
+        return notes["options"]
+    text = "\n\n".join(filter(None, (notes["folded"], notes["options"])))
+    return facts.dropdown(f"{FORMS[form(name)]}: {name}", text) if text else ""
+
+
 def compose(topic, srcdir, told):
     """Return the text of a topic's page."""
     first = topic.first
@@ -312,8 +288,9 @@ def compose(topic, srcdir, told):
     out += [heading("Examples", "-"), *shortened(examples[first]), ""]
     out += part(srcdir / "steps", topic, "Backpropagation, step by step")
     out += part(srcdir / "tryit", topic, "Try it")
+    rest = "\n\n".join([rest, *facts.folded(notes[first])]).strip("\n")
     out += derivations(topic, rest, notes, code_of, examples)
-    options = [n["options"] for n in notes.values() if n["options"]]
+    options = [*filter(None, (optional(name, n) for name, n in notes.items()))]
     options += [variant(*block) for block in code[1:]] if topic.maps else []
     if options:
         out += [heading("Options and variants", "-"), "\n\n".join(options), ""]
@@ -329,7 +306,6 @@ def compose(topic, srcdir, told):
     ):
         out += [heading(title, "-", topic.label(section)), text, ""] if text else []
     out += part(srcdir / "exercises", topic, "Exercises")
-    out += told.learn.question(topic.page, told.titles)
     users = sorted(told.uses[topic.page], key=lambda user: user.title)
     links = ", ".join(f":doc:`{u.title} </{u.page}>`" for u in users)
     out += [heading("Used in", "-"), f"{links}.", ""] if links else []
@@ -356,7 +332,7 @@ class Told:
 
     def __init__(self, app):
         topics = app.topics.values()
-        self.learn = app.learn
+        self.course = app.course
         self.titles = {t.page: t.title for t in topics}
         self.numpy = Blocks(topics)
         self.answers = facts.answers(app.srcdir)
@@ -370,15 +346,12 @@ class Told:
 def write_pages(app):
     """Before the sources are read: write what has changed, drop what is gone."""
     app.topics = load(app.config.topic_chapters, app.config.topic_records)
-    app.learn = Route(app.srcdir)
     told = Told(app)
     for topic in app.topics.values():
         text = compose(topic, app.srcdir, told)
-        app.learn.measure(topic.page, text)
         path = app.srcdir / f"{topic.page}.rst"
         path.parent.mkdir(exist_ok=True)
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
+        write_changed(path, text)
     for path in app.srcdir.glob("reference/*/*.rst"):
         if path.relative_to(app.srcdir).with_suffix("").as_posix() not in app.topics:
             path.unlink()

@@ -23,6 +23,13 @@ document.addEventListener("DOMContentLoaded", () => {
       text.replaceWith(...parts.slice(0, -1));
     }
   }
+  // Each exercise has a link to its address, as headings have.
+  for (const item of document.querySelectorAll("#exercises > ol > li")) {
+    const id = item.id || item.querySelector("[id]")?.id, link = document.createElement("a");
+    if (!id) continue;
+    Object.assign(link, { className: "headerlink", href: `#${id}`, title: "Link to this exercise", textContent: "#" });
+    item.querySelector("p").append(link);
+  }
   // A check mark says what it leads to.
   document.querySelectorAll("a.checked").forEach((mark, k) =>
     mark.setAttribute("aria-label", `Checked: to the test of equation ${k + 1} of this page`));

@@ -24,6 +24,8 @@
   for (const words of SYNONYMS.map(group => group.map(stem)))
     for (const word of words) synonyms.set(word, words.filter(other => other !== word));
   const tokenize = text => text.split(/[^\p{L}\p{N}]+/u).filter(word => word);
+  // CTCLoss is CTC Loss, where nothing is called so.
+  const apart = text => text.replace(/(\p{Ll}|\p{N})(\p{Lu})/gu, "$1 $2").replace(/(\p{Lu})(\p{Lu}\p{Ll})/gu, "$1 $2");
 
   // One record a page, gathered from what Sphinx keeps by words, headings and names.
   const aliasesOf = doc => window.dlrefExcerpts?.aliases[doc] || [];
@@ -62,7 +64,13 @@
   }
   const worth = doc => doc.startsWith("reference/") ? 1 : doc.startsWith("gallery/") ? 0.5 : doc === "changelog" ? 0.2 : 0.7;
 
-  function rank(query) {
+  // A name such as NLLLoss is looked for as it is, and by its words, unless a page is called so.
+  const whole = word => apart(word) === word || named.has(stem(word));
+  const understood = query => tokenize(query).map(word => whole(word) ? word : `${word} ${apart(word)}`).join(" ");
+
+  function rank(asking) {
+    index();
+    const query = understood(asking);
     const own = new Set(tokenize(query).map(stem));
     const found = index().search(query, {
       boost: FIELDS,
@@ -80,13 +88,14 @@
     const { docnames, titles } = Search._index;
     // A page with more of the words comes before one with a word more often.
     // An alias or a title with all of the words, and few others, answers the question.
-    const asked = stems(query), whole = new Map();
-    for (const [page, words] of phrases)
-      if (asked.size > 1 && [...asked].every(word => words.has(word)))
-        whole.set(page, Math.max(whole.get(page) || 0, 1 + 3 * asked.size / words.size));
-    const share = page => (whole.get(page.id) || 1) * page.score * Math.max(1, page.queryTerms.filter(term => own.has(term)).length);
+    const asked = [stems(query)].filter(words => words.size > 1), answers = new Map();
+    for (const word of tokenize(asking)) if (!whole(word)) asked.push(stems(apart(word).replace(/ (Loss|Layer)$/, "")));
+    for (const [page, words] of phrases) for (const some of asked)
+      if ([...some].every(word => words.has(word)))
+        answers.set(page, Math.max(answers.get(page) || 0, 1 + 3 * some.size / words.size));
+    const share = page => (answers.get(page.id) || 1) * page.score * Math.max(1, page.queryTerms.filter(term => own.has(term)).length);
     const pages = found.sort((a, b) => share(b) - share(a)).map(({ id }) => ({ doc: docnames[id], title: titles[id] }));
-    const name = query.trim().toLowerCase();
+    const name = asking.trim().toLowerCase();
     const exact = Search.performObjectSearch(name, new Set([name]))
       .filter(([, full]) => full.toLowerCase().split(".").includes(name) || full.toLowerCase() === name)
       .map(([doc, full, anchor]) => ({ doc, title: full, anchor }));
@@ -102,9 +111,11 @@
     });
   }
 
-  // The section of a page that has most of the words in its heading and first words.
+  // The section of a page that has most of the words in its heading and first words, apart from those
+  // that chose the page: the words of its title.
   function section(doc, query) {
-    const sections = window.dlrefExcerpts?.pages[doc] || [], own = new Set(tokenize(query).map(indexed).filter(Boolean));
+    const sections = window.dlrefExcerpts?.pages[doc] || [], own = stems(understood(query));
+    for (const word of sections.length ? stems(sections[0][1]) : []) own.delete(word);
     const count = text => new Set(tokenize(text).map(stem).filter(word => own.has(word)
       || (synonyms.get(word) || []).some(other => own.has(other)))).size;
     let best = sections[0], most = sections.length ? count(`${best[1]} ${best[2]}`) : 0;

@@ -33,33 +33,33 @@
 
   // Softmax and cross-entropy
 
-  // Three scores with sliders, a right class; bars for the probabilities, and the gradient under them.
+  // Three scores with sliders, a right class; bars for the probabilities, and the gradient on their right.
   function classifier(box) {
     const bar = make("div", { class: "tryit-bar" }), said = make("p", { role: "status" });
     const z = ["cat", "dog", "owl"].map((name, i) => range(bar, `score of ${name}`, [1, 0, -1][i], -4, 4, 0.5));
     const truth = select(bar, "the picture shows a", ["cat", "dog", "owl"]);
-    const drawing = make("svg", { viewBox: "0 0 300 118", role: "img" });
+    const drawing = make("svg", { viewBox: "0 0 340 136", role: "img" });
     const update = () => {
       const scores = z.map(input => +input.value), top = Math.max(...scores);
       const e = scores.map(x => Math.exp(x - top)), sum = e.reduce((a, b) => a + b, 0), p = e.map(x => x / sum);
       const y = ["cat", "dog", "owl"].map(name => +(name === truth.value)), grad = p.map((x, i) => x - y[i]);
       const loss = -Math.log(p[y.indexOf(1)]);
-      drawing.replaceChildren();
+      drawing.replaceChildren(
+        make("text", { x: 34, y: 13, text: "probability" }), make("text", { x: 338, y: 13, "text-anchor": "end", text: "gradient" }));
       ["cat", "dog", "owl"].forEach((name, i) => {
-        const row = 6 + 38 * i, down = grad[i] > 0;
-        const arrow = 232 + 60 * Math.abs(grad[i]) * (down ? -1 : 1);
+        const row = 24 + 38 * i, end = 256 + 34 * grad[i];
         drawing.append(
           make("text", { x: 0, y: row + 18, text: name }),
           make("rect", { x: 34, y: row, width: 140, height: 26, class: "play-room" }),
           make("rect", { x: 34, y: row, width: 140 * p[i], height: 26, class: "play-bar" }),
-          make("text", { x: 40, y: row + 18, class: "play-number", text: p[i].toFixed(3), "data-probability": p[i] }),
-          make("line", { x1: 232, x2: arrow, y1: row + 13, y2: row + 13, class: down ? "play-down" : "play-up" }),
-          make("line", { x1: 232, x2: 232, y1: row, y2: row + 26, class: "play-axis" }),
-          make("text", { x: 298, y: row + 18, "text-anchor": "end", class: "play-number", text: grad[i].toFixed(3), "data-gradient": grad[i] }));
+          make("text", { x: 178, y: row + 18, class: "play-number", text: p[i].toFixed(3), "data-probability": p[i] }),
+          make("line", { x1: 256, x2: end, y1: row + 13, y2: row + 13, class: grad[i] > 0 ? "play-up" : "play-down" }),
+          make("line", { x1: 256, x2: 256, y1: row, y2: row + 26, class: "play-axis" }),
+          make("text", { x: 338, y: row + 18, "text-anchor": "end", class: "play-number", text: grad[i].toFixed(3).replace("-", "−"), "data-gradient": grad[i] }));
       });
       drawing.setAttribute("aria-label", `Probabilities ${p.map(x => x.toFixed(3)).join(", ")}; gradients ${grad.map(x => x.toFixed(3)).join(", ")}`);
       said.replaceChildren("Loss ", make("strong", { text: loss.toFixed(3), "data-loss": loss }),
-        `. Bars: softmax of the scores. Right: the gradient, probability minus truth; a step of descent moves each score as its arrow points.`);
+        ". The gradient of a score is its probability minus the truth, which is 1 for the right class; a step of descent goes the other way.");
     };
     box.replaceChildren(bar, drawing, said);
     bar.addEventListener("input", update);
@@ -236,7 +236,7 @@
       scores = q.map(a => k.map(b => +dot(a, b).toFixed(2)));
       cells = { weights: asking.map(() => []), output: asking.map(() => []), spelled: make("p", { class: "tryit-row" }) };
       const entry = (i, j) => {
-        const input = make("input", { type: "number", step: 0.5, value: scores[i][j], "aria-label": `score of query ${asking[i]} and key ${words[j]}` });
+        const input = make("input", { type: "number", step: 0.5, value: scores[i][j], "aria-label": `score of query ${i + 1}, ${asking[i]}, and key ${j + 1}, ${words[j]}` });
         input.addEventListener("input", event => { event.stopPropagation(); scores[i][j] = +input.value || 0; update(); });
         return make("td", {}, input);
       };

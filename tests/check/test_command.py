@@ -79,3 +79,30 @@ def test_a_file_that_cannot_be_written(kernels, capsys):
     captured = capsys.readouterr()
     assert "relu, float32: right in all cases" in captured.out
     assert "nowhere/report.json" in captured.err
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("raise SystemExit(0)", "SystemExit"),
+        ("1 / 0", "ZeroDivisionError"),
+        ("def relu(x: return x", "SyntaxError"),
+    ],
+)
+def test_a_module_that_fails_is_a_wrong_argument(tmp_path, monkeypatch, capsys, line, message):
+    name = f"failing_{message.lower()}"
+    (tmp_path / f"{name}.py").write_text(f"{line}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(SystemExit) as error:
+        main([f"{name}:relu", "dlref.activations.relu"])
+    assert error.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_kernel_that_ends_the_process_is_not_right(tmp_path, monkeypatch, capsys):
+    (tmp_path / "ending.py").write_text("def relu(x):\n    raise SystemExit(0)\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(SystemExit) as error:
+        main(["ending:relu", "dlref.activations.relu"])
+    assert error.value.code == 1
+    assert "SystemExit(0)" in capsys.readouterr().err

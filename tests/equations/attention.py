@@ -606,13 +606,13 @@ def gradient_of_scores_with_log_sum_exp():
 
 
 @reads(
-    r"\pdv{L}{\vec q_i} = c \sum_j r_{ij} \vec k_j, \qquad \pdv{L}{\vec k_j} = c \sum_i r_{ij} "
+    r"\pdv{L}{\vec q_i} = c \sum_j d_{ij} \vec k_j, \qquad \pdv{L}{\vec k_j} = c \sum_i d_{ij} "
     r"\vec q_i ."
 )
 def gradients_of_queries_and_keys():
     env = of_attention()
     s = Q @ K.T / np.sqrt(E)
-    return {**env, "r": gradients(lambda s: np.sum(env["u"] * (softmax(s) @ VALUES)), s)[0]}
+    return {**env, "d": gradients(lambda s: np.sum(env["u"] * (softmax(s) @ VALUES)), s)[0]}
 
 
 @reads(

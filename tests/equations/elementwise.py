@@ -17,7 +17,7 @@ from dlref.formulas.activations import normal_cdf, normal_density, sigmoid
 
 X = np.random.default_rng(1).uniform(-4, 4, size=12)
 U, DX = np.random.default_rng(2).normal(size=(2, 40))
-SYMBOLS = {"alpha": r"\alpha", "beta": r"\beta", "negative_slope": "a"}
+SYMBOLS = {"alpha": r"\alpha", "beta": r"\beta", "negative_slope": "a", "b": "b"}
 SIGMA = {r"\sigma": sigmoid, r"\Phi": normal_cdf, r"\phi": normal_density}
 LAMBDA, ALPHA = 1.0507009873554805, 1.6732632423543772
 A, B = 0.3, 0.6  # options
@@ -68,6 +68,7 @@ MAPS = {
     "sigmoid": (r"\sigma(x)\, \sigma(-x)", [], {}),
     "log_sigmoid": (r"\sigma(-x)", [], {}),
     "softplus": (r"\sigma(\beta x)", [], {"beta": B}),
+    "squareplus": (r"\frac{f(x)}{\sqrt{x^2 + b}}", [], {"b": B}),
     "relu_squared": (r"2 \max(x, 0)", [0], {}),
     "tanh": (r"(1 - \tanh^2 x)", [], {}),
     "tanhshrink": (r"\tanh^2 x", [], {}),
@@ -199,6 +200,19 @@ def derivatives_of_log_sigmoid():
 )
 def derivatives_of_softplus():
     return of_map("softplus")
+
+
+@reads(
+    r"f(x) = \frac{x + r}{2} , \qquad r = \sqrt{x^2 + b}",
+    r"f(x) - f(-x) = x , \qquad f(x)\, f(-x) = \frac{r^2 - x^2}{4} = \frac b4 .",
+    r"f(x) = \max(x, 0) + f(-\abs{x}) = \max(x, 0) + \frac{b}{2 (\abs{x} + r)}",
+    r"""\dv{r}{x} = \frac xr , \qquad
+    f' = \frac12 \Bigl( 1 + \frac xr \Bigr) = \frac{x + r}{2 r} = \frac{f(x)}{r} .""",
+    r"""f'' = \frac12 \dv{}{x} \frac xr = \frac12 \cdot \frac{r - x^2 / r}{r^2}
+    = \frac{r^2 - x^2}{2 r^3} = \frac{b}{2 r^3}""",
+)
+def squareplus_and_its_derivatives():
+    return unit("squareplus", more={"r": Of(lambda x: np.sqrt(x**2 + B), "x")}, b=B)
 
 
 @reads(

@@ -145,7 +145,11 @@ def gradient_of_the_scores():
     return {"s": s, "p": p, "v": v, "u": u, "o": o, "L": Of(lambda o: u @ o, "o")}
 
 
-@reads(r"(\mat R_m \vec q) \cdot (\mat R_n \vec k) = \vec q \cdot (\mat R_{n-m} \vec k) .")
+@reads(
+    r"(\mat R_m \vec q) \cdot (\mat R_n \vec k) = \vec q \cdot (\mat R_{n-m} \vec k) .",
+    r"(\mat R_m \vec q) \cdot (\mat R_n \vec k) = \vec q^\top \mat R_m^\top \mat R_n \vec k "
+    r"= \vec q \cdot (\mat R_{n-m} \vec k) ,",
+)
 def the_distance_alone():
     q, k, *_ = one_query()
     frequencies = np.array([1.0, 0.3])

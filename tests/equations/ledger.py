@@ -16,6 +16,7 @@ import docutils.nodes
 import numpy as np
 from docutils.parsers.rst import Directive, directives, roles
 from equations import evaluate
+from selection import is_selected
 
 ROOT = Path(__file__).parents[2]
 CHECKS: dict[str, "Check"] = {}
@@ -178,20 +179,21 @@ def _sources():
         yield str(path.relative_to(ROOT)), path.read_text()
 
 
+def _displaying():
+    """Yield the sources with displayed equations, of the files of one topic if it runs alone."""
+    # to parse all sources takes nine seconds
+    return ((p, text) for p, text in _sources() if ".. math::" in text and is_selected(p))
+
+
 def files():
-    """Return the files that have displayed equations; to parse them all takes nine seconds."""
-    return sorted({place.partition("::")[0] for place, text in _sources() if ".. math::" in text})
+    """Return the files that have displayed equations."""
+    return sorted({place.partition("::")[0] for place, _ in _displaying()})
 
 
 @functools.cache
 def places():
     """Return where each displayed equation stands, and its text."""
-    return [
-        (place, equation)
-        for place, text in _sources()
-        if ".. math::" in text
-        for equation in displayed(text)
-    ]
+    return [(place, equation) for place, text in _displaying() for equation in displayed(text)]
 
 
 def compare(lines, check):

@@ -91,18 +91,18 @@ TRUTH = np.array([0.0, 1.0, 0.0])
 
 @reads(
     r"\vec z = \mat W \vec x + \vec b",
-    r"s_i = \frac{e^{z_i}}{\sum_k e^{z_k}}",
-    r"L = -\sum_i y_i \log s_i",
+    r"p_i = \frac{e^{z_i}}{\sum_k e^{z_k}}",
+    r"L = -\sum_i y_i \log p_i",
 )
 def loss_of_a_classifier():
     loss = cross_entropy(W @ INPUT + B, np.array(1))
-    s = softmax(W @ INPUT + B)
-    return {"W": W, "x": INPUT, "b": B, "y": TRUTH, "L": loss, "s": s, "z": W @ INPUT + B}
+    p = softmax(W @ INPUT + B)
+    return {"W": W, "x": INPUT, "b": B, "y": TRUTH, "L": loss, "p": p, "z": W @ INPUT + B}
 
 
 @reads(
-    r"\bar s_i = -\frac{y_i}{s_i}",
-    r"\bar z_j = s_j \Bigl( \bar s_j - \sum_i s_i \bar s_i \Bigr) = s_j - y_j",
+    r"\bar p_i = -\frac{y_i}{p_i}",
+    r"\bar z_j = p_j \Bigl( \bar p_j - \sum_i p_i \bar p_i \Bigr) = p_j - y_j",
     r"\bar{\mat W} = \bar{\vec z}\, \vec x^\top",
     r"\bar{\vec b} = \bar{\vec z}",
     r"\bar{\vec x} = \mat W^\top \bar{\vec z}",
@@ -114,8 +114,8 @@ def gradients_of_a_classifier():
         return cross_entropy(w @ x + b, np.array(1))
 
     z = W @ INPUT + B
-    s = softmax(z)
-    bar = {r"\bar s": gradients(lambda s: -np.sum(TRUTH * np.log(s)), s)[0]}
+    p = softmax(z)
+    bar = {r"\bar p": gradients(lambda p: -np.sum(TRUTH * np.log(p)), p)[0]}
     bar |= {r"\bar z": gradients(lambda z: cross_entropy(z, np.array(1)), z)[0]}
     bar |= dict(zip((r"\bar x", r"\bar W", r"\bar b"), gradients(loss, INPUT, W, B), strict=True))
     parts = [
@@ -128,4 +128,4 @@ def gradients_of_a_classifier():
     ]
     J = np.concatenate([part.reshape(CLASSES, -1) for part in parts], axis=1)
     slope = lambda z: softmax(z) - TRUTH  # noqa: E731
-    return {"x": INPUT, "W": W, "y": TRUTH, "s": s, "z": z, "J": J, r"\nabla L": slope, **bar}
+    return {"x": INPUT, "W": W, "y": TRUTH, "p": p, "z": z, "J": J, r"\nabla L": slope, **bar}

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from equations import ledger, places
+from selection import TOPIC
 
 places.load_checks()
 MODULES = [path.stem for path in Path(__file__).parent.glob("*.py")]
@@ -19,7 +20,11 @@ def test_every_equation_has_a_check(file):
     ]
     chapter = next((name for name in MODULES if f"/{name}" in file), "pages")
     where = f"tests/equations/{chapter}.py"
-    where += " (MAPS of elementwise.py, if one)" if chapter == "activations" else ""
+    where += (
+        " (or elementwise.py: MAPS for products, @reads for the rest)"
+        if chapter == "activations"
+        else ""
+    )
     assert not missing, f"{where}: no check of\n" + "\n".join(missing)
 
 
@@ -36,15 +41,19 @@ def test_every_equation_stands_in_its_place(file):
         if found.get(place) != KNOWN.get(place)
         and "no check" not in found.get(place, ())  # which fails in the test above
     ]
-    where = "tests/equations/places.toml: `PYTHONPATH=tests python tests/equations/places.py`"
-    assert not differ, f"{where} writes the checks of {differ} anew, if they are right"
+    where = "tests/equations/places.toml: run `tox run -e places`, then read the difference"
+    assert not differ, f"{where} of {differ}"
 
 
 def test_every_check_has_its_equation():
     assert not set(ledger.CHECKS) - {text for _, text in ledger.places()}
 
 
-@pytest.mark.parametrize("text", ledger.CHECKS)
+#: Where the equations of one topic stand, if it runs alone, so that -k selects their checks.
+PLACES = {text: place for place, text in ledger.places()} if TOPIC else {}
+
+
+@pytest.mark.parametrize("text", ledger.CHECKS, ids=lambda text: f"{PLACES.get(text, '')} {text}")
 def test_equation(text):
     check = ledger.CHECKS[text]
     ledger.compare(check.lines(), check)

@@ -1,5 +1,7 @@
 """What can be checked in the built files, without a browser."""
 
+import ast
+import itertools
 import json
 import re
 from collections import Counter
@@ -7,9 +9,11 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from course import Course
 from topic_records import load
 
 ROOT = Path(__file__).parents[2]
+COURSE = Course(ROOT / "docs")
 #: Attributes from which a browser loads something by itself.
 LOADS = {
     "audio": ("src",),
@@ -563,64 +567,94 @@ def test_the_site_is_light(site):
 
 
 @pytest.fixture
-def path(site, trees):
-    """The stops of Learn, in order."""
-    links = ".//ol/li/p/a[contains(@href, 'reference/')]/@href"
-    parts = trees[site / "learn.html"].xpath(
-        "//section[section]/section[starts-with(@id, 'id') or h2]"
+def lessons(site):
+    """The pages of the course, in order."""
+    return [site / f"{lesson.page}.html" for lesson in COURSE.lessons]
+
+
+def followed(page, links):
+    """Return where links of a page lead, without what comes after #."""
+    return [(page.parent / link.partition("#")[0]).resolve() for link in links]
+
+
+def test_learn_lists_the_lessons(site, trees, lessons):
+    page = site / "learn.html"
+    links = trees[page].xpath("//article//ol/li/p[contains(., 'minutes')]/a/@href")
+    assert followed(page, links)[: len(lessons)] == lessons
+    named = {name for names in COURSE.exam.values() for name in names}
+    assert {p.stem for p in followed(page, links)[len(lessons) :]} == named
+
+
+def test_every_lesson_knows_where_it_is(trees, lessons):
+    """Its number, the lesson after it in two places, and all lessons at its side."""
+    for number, page in enumerate(lessons, 1):
+        [box] = trees[page].xpath("//div[contains(@class, 'stop')][contains(., 'Lesson')]")
+        assert f"Lesson {number} of {len(lessons)}" in box.text_content()
+        bar = trees[page].xpath("//nav[@class='learn-path']//a")
+        assert followed(page, [a.get("href") for a in bar if not a.get("aria-current")]) == [
+            other for other in lessons if other != page
+        ]
+        foot = trees[page].xpath("//ul[contains(@class, 'lesson-end')]//a/@href")
+        footer = trees[page].xpath("//a[@class='right-next']/@href")
+        if number < len(lessons):
+            assert followed(page, [foot[0], *footer]) == 2 * [lessons[number]], page
+        else:
+            assert not footer
+        before = trees[page].xpath("//a[@class='left-prev']/@href")
+        previous = lessons[number - 2] if number > 1 else page.parents[1] / "learn.html"
+        assert followed(page, before) == [previous]
+
+
+def test_lessons_and_topics_link_to_each_other(site, trees):
+    """Topics of the reference say where to learn them; lessons, where everything stands."""
+    taught = {}
+    for lesson in COURSE.lessons:
+        page = site / f"{lesson.page}.html"
+        foot = trees[page].xpath("//ul[contains(@class, 'lesson-end')]//a/@href")
+        topics = [site / "reference" / f"{topic}.html" for topic in lesson.topics]
+        assert [p for p in followed(page, foot) if "reference" in p.parts] == topics
+        for topic in topics:
+            taught.setdefault(topic, []).append(page)
+    for page, tree in trees.items():
+        links = tree.xpath("//p[contains(@class, 'learn-it')]//a/@href")
+        assert followed(page, links) == taught.get(page, [])
+
+
+def test_the_program_can_be_had_as_of_each_lesson(lessons):
+    programs = [page.with_suffix(".py").read_text(encoding="utf-8") for page in lessons]
+    for shorter, longer in itertools.pairwise(programs):
+        ast.parse(longer)
+        assert longer.partition("# Lesson 1")[2].startswith(
+            shorter.partition("# Lesson 1")[2].rstrip()
+        )
+
+
+def test_every_exercise_of_the_course_has_its_solution_elsewhere(site, trees, lessons):
+    for lesson, page in zip(COURSE.lessons, lessons, strict=True):
+        links = trees[page].xpath("//section[@id='exercises']//a[.='Solution']/@href")
+        assert len(links) == len(lesson.exercises)
+        assert {p.name for p in followed(page, links)} == {f"solutions_{lesson.part}.html"}
+        for link in links:
+            anchor, solutions = link.partition("#")[2], trees[followed(page, [link])[0]]
+            assert len(solutions.xpath(f"//*[@id='{anchor}']")) == 1
+    for part in range(1, len(COURSE.parts) + 1):
+        sheet = trees[site / "learn" / f"homework_{part}.html"]
+        count = sum(len(lesson.exercises) for lesson in COURSE.of(part))
+        assert len(sheet.xpath("//article//section/section/ol/li")) == count
+
+
+def test_every_exercise_has_an_address(trees, report):
+    report(
+        (page, "an exercise without an id")
+        for page, tree in trees.items()
+        for item in tree.xpath("//section[@id='exercises']/ol/li")
+        if not item.xpath("self::*[@id] | ./*[1]//@id | ./*[1]/@id")
     )
-    assert len(parts) == 7  # six parts, and a short route
-    return [[(site / link).resolve() for link in part.xpath(links)] for part in parts]
 
 
-def test_the_path_has_six_parts_and_a_route_of_seven(site, path):
-    *parts, route = [
-        [page.relative_to(site / "reference").with_suffix("").as_posix() for page in part]
-        for part in path
-    ]
-    stops = [stop for part in parts for stop in part]
-    assert len(parts) == 6
-    assert stops[0] == "calculus/chain_rule"
-    assert parts[4][-1] == "transformer/generation"
-    later = "convolution/conv neurons/lora_linear training/muon losses/dpo_loss losses/policy_loss "
-    later += "losses/ctc_loss quantization/fake_quantize quantization/quantize_blocks"
-    assert set(later.split()) <= set(parts[5])
-    assert len(set(stops)) == len(stops) >= 27
-    assert len(route) == 7
-    assert set(route) <= set(stops)
-    wanted = "activations/sigmoid neurons/mlp training/momentum training/rmsprop "
-    wanted += "transformer/feed_forward positions/sinusoidal neurons/embedding"
-    assert set(wanted.split()) <= set(stops)
-
-
-def test_every_stop_knows_where_it_is(path, trees):
-    """Its number, Learn, and the stops before and after it, which are one click away."""
-    line = [page for part in path[:-1] for page in part]
-    for number, page in enumerate(line, 1):
-        [box] = trees[page].xpath("//div[contains(@class, 'stop')][contains(., 'Stop')]")
-        assert f"Stop {number} of {len(line)}" in box.text_content()
-        links = [(page.parent / href).resolve() for href in box.xpath(".//a/@href")]
-        near = line[max(number - 2, 0) : number - 1] + line[number : number + 1]
-        assert [link.stem for link in links] == ["learn", *(n.stem for n in near)], page
-        assert links[1:] == near
-    others = [p for p, t in trees.items() if t.xpath("//div[@class='stop docutils container']")]
-    assert set(others) == set(line)
-
-
-def test_every_stop_ends_with_a_question(path, trees):
-    for page in (page for part in path[:-1] for page in part):
-        [section] = trees[page].xpath("//section[@id='before-you-go-on']")
-        assert "?" in section.xpath("string(p[1])"), page
-        assert len(section.xpath("string(details[not(@open)])")) > 40, page
-
-
-def test_learn_has_its_path_in_the_side_bar(site, trees, path):
-    bar = trees[site / "learn.html"].xpath("//nav[@class='learn-path']//a/@href")
-    assert [(site / link).resolve() for link in bar] == [p for part in path[:-1] for p in part]
-
-
-def test_every_stop_of_the_path_has_exercises_with_folded_solutions(path, trees):
-    for page in {page for part in path for page in part}:
-        solutions = trees[page].xpath("//section[@id='exercises']//li//details[.//*[@class='gp']]")
-        assert len(solutions) >= 2, page
-        assert all(solution.get("open") is None for solution in solutions), page
+def test_every_page_with_exercises_has_folded_solutions(trees):
+    for page, tree in trees.items():
+        if "reference" in page.parts and tree.xpath("//section[@id='exercises']"):
+            solutions = tree.xpath("//section[@id='exercises']//li//details")
+            assert len(solutions) >= 1, page
+            assert all(solution.get("open") is None for solution in solutions), page

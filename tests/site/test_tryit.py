@@ -140,9 +140,9 @@ def numbers(page, kind):
 
 def typed(page, scores, cached=0):
     """Type a score into each cell of the table."""
-    for name, row in zip("abc"[cached:], scores, strict=True):
-        for key, score in zip("abc", row, strict=True):
-            put(page, f"score of query {name} and key {key}", score)
+    for i, (name, row) in enumerate(zip("abc"[cached:], scores, strict=True), 1):
+        for j, (key, score) in enumerate(zip("abc", row, strict=True), 1):
+            put(page, f"score of query {i}, {name}, and key {j}, {key}", score)
 
 
 @pytest.mark.parametrize("cached", [0, 1, 2])
