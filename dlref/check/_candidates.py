@@ -18,6 +18,7 @@ from ._oracle.arrays import as_numpy, calling, device_of, framework_of, handed
 from ._oracle.bounds import NORMAL, Limits, baselines, bounds
 from ._oracle.calls import ReferenceCall, as_form, learned_options, separate, widened
 from ._oracle.causes import cause_of, common_cause
+from ._oracle.causes.programs import Evidence
 from ._oracle.error_maps import as_html, as_text, error_map_of
 from ._oracle.stochastic_rounding import EPS
 
@@ -725,8 +726,13 @@ def judge(
     limits: Limits,
     framework: str | None,
     device: Any = None,
+    evidence: list[Evidence] | None = None,
 ) -> Verdict:
-    """Return the verdict on a candidate that is called with the arguments of a call of dlref."""
+    """
+    Return the verdict on a candidate that is called with the arguments of a call of dlref.
+
+    What the candidate returned is appended to `evidence`, for causes that all cases have.
+    """
     check_callable("candidate", candidate)
     _check_order(candidate, call.op)
     every = *call.arguments, *call.options.values()
@@ -739,10 +745,21 @@ def judge(
         return Verdict(ok=False, message=str(error))
     comparisons = _compare(reference, got, limits)
     checks = _explain(reference, got, comparisons, limits)
+    if evidence is not None:
+        evidence.append(_evidence(reference, got, comparisons))
     # Where some output is right, the others may be 0 but for the rounding of float64.
     is_known = any(check.ok for check in checks) or not checks
     ok = is_known and not any(comparison.is_off for comparison in comparisons.values())
     return Verdict(ok, tuple(checks), _summary(checks))
+
+
+def _evidence(
+    reference: _Reference, got: list[Any], comparisons: dict[int, _Comparison]
+) -> Evidence:
+    off = frozenset(i for i, comparison in comparisons.items() if comparison.is_off)
+    limits = {i: comparison.bound for i, comparison in comparisons.items()}
+    arrays = [*map(_array, got)]
+    return Evidence(reference.call, arrays, reference.want, reference.dtypes, limits, off)
 
 
 def _summary(checks: list[OutputCheck]) -> str:
@@ -765,6 +782,12 @@ def _summary(checks: list[OutputCheck]) -> str:
 def without_cause(verdict: Verdict, words: str) -> Verdict:
     """Return a verdict without the causes that contain some words."""
     checks = [replace(c, cause="") if words in c.cause else c for c in verdict.outputs]
+    return replace(verdict, outputs=tuple(checks), message=_summary(checks))
+
+
+def with_cause(verdict: Verdict, cause: str) -> Verdict:
+    """Return a verdict with one cause for all outputs that are off."""
+    checks = [replace(c, cause=cause) if outcome(c) == "off" else c for c in verdict.outputs]
     return replace(verdict, outputs=tuple(checks), message=_summary(checks))
 
 

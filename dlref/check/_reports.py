@@ -29,6 +29,7 @@ from ._candidates import (
     outcome,
     ratio,
     same_bits,
+    with_cause,
     without_cause,
 )
 from ._inputs import (
@@ -47,8 +48,9 @@ from ._inputs import (
 from ._oracle.arrays import as_numpy
 from ._oracle.autograd import in_layout, own_vjp
 from ._oracle.calls import ReferenceCall, as_form, learned_options
-from ._oracle.causes import shared_values
+from ._oracle.causes import is_settled, same_cause, shared_values
 from ._oracle.causes.heuristics import NOISE
+from ._oracle.causes.programs import Evidence, common_program
 from ._oracle.error_maps import as_html
 from ._oracle.examples import drawn_like, is_valid, jvp_arguments
 from ._oracle.pairwise_options import shapes_of
@@ -641,6 +643,9 @@ class _Run:
     unsupported: list[str] = field(default_factory=list)
     lacking: set[str] = field(default_factory=set)
     seen: set[tuple[Any, ...]] = field(default_factory=set)
+    evidence: list[Evidence | None] = field(default_factory=list)  # of each row
+    again: dict[int, Callable[[], Any]] = field(default_factory=dict)  # by row: with other numbers
+    last: Evidence | None = None
     # no cotangent or tangent is an input: these are drawn with seeds of one number
     rng: Any = field(default_factory=lambda: np.random.default_rng((20, 26)))
 
@@ -655,12 +660,14 @@ class _Run:
         """Return the report so far."""
         name = getattr(getattr(self.op, "func", self.op), "__name__", str(self.op))
         skipped_options = tuple(dict.fromkeys(self.skipped_options))
-        rows, unsupported = tuple(_without_chance(self.rows)), tuple(self.unsupported)
+        rows = tuple(self.with_common_causes(_without_chance(self.rows)))
+        unsupported = tuple(self.unsupported)
         return CheckReport(name, self.dtype, rows, skipped_options, unsupported)
 
     def report_on(self, number: int) -> CheckReport:
         """Return a report on one case of the plan."""
         self.rows, self.skipped_options, self.unsupported, self.seen = [], [], [], set()
+        self.evidence, self.again = [], {}
         self.add(*self.plan[number])
         return self.report()
 
@@ -676,7 +683,7 @@ class _Run:
         if missing and not beyond:
             return
         options = {key: value for key, value in case.options.items() if key not in missing}
-        case, rows = case._replace(options=options), []
+        case, rows, evidence = case._replace(options=options), [], []
         if beyond:  # of two that differ in options that are not taken, one is enough
             what = shapes_of(case.inputs), *options
             if what in self.seen:
@@ -695,6 +702,11 @@ class _Run:
                     self.unsupported.append(f"{form}, {case.name} ({error})")
                     continue
                 rows.append(CheckRow(form, case.name, verdict))
+                evidence.append(self.last)
+                if outcome(verdict) == "off":
+                    self.again[len(self.rows) + len(rows) - 1] = functools.partial(
+                        self.judge_other, form, candidate, tuple(given), options
+                    )
         except _NotTakenError as error:
             if names := {*error.args} & self.optional:
                 self.lacking |= names
@@ -702,7 +714,9 @@ class _Run:
                 return
             message = f"the candidate does not take {', '.join(error.args)}"
             rows.append(CheckRow(form, case.name, Verdict(ok=False, message=message)))
+            evidence.append(None)
         self.rows += rows
+        self.evidence += evidence
 
     def judge_form(
         self, form: str, candidate: Any, given: tuple[Any, ...], kwargs: dict[str, Any]
@@ -745,7 +759,9 @@ class _Run:
 
         op, form = as_form(self.op) if form == "forward" else (self.op, form)
         call = ReferenceCall(op, form, given, kwargs)
-        verdict = judge(guarded, call, self.limits, self.framework, self.device)
+        kept: list[Evidence] = []
+        verdict = judge(guarded, call, self.limits, self.framework, self.device, kept)
+        self.last = kept[0] if kept and not errors else None
         if errors:
             error = errors[0]
             if why := _unsupported(error, candidate, given):
@@ -761,6 +777,67 @@ class _Run:
                 message += " (its inputs are NumPy's arrays unless framework is 'torch' or 'jax')"
             return Verdict(ok=False, message=message)
         return verdict
+
+    def judge_other(
+        self, form: str, candidate: Any, given: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Verdict, Evidence | None] | None:
+        """Judge other numbers of the same sizes; None if the map does not take them."""
+        rng = np.random.default_rng(5)
+        other = map_floats(functools.partial(_other_numbers, rng), given)
+        try:
+            verdict = self.judge_once(form, candidate, other, kwargs)
+        except (ArithmeticError, TypeError, ValueError, _NotTakenError, _NotSupportedError):
+            return None
+        return verdict, self.last
+
+    def with_common_causes(self, rows: list[CheckRow]) -> list[CheckRow]:
+        """
+        Return the rows with the causes that hold in all cases of a form.
+
+        Where each case has the same cause, that is it. Otherwise the program is looked for that
+        leads to all results. A cause that one case alone has must hold for other numbers, too.
+        """
+        rows = rows[:]
+        for form in dict.fromkeys(row.form for row in rows):
+            numbers = [i for i, row in enumerate(rows) if row.form == form]
+            off = [i for i in numbers if rows[i].outcome == "off"]
+            causes = {cause for i in off for cause in _causes(rows[i].verdict)}
+            if not off or (len(off) > 1 and is_settled(causes)):
+                continue
+            every = [self.evidence[i] for i in numbers]
+            other = self.again[off[0]]() if len(off) == 1 and off[0] in self.again else None
+            if other is not None:
+                every.append(other[1])
+                if causes and is_settled(causes) and _shares(causes, other[0]):
+                    continue
+            cause = common_program([e for e in every if e is not None])
+            for i in off if cause else ():
+                if (e := self.evidence[i]) is not None and e.speaks:
+                    rows[i] = rows[i]._replace(verdict=with_cause(rows[i].verdict, cause))
+            if not cause and other is not None and not other[0].ok:
+                for wrong in causes:
+                    if not _shares({wrong}, other[0]):
+                        verdict = without_cause(rows[off[0]].verdict, wrong)
+                        rows[off[0]] = rows[off[0]]._replace(verdict=verdict)
+        return rows
+
+
+def _causes(verdict: Verdict) -> set[str]:
+    """Return the causes of the outputs that are off; an empty one of an output without any."""
+    return {output.cause for output in verdict.outputs if outcome(output) == "off"}
+
+
+def _shares(causes: set[str], verdict: Verdict) -> bool:
+    """Return whether each of some causes is one of a verdict."""
+    return all(any(same_cause(cause, other) for other in _causes(verdict)) for cause in causes)
+
+
+def _other_numbers(rng: Any, a: Any) -> Any:
+    """Return numbers of about the same size; of both signs where they have both."""
+    factors = rng.uniform(0.7, 1.0, np.shape(a))
+    if np.size(a) and np.min(a) < 0 < np.max(a):
+        factors = factors * rng.choice([-1.0, 1.0], np.shape(a))
+    return (a * factors).astype(np.asarray(a).dtype)
 
 
 def _without_chance(rows: list[CheckRow]) -> list[CheckRow]:

@@ -24,7 +24,7 @@ from ..._core.pytree import is_float, map_floats, tree_leaves
 from .stochastic_rounding import StochasticallyRounded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Mapping
     from types import CodeType
 
     from ..._records import MapSpec
@@ -50,16 +50,26 @@ IN_ONE_THREAD = 2**18
 # Copies of formulas.
 
 
+def _rounded_to(name: str, a: Any) -> Any:
+    """Return float64 whose numbers are rounded to another format."""
+    importlib.import_module("ml_dtypes")  # NumPy knows bfloat16 from then on
+    return np.asarray(a).astype(name).astype(np.float64)
+
+
+#: What a copy may call to round an intermediate.
+FORMATS = {name: functools.partial(_rounded_to, name) for name in ("bfloat16", "float16")}
+
+
 def is_formula(f: Any) -> bool:
     return isinstance(f, FunctionType) and f.__module__.startswith(FORMULAS)
 
 
-def names(code: CodeType) -> Iterator[str]:
-    """Yield the global names that a code and those within it look up."""
-    yield from (i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL")
-    for inner in code.co_consts:
-        if hasattr(inner, "co_names"):
-            yield from names(inner)
+@functools.cache
+def names(code: CodeType) -> tuple[str, ...]:
+    """Return the global names that a code and those within it look up."""
+    own = (i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL")
+    inside = (name for c in code.co_consts if hasattr(c, "co_names") for name in names(c))
+    return (*own, *inside)
 
 
 @functools.cache
@@ -94,14 +104,14 @@ def rewritten(formula: Any, others: Mapping[Any, Any]) -> Any:
 
     def again(f: Any) -> Any:
         if isinstance(f, functools.partial):
-            told = {key: again(value) for key, value in f.keywords.items()}
-            return functools.partial(again(f.func), *map(again, f.args), **told)
+            keywords = {key: again(value) for key, value in f.keywords.items()}
+            return functools.partial(again(f.func), *map(again, f.args), **keywords)
         if not is_formula(f) or f not in changed:
             return f
         if f in others:
             return others[f]
         if f not in made:
-            code, scope = others.get(f.__code__, f.__code__), dict(f.__globals__)
+            code, scope = others.get(f.__code__, f.__code__), FORMATS | f.__globals__
             made[f] = FunctionType(code, scope, f.__name__)
             made[f].__defaults__ = tuple(map(again, f.__defaults__ or ())) or None
             made[f].__kwdefaults__ = f.__kwdefaults__

@@ -22,6 +22,7 @@ from . import derivatives, inputs, options
 from .heuristics import (
     GENERAL_HEURISTICS,
     MIN_SAMPLES,
+    NOISE,
     Pair,
     agrees,
     narrow,
@@ -195,6 +196,35 @@ def mutated(pair: Pair) -> str:
         if _leads_to([pair], other, rest):
             return str(message)
     return ""
+
+
+#: What is seen in a result, and says little of what led to it.
+SEEN = (
+    *(NOISE, "not written", "it is the exact result", "it is zero", "it is one number"),
+    *("an overflow inside", "is due", "these are sums in"),
+)
+
+
+def is_settled(causes: set[str]) -> bool:
+    """Return whether all outputs of all cases have one cause, which is more than what is seen."""
+    alike = shared_values(causes)
+    if len({alike.get(cause, cause) for cause in causes}) != 1:
+        return False
+    return all(cause and not any(words in cause for words in SEEN) for cause in causes)
+
+
+def same_cause(left: str, right: str) -> bool:
+    """Return whether two causes are one: for an option, whether they have a value in common."""
+    a, b = VALUES.fullmatch(left), VALUES.fullmatch(right)
+    if a and b:
+        values = ({*match["value"].split(" or ")} for match in (a, b))
+        return a["key"] == b["key"] and bool(set.intersection(*values))
+    return _with_few_digits(left) == _with_few_digits(right)
+
+
+def _with_few_digits(cause: str) -> str:
+    """Return a cause whose measured numbers have three digits."""
+    return re.sub(r"\d+\.\d+(e[+-]?\d+)?", lambda number: f"{float(number[0]):.3g}", cause)
 
 
 def shared_values(causes: Iterable[str]) -> dict[str, str]:

@@ -77,7 +77,7 @@ def _is_option(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) or ast.unparse(node) in ("-1", "axis")
 
 
-def _places(node: Any) -> Iterator[tuple[ast.AST, str, Any, ast.expr]]:
+def places(node: Any) -> Iterator[tuple[ast.AST, str, Any, ast.expr]]:
     """Yield every expression in the body of a function: its parent, field, list and itself."""
     body = node.body if isinstance(node.body, list) else [node.body]
     for parent in (inner for statement in body for inner in ast.walk(statement)):
@@ -90,7 +90,7 @@ def _places(node: Any) -> Iterator[tuple[ast.AST, str, Any, ast.expr]]:
         yield node, "body", None, node.body
 
 
-def _put(place: Any, entry: ast.expr) -> None:
+def put(place: Any, entry: ast.expr) -> None:
     parent, name, listed, _ = place
     if listed:
         listed[0][listed[1]] = entry
@@ -107,7 +107,7 @@ def _code_of(f: FunctionType, code: CodeType) -> CodeType | None:
     return next(filter(None, inner), None)
 
 
-def _source_of(f: FunctionType) -> tuple[ast.Module, ast.FunctionDef | ast.Lambda]:
+def source_of(f: FunctionType) -> tuple[ast.Module, ast.FunctionDef | ast.Lambda]:
     """Return the statement of a module that a function is in, and the function in that."""
     tree = ast.parse(inspect.getsource(sys.modules[f.__module__]))
     first, kinds = f.__code__.co_firstlineno, ast.FunctionDef | ast.Lambda
@@ -118,20 +118,32 @@ def _source_of(f: FunctionType) -> tuple[ast.Module, ast.FunctionDef | ast.Lambd
     return ast.Module([statement], []), node
 
 
+def changed_code(f: FunctionType, tree: ast.Module) -> CodeType | None:
+    """Return the code of a function in a statement that was changed; None if it makes no sense."""
+    with contextlib.suppress(SyntaxError, ValueError), warnings.catch_warnings(action="ignore"):
+        return _code_of(f, compile(tree, f.__code__.co_filename, "exec"))
+    return None
+
+
 def mutants(
-    formula: Any, change: Callable[[ast.AST], Iterator[ast.expr]] = changes
+    formula: Any,
+    change: Callable[[ast.AST], Iterator[ast.expr]] = changes,
+    functions: tuple[Any, ...] = (),
 ) -> Iterator[tuple[str, str, Any]]:
-    """Yield the changed expression, the right one and the formula, for each change."""
-    for f in parts(formula):
-        tree, node = _source_of(f)
-        for place in [*_places(node)]:
+    """
+    Yield the changed expression, the right one and the formula, for each change.
+
+    The changes are in all functions that the formula consists of, or in some of them.
+    """
+    for f in functions or parts(formula):
+        tree, node = source_of(f)
+        for place in [*places(node)]:
             due = ast.unparse(place[-1])
             for entry in change(place[-1]):
-                _put(place, ast.copy_location(ast.fix_missing_locations(entry), place[-1]))
-                with warnings.catch_warnings(action="ignore"):  # of what makes no sense
-                    whole = compile(tree, f.__code__.co_filename, "exec")
-                _put(place, place[-1])
-                if (code := _code_of(f, whole)) is not None:
+                put(place, ast.copy_location(ast.fix_missing_locations(entry), place[-1]))
+                code = changed_code(f, tree)
+                put(place, place[-1])
+                if code is not None:
                     yield ast.unparse(entry), due, rewritten(formula, {f.__code__: code})
 
 
@@ -160,9 +172,14 @@ class _Read(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
+def read(node: ast.AST) -> Any:
+    """Return a syntax tree as a reader would write it, which may be changed on the way."""
+    return _Read().visit(node)
+
+
 def as_read(text: str) -> str:
     """Return an expression as a reader would write it; empty if it is no mathematics."""
-    tree = _Read().visit(ast.parse(text, mode="eval"))
+    tree = read(ast.parse(text, mode="eval"))
     every = [*ast.walk(tree)]
     names = {node.id for node in every if isinstance(node, ast.Name)}
     names |= {node.attr for node in every if isinstance(node, ast.Attribute)}
@@ -189,7 +206,7 @@ def _as_read(formula: Any) -> Iterator[tuple[str, str, Any]]:
             yield stands, due, known[i][2]
 
 
-def _formula(call: ReferenceCall) -> Any:
+def formula_of(call: ReferenceCall) -> Any:
     """Return the first formula that has these inputs, the plain one or a variant."""
     plain = call.explanation.plain.get(call.form)
     for formula in (*((plain,) if plain else ()), *call.explanation.variants.get(call.form, ())):
@@ -202,7 +219,7 @@ def _formula(call: ReferenceCall) -> Any:
 def mutations(call: ReferenceCall) -> Trials:
     """Yield the plain formula, with an empty message, then each of its mutants."""
     size = sum(np.size(a) for a in tree_leaves(call.arguments))
-    formula = None if size > MAX_NUMBERS or call.numeric else _formula(call)
+    formula = None if size > MAX_NUMBERS or call.numeric else formula_of(call)
     if formula is None:
         return
 
