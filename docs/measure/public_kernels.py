@@ -30,7 +30,7 @@ from public import collected  # noqa: E402
 from public.kernels import Right, Wrong  # noqa: E402
 
 from dlref import check  # noqa: E402
-from dlref._core.pytree import tree_leaves  # noqa: E402
+from dlref._core.pytree import map_floats, tree_leaves  # noqa: E402
 from dlref.check._oracle.examples import drawn_like  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results" / "public.csv"
@@ -69,7 +69,7 @@ def is_named(one, said):
 
 
 def calls(one):
-    """Yield arguments and options that a kernel takes, of the cases it is put to."""
+    """Yield arguments and options of the cases that a kernel takes, in two orders of memory."""
     dtype = one.told.get("dtype", "float32")
     some = one.told.get("cases") or check.hard_inputs(one.op, dtype, every_option=True)
     known = inspect.signature(one.kernel).parameters
@@ -80,6 +80,7 @@ def calls(one):
             if one.form == "vjp":
                 inputs = drawn_like(one.op(*inputs, **case.options), rng), *inputs
             yield inputs, case.options
+            yield map_floats(np.asfortranarray, inputs), case.options
 
 
 def is_far(a, b):

@@ -251,6 +251,12 @@ ROUTED = cases(
 LOGITS = R.normal(size=(8, 11)) * 2
 PAIRS = cases(((LOGITS,), {"top_k": 4, "top_p": 0.6}), ((LOGITS[:5],), {"top_k": 3, "top_p": 0.75}))
 EXACT = np.log(np.array([[0.5, 0.25, 0.125, 0.125], [0.125, 0.125, 0.25, 0.5]]))
+SPREAD = cases(
+    *(
+        ((R.normal(size=(2, 3, 9)), R.normal(size=(4, 3, 3))), {"dilation": n, "padding": n})
+        for n in (2, 3)
+    )
+)
 BALANCE, SAMPLE = transformer.load_balancing_loss, transformer.next_token_probabilities
 GIVEN = [
     Wrong("C", neurons.lora_linear, "forward", lora_linear, "alpha",
@@ -258,8 +264,7 @@ GIVEN = [
         (r"rank|\br\b|\balpha\b", r"len\(a\)|a\.shape|number of rows of a")),
     Wrong("D", convolution.conv, "forward", conv, "dilation ignored",
         "The dilation is ignored.", (r"dilation", r"shape"),
-        cases(((R.normal(size=(2, 3, 9)), R.normal(size=(4, 3, 3))), {"dilation": 2, "padding": 2}),
-              ((R.normal(size=(2, 3, 9)), R.normal(size=(4, 3, 3))), {"dilation": 3, "padding": 3}))),
+        SPREAD),
     Wrong("D", convolution.conv_transpose, "forward", conv_transpose, "output_padding ignored",
         "output_padding is ignored, so that rows are missing at the end.",
         (r"output_padding", r"shape")),
