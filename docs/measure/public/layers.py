@@ -249,7 +249,9 @@ ROUTED = cases(
     ((SCORES[1], np.argsort(-SCORES[1], -1)[..., :3]), {}),
 )
 LOGITS = R.normal(size=(8, 11)) * 2
-PAIRS = cases(((LOGITS,), {"top_k": 4, "top_p": 0.6}), ((LOGITS[:5],), {"top_k": 3, "top_p": 0.75}))
+PAIRS = cases(
+    ((LOGITS / 4,), {"top_k": 4, "top_p": 0.6}), ((LOGITS[:5] / 4,), {"top_k": 3, "top_p": 0.65})
+)
 EXACT = np.log(np.array([[0.5, 0.25, 0.125, 0.125], [0.125, 0.125, 0.25, 0.5]]))
 SPREAD = cases(
     *(
@@ -261,7 +263,8 @@ BALANCE, SAMPLE = transformer.load_balancing_loss, transformer.next_token_probab
 GIVEN = [
     Wrong("C", neurons.lora_linear, "forward", lora_linear, "alpha",
         "alpha stands for alpha / r: the correction is r times too large.",
-        (r"rank|\br\b|\balpha\b", r"len\(a\)|a\.shape|number of rows of a")),
+        (r"rank|\br\b|\balpha\b", r"len\(a\)|a\.shape|number of rows of a",
+         r"2\.0 \* \(x @ a\.T\)")),
     Wrong("D", convolution.conv, "forward", conv, "dilation ignored",
         "The dilation is ignored.", (r"dilation", r"shape"),
         SPREAD),
@@ -298,7 +301,7 @@ FRESH = [
     Wrong("HabanaAI/vllm-fork#73", transformer.mixture_of_experts, "forward", mixture_of_experts,
         "not normalized",
         "The weights of the chosen experts are not normalized.",
-        (r"normaliz", r"sum of (the )?weights")),
+        (r"normaliz", r"sum of (the )?weights", r"chosen stands where chosen / ")),
     Wrong("datawhalechina/llm-algo-leetcode#43", BALANCE, "forward", load_balancing_loss,
         "divided by the choices",
         "The mean probabilities are divided by the number of choices as well.",
@@ -337,6 +340,6 @@ FRESH = [
     Wrong("BlinkDL/ChatRWKV#170", SAMPLE, "forward", next_token_probabilities,
         "equal mass continues",
         "A token more is kept where the mass is reached exactly.",
-        (r"(exact|equal|<=)", r"one (token )?(more|too many)|token more"),
+        (r"(exact|equal|<=)", r"one (token )?(more|too many)|token more|token beyond the mass"),
         cases(((EXACT,), {"top_p": 0.75}), ((EXACT[:1],), {"top_p": 0.5}))),
 ]  # fmt: skip

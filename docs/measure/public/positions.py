@@ -117,6 +117,6 @@ FRESH = [
     Wrong("keras-team/keras-hub#2981", FREQUENCIES, "forward", rope_frequencies,
         "clamp at half the width",
         "The upper end of the ramp is limited to d / 2 - 1, not to d - 1.",
-        (r"high|d // 2 - 1|d / 2 - 1|upper|clamp|limit|ramp",),
+        (r"high|d // 2 - 1|d / 2 - 1|0\.5 \* d - 1|upper|clamp|limit|ramp",),
         cases(((64,), {"scaling": LONGER}), ((128,), {"scaling": LONGER}))),
 ]  # fmt: skip

@@ -220,12 +220,12 @@ def clip_loss(similarity):
     return (F.cross_entropy(similarity, labels) + F.cross_entropy(similarity.T, labels)) / 2
 
 
-def mamba(x, delta, a, b, c, d=None, delta_softplus=False):
+def mamba(x, delta, a, b, c, d=None, state=None, delta_softplus=False):
     """selective_scan_ref of mamba, with time before the channels."""
     delta = F.softplus(delta) if delta_softplus else delta
     decay = torch.exp(torch.einsum("...ld,dn->...ldn", delta, a))
     written = torch.einsum("...ld,...ln,...ld->...ldn", delta, b, x)
-    h, out = torch.zeros((*x.shape[:-2], *a.shape), dtype=x.dtype), []
+    h, out = torch.zeros((*x.shape[:-2], *a.shape), dtype=x.dtype) if state is None else state, []
     for t in range(x.shape[-2]):
         h = decay[..., t, :, :] * h + written[..., t, :, :]
         out.append(torch.einsum("...dn,...n->...d", h, c[..., t, :]))
@@ -233,9 +233,11 @@ def mamba(x, delta, a, b, c, d=None, delta_softplus=False):
     return (y if d is None else y + x * d), h
 
 
-def bounded_decay(q, k, v, decay=None):
+def bounded_decay(q, k, v, decay=None, beta=None, state=None):
     """Linear attention whose decay cannot grow: exp(min(g, 0)), as in Mamba-2."""
-    S = np.zeros((*q.shape[:-2], q.shape[-1], v.shape[-1]), v.dtype)
+    if beta is not None:
+        refuse("beta")
+    S = np.zeros((*q.shape[:-2], q.shape[-1], v.shape[-1]), v.dtype) if state is None else state
     out = np.zeros(v.shape, v.dtype)
     for t in range(q.shape[-2]):
         S = S if decay is None else np.exp(np.minimum(decay[..., t, :], 0))[..., None] * S
