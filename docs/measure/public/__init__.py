@@ -8,11 +8,13 @@ and pull requests. A search was made for each topic below; every result was take
 found, whose text says which mathematical mistake a map of dlref's has, unless the same mistake of
 the same map was there already, here or in tests/check/test_public_reports.py. Crashes, wrong
 shapes, lost precision without a cause, metrics, and reports that were withdrawn are left out.
+Where a text gives the right formula alone, the mistake is what its correction changes.
 
 Backward passes of layer and RMS norms, cross-entropy and attention, batch and group norms,
 activations, softmax; windows; rotary embeddings, relative positions; Adam and AdamW; losses of
 preferences and policies, of divergences, binary cross-entropy and CTC; linear attention, LSTM and
-GRU, selective scans; routers; convolutions and pooling; sampling; schedules.
+GRU, selective scans; routers; convolutions and pooling; sampling; momentum; schedules; dropout and
+dense layers; contrastive losses; sinusoids; clipping by norm; soft caps and sinks.
 
 Each kernel is right without its slip, which is put to the same check.
 """

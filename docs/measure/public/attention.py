@@ -52,6 +52,27 @@ def scores_of(q, k, mask, is_causal, q_offset, window, scale):
     return np.where(seen if mask is None else seen & mask, s, -np.inf).astype(q.dtype), scale
 
 
+def softmax_with_sink(s, sink):
+    """Probabilities of the keys, beside logits that no value belongs to."""
+    top = np.maximum(s.max(-1, keepdims=True), sink)
+    e = np.exp(s - top)
+    return e / (e.sum(-1, keepdims=True) + np.exp(sink - top))
+
+
+def capped_attention(q, k, v, is_causal=False, softcap=None, sink=None, slip=""):
+    """Attention with a soft cap, or with sinks."""
+    s, _ = scores_of(q, k, None, is_causal, 0, None, None)
+    if softcap is not None and slip != "softcap ignored":
+        s = np.where(np.isfinite(s), softcap * np.tanh(s / softcap), s)
+    if sink is None:
+        return softmax(s) @ of_queries(v, q)
+    if sink.ndim != 1:
+        refuse("sinks of batches")
+    more = np.log(2) if slip == "sink counts twice" else 0
+    p = softmax_with_sink(s, sink[:, None, None] + more)
+    return p @ of_queries(v, q)
+
+
 def attention(q, k, v, mask=None, is_causal=False, q_offset=0, window=None, scale=None, slip=""):
     """Scaled dot-product attention with grouped heads, masks and windows."""
     if slip == "padded width" and scale is None:
@@ -185,4 +206,13 @@ FRESH = [
         "The gradient of the keys lacks the term of the divisor.",
         (r"(divisor|normali\w+|dz|denominator).*(constant|missing|lacks|ignored|0)",
          r"(lacks|without|missing).*(dz|divisor|normali|denominator)", r"dweights")),
+    Wrong("ROCm/rocm-libraries#12229", SDPA, "forward", capped_attention, "sink counts twice",
+        "The sink counts twice in the sum.",
+        (r"sink.*(twice|two|2|log|times|double)", r"(twice|2(\.0)? \*).*sink"),
+        cases(((Q, K, V), {"sink": R.normal(size=4)}),
+              (LAST, {"sink": R.normal(size=4)}))),
+    Wrong("kekzl/imp#688", SDPA, "forward", capped_attention, "softcap ignored",
+        "The soft cap is ignored.",
+        (r"soft ?cap",),
+        cases(((Q, K, V), {"softcap": 1.0, "is_causal": True}), (LAST, {"softcap": 2.0}))),
 ]  # fmt: skip

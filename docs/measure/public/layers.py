@@ -221,6 +221,11 @@ def fake_quantize_backward(dout, x, scale, zero_point=0, bits=8, slip=""):
     return np.where(inside, dout, 0).astype(x.dtype), dscale.astype(x.dtype)
 
 
+def dropout_backward(dout, x, mask, slip=""):
+    """The same factors as in the forward pass."""
+    return dout.copy() if slip == "no factors" else dout * mask
+
+
 def diffusion_target(x, noise, alpha, sigma, kind="noise", slip=""):
     """What the model is trained to predict."""
     if kind == "velocity" and slip == "factors exchanged":
@@ -249,9 +254,9 @@ ROUTED = cases(
     ((SCORES[1], np.argsort(-SCORES[1], -1)[..., :3]), {}),
 )
 LOGITS = R.normal(size=(8, 11)) * 2
-PAIRS = cases(
-    ((LOGITS / 4,), {"top_k": 4, "top_p": 0.6}), ((LOGITS[:5] / 4,), {"top_k": 3, "top_p": 0.65})
-)
+# some rows are sharp and some flat, so that neither option decides alone
+MIXED = LOGITS * np.linspace(0.2, 1.4, 8)[:, None]
+PAIRS = cases(((MIXED,), {"top_k": 4, "top_p": 0.6}), ((MIXED[::-1],), {"top_k": 5, "top_p": 0.7}))
 EXACT = np.log(np.array([[0.5, 0.25, 0.125, 0.125], [0.125, 0.125, 0.25, 0.5]]))
 SPREAD = cases(
     *(
@@ -281,7 +286,7 @@ GIVEN = [
         (r"chosen|selected|top.?k", r"(other|all) experts"), ROUTED),
     Wrong("D", SAMPLE, "forward", next_token_probabilities, "top_p first",
         "top_p is applied before top_k.",
-        (r"(order|before|after|first|then)",), PAIRS),
+        (r"(order|before|after|first|then)", r"normaliz"), PAIRS),
     Wrong("C", quantization.fake_quantize, "vjp", fake_quantize_backward, "open ends",
         "The ends of the range count as outside: their gradient is 0.",
         (r"(end|edge|limit|bound|range|low|high).*(open|strict|exclu|outside|<)",
@@ -325,7 +330,7 @@ FRESH = [
         (r"stride", r"memory|contiguous|layout")),
     Wrong("ml-explore/mlx-lm#388", SAMPLE, "forward", next_token_probabilities, "not renormalized",
         "After top_k probabilities are not renormalized, so that top_p keeps too many tokens.",
-        (r"normaliz", r"top_p.*(before|all|unfiltered|whole)", r"mass"), PAIRS),
+        (r"normaliz", r"order|before|after|unfiltered|whole"), PAIRS),
     Wrong("sgl-project/sglang-jax#1563", SAMPLE, "forward", next_token_probabilities,
         "temperature after the masks",
         "The temperature is applied after top_p, which measures other probabilities.",
@@ -342,4 +347,8 @@ FRESH = [
         "A token more is kept where the mass is reached exactly.",
         (r"(exact|equal|<=)", r"one (token )?(more|too many)|token more|token beyond the mass"),
         cases(((EXACT,), {"top_p": 0.75}), ((EXACT[:1],), {"top_p": 0.5}))),
+    Wrong("rohitg00/ai-engineering-from-scratch#17", neurons.dropout, "vjp", dropout_backward,
+        "no factors",
+        "The mask is not applied in the backward pass.",
+        (r"mask", r"dout.*(unchanged|copied)|identity|upstream gradient")),
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 import numpy as np
 
 from dlref import training
-from dlref.formulas.training import tree_map
+from dlref.formulas.training import tree_leaves, tree_map
 
 from .kernels import Wrong, cases
 
@@ -100,6 +100,23 @@ def warmup_schedule(step, peak, warmup, slip=""):
     return np.where(t < warmup, peak * share, peak)
 
 
+def clip_by_norm(grads, max_norm, slip=""):
+    """One factor for all arrays."""
+
+    def clipped(g, norm):
+        return (g * min(1, max_norm / norm)).astype(g.dtype)
+
+    def one(g):
+        return clipped(g, np.sqrt((g * g).sum()))
+
+    if slip == "each array":
+        return tree_map(one, grads)
+    if slip == "each array, then all":
+        grads = tree_map(one, grads)
+    norm = np.sqrt(sum((g * g).sum() for g in tree_leaves(grads)))
+    return tree_map(lambda g: clipped(g, norm), grads)
+
+
 TREE, GRADS = (tuple(R.normal(size=s) for s in ((3, 4), (3,))) for _ in "pg")
 SMALL = tuple(1e-3 * g for g in GRADS)
 
@@ -114,6 +131,9 @@ def decayed(op):
     return two_steps(op, learning_rate=0.1, weight_decay=0.5)
 
 
+CLIPPED = cases(
+    ((TREE, 0.5), {}), ((tuple(R.normal(size=s) * f for s, f in ((5, 1), ((2, 3), 9))), 2.0), {})
+)
 STEPS = np.arange(0, 100, 7)
 GIVEN = [
     Wrong("C", training.lion_step, "forward", lion_step, "coupled decay",
@@ -160,4 +180,14 @@ FRESH = [
         "The warm-up begins at a hundredth of the peak: 0.01 + 0.99 t / warmup.",
         (r"0\.01|0\.99|hundredth|1 %", r"(begin|start)\w*.*(not 0|above 0|peak)", r"offset"),
         cases(((STEPS,), {"peak": 1.0, "warmup": 50}))),
+    Wrong("carpedm20/MemN2N-tensorflow#19", training.clip_by_norm, "forward", clip_by_norm,
+        "each array",
+        "Each array is clipped by its own norm.",
+        (r"each (array|parameter|leaf|part)|own norm|separate|per (array|parameter)",
+         r"(one|joint|global|common) (norm|factor)|not (of )?all"), CLIPPED),
+    Wrong("google/automl#910", training.clip_by_norm, "forward", clip_by_norm,
+        "each array, then all",
+        "Each array is clipped by its own norm before all are clipped together.",
+        (r"each (array|parameter|leaf|part)|own norm|separate|twice|per (array|parameter)",),
+        CLIPPED),
 ]  # fmt: skip

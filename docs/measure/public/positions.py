@@ -64,6 +64,17 @@ def rope_frequencies(dim, base=10000.0, scaling=None, slip=""):
     return llama3(theta, scaling, slip)
 
 
+def sinusoidal(length, dim, base=10000.0, slip=""):
+    """Sines of even channels, cosines of odd ones."""
+    angles = np.repeat(base ** (-np.arange(0, dim, 2) / dim), 2) * np.arange(length)[:, None]
+    out = np.zeros((length, dim))
+    if slip == "rows":
+        out[::2], out[1::2] = np.sin(angles[::2]), np.cos(angles[1::2])
+    else:
+        out[:, ::2], out[:, 1::2] = np.sin(angles[:, ::2]), np.cos(angles[:, 1::2])
+    return out
+
+
 def alibi_bias(slopes, T, S, q_offset=0, symmetric=False, slip=""):
     """Minus a slope times the distance, 0 for keys after the query unless it is symmetric."""
     i, j = np.arange(T)[:, None] + q_offset, np.arange(S)
@@ -119,4 +130,9 @@ FRESH = [
         "The upper end of the ramp is limited to d / 2 - 1, not to d - 1.",
         (r"high|d // 2 - 1|d / 2 - 1|0\.5 \* d - 1|upper|clamp|limit|ramp",),
         cases(((64,), {"scaling": LONGER}), ((128,), {"scaling": LONGER}))),
+    Wrong("gmongaras/Diffusion_models_from_scratch#10", pos.sinusoidal, "forward", sinusoidal,
+        "rows",
+        "Sines and cosines alternate from row to row, not from channel to channel.",
+        (r"rows?|token|axis|position.*(even|odd|alternat)|time",),
+        cases(((12, 8), {}), ((7, 6), {}))),
 ]  # fmt: skip
