@@ -5,10 +5,9 @@ They are in docs/measure/public: mistakes of our reviews (``--set given``) and o
 pull requests (``--set fresh``), each in a kernel that is right but for it. A kernel is named if the
 headline of the report is the mistake, in any words that its expressions allow; another headline is
 counted apart. Each kernel is put to the check without its mistake as well, and kernels as people
-write them, all of which must pass. Writes docs/results/public.csv. ``--list`` prints each wrong
-kernel that is not flagged, not named or named otherwise, what is wrong and what is said of it,
-and each right kernel that is flagged; ``--only NAME ...`` takes the kernels of these functions or
-sources, and writes no figures.
+write them, all of which must pass. Writes docs/results/public.csv. ``--list`` prints what is wrong
+with each kernel and what is said of it, and each right kernel that is flagged; ``--only NAME ...``
+takes the kernels of these functions or sources, and writes no figures.
 """
 
 import argparse
@@ -80,7 +79,7 @@ def calls(one):
             if one.form == "vjp":
                 inputs = drawn_like(one.op(*inputs, **case.options), rng), *inputs
             yield inputs, case.options
-            yield map_floats(np.asfortranarray, inputs), case.options
+            yield map_floats(lambda a: np.array(a, order="F"), inputs), case.options
 
 
 def is_far(a, b):
@@ -156,14 +155,13 @@ def main():
         named = int(bool(not is_right and flagged and is_named(one, said)))
         other = int(bool(not is_right and flagged and said and not named))
         counts[group_of(one)].update(kernels=1, flagged=flagged, named=named, other=other)
-        if told.list and (flagged if is_right else not named):
-            word = "flagged" if flagged else "not flagged"
-            what = getattr(one, "slip", ""), getattr(one, "truth", "")
-            print(one.source, one.op.__name__, one.form, *what, f"{word}: {said}",
-                  f"{time.time() - start:.0f} s", sep=" | ", flush=True)  # fmt: skip
-            if is_right:
-                for row in report.failed[:4]:
-                    print("    ", row.case, row.verdict.message[:300], flush=True)
+        if told.list and (flagged or not is_right):
+            word = "named" if named else "another" if other else "nothing"
+            word = ("ALARM" if is_right else word) if flagged else "not flagged"
+            seconds = f"{time.time() - start:.0f} s"
+            print(word, one.source, one.op.__name__, one.form, seconds, sep=" | ")
+            print(f"    is:   {one.truth}" if not is_right else report.failed[0].verdict.message)
+            print(f"    said: {said}", flush=True)
     heads = "kernels", "number", "flagged", "named", "another cause named"
     rows = [
         [GROUPS[group], c["kernels"], c["flagged"],

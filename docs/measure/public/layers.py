@@ -255,8 +255,8 @@ ROUTED = cases(
 )
 LOGITS = R.normal(size=(8, 11)) * 2
 # some rows are sharp and some flat, so that neither option decides alone
-MIXED = LOGITS * np.linspace(0.2, 1.4, 8)[:, None]
-PAIRS = cases(((MIXED,), {"top_k": 4, "top_p": 0.6}), ((MIXED[::-1],), {"top_k": 5, "top_p": 0.7}))
+MIXED = [R.normal(size=(16, n)) * np.linspace(0.5, 4, 16)[:, None] for n in (40, 33)]
+PAIRS = cases(((MIXED[0],), {"top_k": 6, "top_p": 0.7}), ((MIXED[1],), {"top_k": 5, "top_p": 0.6}))
 EXACT = np.log(np.array([[0.5, 0.25, 0.125, 0.125], [0.125, 0.125, 0.25, 0.5]]))
 SPREAD = cases(
     *(

@@ -47,6 +47,8 @@ def cross_entropy(
     kept = ~counts if slip == "ignored rows kept" else counts
     rows = np.where(kept, rows, 0).astype(x.dtype)
     count = rows.size if slip == "mean over all rows" else counts.sum()
+    if count == 0 and slip != "0 for no rows" and reduction == "mean":
+        return x.dtype.type(np.nan)
     return reduced(rows, reduction, count)
 
 
@@ -221,7 +223,13 @@ TEXTS = np.array([[1, 1, 2], [2, 2, 2]]), np.array([[1, 2, 1], [3, 1, 2]])
 FRAMES = log_softmax(R.normal(size=(2, 4, 4)))
 WEIGHTS = np.abs(R.normal(size=(6, 11)))
 CE = losses.cross_entropy
+NO_ROWS = cases(
+    ((LOGITS, np.full(6, -100)), {}), ((LOGITS[:1], np.array([3])), {}), ((LOGITS, CLASSES), {})
+)
 GIVEN = [
+    Wrong("B", CE, "forward", cross_entropy, "0 for no rows",
+        "The mean is 0, not NaN, where all rows are ignored.",
+        (r"(all|every|no) rows?", r"nan", r"ignored"), NO_ROWS),
     Wrong("D", losses.info_nce, "forward", info_nce, "rows alone",
         "The loss of the columns is missing: one of two directions.",
         (r"column", r"symmetric.*(ignored|False)", r"direction", r"(rows|one axis) alone")),

@@ -20,7 +20,7 @@ from .attention import attention as heads
 from .attention import of_queries, visible
 from .kernels import Right, cases, gradients, refuse
 from .norms import sum_of_rows
-from .optimizers import adamw_step
+from .optimizers import adam_step, adamw_step, lion_step
 from .recurrences import log_decay, tokens
 
 TORCH = {"framework": "torch"}
@@ -291,6 +291,13 @@ def naive_softmax(x, axis=-1):
     return e / e.sum(axis, keepdims=True)
 
 
+def hard_tanh(x):
+    """JAX's own."""
+    import jax  # noqa: PLC0415  # slow to import
+
+    return jax.nn.hard_tanh(x)
+
+
 def in_pieces(x, weight, bias=None):
     """Partial products of 64 columns that are added in float32."""
     y = np.zeros((*x.shape[:-1], len(weight)), x.dtype)
@@ -327,12 +334,18 @@ RIGHT = [
     Right("A", losses.policy_loss, "autograd", trl_ppo, TORCH),
     Right("A", att.recurrent_linear_attention, "vjp", decay_by_running_sums, DECAYED),
     Right("A", training.adamw_step, "forward", adamw_step),
+    Right("A", training.adam_step, "forward", adam_step),
+    Right("A", training.lion_step, "forward", lion_step),
     Right("A", losses.cross_entropy, "vjp", gradient_by_logsumexp),
     Right("A", losses.linear_cross_entropy, "forward", wide_loss, NARROW),
     Right("A", norm.instance_norm, "forward", instance_norm, {"dtype": "float64", **TORCH}),
     Right("A", norm.instance_norm, "forward", instance_norm, NARROW),
     Right("A", act.prelu, "forward", lambda x, slope: torch.where(x > 0, x, x * slope), TORCH),
+    Right("A", act.prelu, "forward", lambda x, slope: torch.where(x > 0, x, x * slope),
+          {"dtype": "bfloat16", **TORCH}),
     Right("A", act.softmax, "forward", naive_softmax, {"dtype": "float16"}),
+    Right("A", act.hard_tanh, "forward", hard_tanh, {"framework": "jax"}),
+    Right("A", act.hard_tanh, "forward", hard_tanh, {"framework": "jax", "dtype": "bfloat16"}),
     Right("A", positions.alibi_bias, "forward", alibi),
     Right("B", att.recurrent_linear_attention, "forward", bounded_decay),
     Right("transformers, LlamaRMSNorm", norm.rms_norm, "forward", llama_norm, NARROW),
