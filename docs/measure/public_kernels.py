@@ -12,6 +12,7 @@ takes the kernels of these functions or sources, and writes no figures.
 
 import argparse
 import collections
+import copy
 import csv
 import functools
 import inspect
@@ -54,7 +55,8 @@ def put(op, form, candidate, told):
     if form == "autograd":
         forward, backward = candidate, "autograd"
     with np.errstate(all="ignore"):
-        return check.check_all(forward, op, vjp=backward, **told)
+        # a changed formula that is tried as a cause may write to its inputs
+        return check.check_all(forward, op, vjp=backward, **copy.deepcopy(dict(told)))
 
 
 def headline(report):

@@ -14,7 +14,9 @@ Backward passes of layer and RMS norms, cross-entropy and attention, batch and g
 activations, softmax; windows; rotary embeddings, relative positions; Adam and AdamW; losses of
 preferences and policies, of divergences, binary cross-entropy and CTC; linear attention, LSTM and
 GRU, selective scans; routers; convolutions and pooling; sampling; momentum; schedules; dropout and
-dense layers; contrastive losses; sinusoids; clipping by norm; soft caps and sinks.
+dense layers; contrastive losses; sinusoids; clipping by norm; soft caps and sinks. Then for
+projects: Liger; fla; JAX, Optax and Flax; Keras and TensorFlow; MLX and tinygrad; trl and
+torchtune; ggml and ONNX Runtime.
 
 Each kernel is right without its slip, which is put to the same check.
 """

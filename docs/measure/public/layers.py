@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 
 from dlref import attention as att
-from dlref import convolution, neurons, quantization, training, transformer
+from dlref import calculus, convolution, neurons, quantization, training, transformer
 
 from .kernels import Wrong, cases, gradients, refuse, sigmoid, softmax
 
@@ -221,6 +221,14 @@ def fake_quantize_backward(dout, x, scale, zero_point=0, bits=8, slip=""):
     return np.where(inside, dout, 0).astype(x.dtype), dscale.astype(x.dtype)
 
 
+def power_backward(dout, w, x, slip=""):
+    """The gradients of base and exponent; 0 log 0 is 0."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        y = w**x
+        log = np.log(w) if slip == "0 log 0" else np.where(y == 0, 0, np.log(w))
+        return dout * x * w ** (x - 1), dout * y * log
+
+
 def dropout_backward(dout, x, mask, slip=""):
     """The same factors as in the forward pass."""
     return dout.copy() if slip == "no factors" else dout * mask
@@ -351,4 +359,9 @@ FRESH = [
         "no factors",
         "The mask is not applied in the backward pass.",
         (r"mask", r"dout.*(unchanged|copied)|identity|upstream gradient")),
+    Wrong("ml-explore/mlx#628", calculus.power_vjp, "forward", power_backward, "0 log 0",
+        "The gradient of the exponent is 0 log 0, NaN, where the base is 0.",
+        (r"log|nan|base is 0|w is 0|0 \* ",),
+        cases((tuple(np.array(a) for a in ([1.0, 2, 3], [0.0, 2, 0], [1.0, 2, 3])), {}),
+              ((R.normal(size=4), np.array([0.0, 0.5, 0, 3]), np.array([2.0, 3, 1, 2])), {}))),
 ]  # fmt: skip

@@ -118,6 +118,7 @@ def dpo_loss(log_p, log_ref, beta=0.1, reduction="mean", slip=""):
         terms = (gain[0] - gain[1] - 1 / (2 * beta)) ** 2
     else:
         terms = np.maximum(-z, 0) + np.log1p(np.exp(-np.abs(z)))
+        terms = -terms if slip == "no minus" else terms
     return reduced(terms, reduction)
 
 
@@ -132,7 +133,17 @@ def policy_loss(log_p, old, advantage, clip=0.2, clip_high=None, mask=None, slip
     gain = np.minimum(free, bounded)
     if slip == "max for negative advantages":
         gain = np.where(advantage < 0, np.maximum(free, bounded), gain)
-    return (-np.where(mask, gain, 0).sum() / mask.sum()).astype(log_p.dtype)
+    gain = np.where(mask, gain, 0)
+    if slip == "mean of each sample":
+        value = (gain.sum(1) / np.maximum(mask.sum(1), 1)).mean()
+    elif slip == "divided by the samples":
+        value = gain.sum() / len(gain)
+    elif slip == "mean of means":  # of micro-batches of two samples
+        parts = [slice(i, i + 2) for i in range(0, len(gain), 2)]
+        value = np.mean([gain[part].sum() / max(mask[part].sum(), 1) for part in parts])
+    else:
+        value = gain.sum() / mask.sum()
+    return (-value).astype(log_p.dtype)
 
 
 def ctc_alphas(x, text, blank, *, skip_equal=False):
@@ -221,6 +232,13 @@ CLASSES = np.array([0, -100, 2, 3, -100, 1])
 PREFERENCES = -np.abs(R.normal(size=(2, 8))), -np.abs(R.normal(size=(2, 8)))
 TEXTS = np.array([[1, 1, 2], [2, 2, 2]]), np.array([[1, 2, 1], [3, 1, 2]])
 FRAMES = log_softmax(R.normal(size=(2, 4, 4)))
+MASK = np.arange(9) < np.array([9, 4, 7, 2, 8, 5])[:, None]
+SAMPLES = cases(
+    *(
+        ((-np.abs(R.normal(size=(6, 9))), -np.abs(R.normal(size=(6, 9))), R.normal(size=s)), o)
+        for s, o in (((6, 1), {"mask": MASK}), ((6, 9), {"mask": MASK[::-1].copy()}))
+    )
+)
 WEIGHTS = np.abs(R.normal(size=(6, 11)))
 CE = losses.cross_entropy
 NO_ROWS = cases(
@@ -298,4 +316,19 @@ FRESH = [
     Wrong("pytorch/pytorch#52241", losses.ctc_loss, "vjp", ctc_loss_backward, "of the logits",
         "exp(log_probs) is added: it is the gradient of logits before a log-softmax.",
         (r"exp\(.*(log_probs|x)", r"logits", r"softmax", r"probabilities are added")),
+    Wrong("linkedin/Liger-Kernel#484", losses.dpo_loss, "forward", dpo_loss, "no minus",
+        "The minus before the logarithm is missing.",
+        (r"sign|minus|negat|times -1|-1(\.0)? \*",)),
+    Wrong("PrimeIntellect-ai/prime-rl#102", losses.policy_loss, "forward", policy_loss,
+        "mean of each sample",
+        "Tokens are averaged within each sample first, and then the samples.",
+        (r"(sample|sequence|row)s?.*(mean|averag|first|each)", r"grpo", r"lengths",
+         r"(mean|averag).*(sample|sequence|row)"), SAMPLES),
+    Wrong("PrimeIntellect-ai/prime-rl#2034", losses.policy_loss, "forward", policy_loss,
+        "divided by the samples",
+        "The sum is divided by the number of samples, not of tokens.",
+        (r"(divi\w+|mean).*(sample|sequence|row|number|batch|len)", r"len\(mask\)"), SAMPLES),
+    Wrong("NovaSky-AI/SkyRL#925", losses.policy_loss, "forward", policy_loss, "mean of means",
+        "Means of micro-batches are averaged, whatever the number of their tokens.",
+        (r"mean of (the )?means|micro-?batch|means? of (parts|blocks|pairs|two)|block",), SAMPLES),
 ]  # fmt: skip

@@ -102,7 +102,10 @@ def rms_norm_backward(dout, x, weight=None, eps=1e-6, weight_offset=0.0, slip=""
 def l2_norm(x, eps=1e-6, slip=""):
     """Rows by their lengths."""
     axes = tuple(range(1, x.ndim)) if slip == "two axes" and x.ndim > 1 else (-1,)
-    return x / np.sqrt((x * x).sum(axes, keepdims=True) + x.dtype.type(eps))
+    square = (x * x).sum(axes, keepdims=True)
+    if slip == "mean of squares":
+        square = square / x.dtype.type(x.shape[-1])
+    return x / np.sqrt(square + x.dtype.type(eps))
 
 
 def batch_norm_backward(dout, x, weight=None, bias=None, eps=1e-5, slip=""):
@@ -214,4 +217,7 @@ FRESH = [
         "Mean and variance run over all groups, not over each.",
         (r"(all|every|over|across).*groups?", r"groups.*(ignored|is 1|joined|1 stands)",
          r"number of groups", r"layer norm")),
+    Wrong("1bit-MONSTER/1bit-MONSTER#2134", norm.l2_norm, "forward", l2_norm, "mean of squares",
+        "The mean of the squares stands for their sum, as in RMS norm.",
+        (r"mean.*sum|mean\(x|RMS|root of axis 1 of x",)),
 ]  # fmt: skip

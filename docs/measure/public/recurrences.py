@@ -149,6 +149,42 @@ def causal_conv(x, weight, bias=None, state=None, slip=""):
     return (y if bias is None else y + bias).astype(x.dtype), last
 
 
+def causal_conv_backward(dout, x, weight, bias=None, state=None, slip=""):
+    """Gradients of inputs, kernel, bias and first state, from those of outputs and last state."""
+    K, T = weight.shape[1], x.shape[-2]
+    before = np.zeros((*x.shape[:-2], K - 1, x.shape[-1]), x.dtype) if state is None else state
+    whole = np.concatenate([before, x], -2)
+    dy, dlast = dout
+    dwhole, dweight = np.zeros_like(whole), np.zeros_like(weight)
+    of_inputs = dlast
+    if slip == "state gradient shifted" and T < K - 1:
+        # the place of a token is counted from max(0, T - (K - 1))
+        of_inputs = np.concatenate([dlast[..., : K - 1 - T, :], dlast[..., :T, :]], -2)
+    if slip == "kept state forgotten" and T < K - 1:
+        of_inputs = np.where(np.arange(K - 1)[:, None] < K - 1 - T, 0, dlast)
+    dwhole[..., T:, :] = of_inputs
+    for i in range(K):
+        dwhole[..., i : i + T, :] += weight[:, i] * dy
+        dweight[:, i] = flat(dy * whole[..., i : i + T, :]).sum(0)
+    return gradients(
+        dwhole[..., K - 1 :, :], dweight, None if bias is None else flat(dy).sum(0),
+        None if state is None else dwhole[..., : K - 1, :],
+    )  # fmt: skip
+
+
+def decay_gradient(dout, q, k, v, decay, slip=""):
+    """The gradient of a decay as a sum from the end of q dq - k dk, and of the last state."""
+    _, D = dout
+    dq, dk, dv, _ = att.recurrent_linear_attention_vjp(dout, q, k, v, decay)
+    last = att.recurrent_linear_attention(q, k, v, decay)[1]
+    ddecay = (q * dq - k * dk)[..., ::-1, :].cumsum(-2)[..., ::-1, :]
+    if slip != "last state left out":
+        ddecay = ddecay + (last * D).sum(-1)[..., None, :]
+    if decay.shape[-1] == 1:
+        ddecay = ddecay.sum(-1, keepdims=True)
+    return dq, dk, dv, ddecay
+
+
 def log_decay(*shape):
     return -np.abs(R.normal(size=shape)) / 4
 
@@ -212,7 +248,8 @@ GIVEN = [
         DECAYED),
     Wrong("B", convolution.causal_conv, "forward", causal_conv, "state of a short piece",
         "If a piece is shorter than the state, the old state is lost in the new one.",
-        (r"(old|previous|given|first) state", r"state.*(lost|zero|0|short|ignored)", r"short"),
+        (r"(old|previous|given|first) state.*(lost|missing|left out|not)", r"(new|last) state",
+         r"state.*lost|short"),
         PIECES),
 ]  # fmt: skip
 FRESH = [
@@ -245,4 +282,17 @@ FRESH = [
         "The gradient of the cell state from the next step is overwritten, not added to.",
         (r"\bdc\b", r"cell.*(overwrit|lost|missing|ignored|not added|next|later)",
          r"dc_later"), LAYER),
+    Wrong("fla-org/flash-linear-attention#459", LINEAR, "vjp", decay_gradient,
+        "last state left out",
+        "The gradient of the decay lacks the term of the last state.",
+        (r"(last|final) state|dstate|cotangent of the state",
+         r"state.*(lacks|ignored|missing|left out)", r"decay.*(lacks|missing)"), DECAYED),
+    Wrong("fla-org/flash-linear-attention#1140", convolution.causal_conv, "vjp",
+        causal_conv_backward, "state gradient shifted",
+        "In a piece shorter than the state, the gradient of the last state goes to other tokens.",
+        (r"shift|other (token|place|step)|(last|new) state|dlast|T - ",), PIECES),
+    Wrong("fla-org/flash-linear-attention#1140", convolution.causal_conv, "vjp",
+        causal_conv_backward, "kept state forgotten",
+        "In a piece shorter than the state, what is kept of the first state has no gradient.",
+        (r"(last|new) state|dlast|kept|short",), PIECES),
 ]  # fmt: skip
