@@ -257,7 +257,7 @@ GIVEN = [
         cases((PREFERENCES, {}), (PREFERENCES, {"beta": 0.5}))),
     Wrong("D", losses.dpo_loss, "forward", dpo_loss, "ipo",
         "IPO's square stands for the logistic loss.",
-        (r"\bipo\b", r"square"),
+        (r"\bipo\b", r"square", r"\*\* 2"),
         cases((PREFERENCES, {}), (PREFERENCES, {"beta": 0.5}))),
     Wrong("D", losses.policy_loss, "forward", policy_loss, "max for negative advantages",
         "Where the advantage is negative, the larger of the two gains is taken, not the smaller.",

@@ -159,7 +159,7 @@ GIVEN = [
          r"(missing|without|dropped|lacks).*mean_g.*along", r"inference")),
     Wrong("D", norm.l2_norm, "forward", l2_norm, "two axes",
         "An array of three axes is taken for one of two: the last two axes are one row.",
-        (r"rows are joined", r"(two|all|other|last) axes", r"axes? .*(joined|flattened|-2|1, 2)",
+        (r"rows are joined", r"(two|all|other|last) axes", r"ax[ei]s?\b.*(joined|flattened|-2|1, 2)",
          r"rank|flatten|reshape")),
     Wrong("GPU", norm.group_norm, "forward", group_norm, "difference of squares",
         "The variance is computed as E[x^2] - E[x]^2, which cancels.",

@@ -138,7 +138,7 @@ STEPS = np.arange(0, 100, 7)
 GIVEN = [
     Wrong("C", training.lion_step, "forward", lion_step, "coupled decay",
         "The decay is added to the gradient, under the sign, not taken from the parameters.",
-        (r"(decay|weight_decay).*(gradient|coupled|sign|L2)", r"g \+ weight_decay"),
+        (r"(decay|weight_decay).*(gradient|coupled|sign|L2)", r"g \+ weight_decay|with_decay"),
         decayed(training.lion_step)),
     Wrong("D", training.adamw_step, "forward", adamw_step, "decay before and after",
         "The decay is applied twice, before and after the step.",

@@ -97,12 +97,12 @@ YARN = cases(((64,), {"scaling": LONG}), ((128,), {"scaling": LONG, "base": 1e6}
 GIVEN = [
     Wrong("C", FREQUENCIES, "forward", rope_frequencies, "steps",
         "Between slow and fast pairs the frequencies jump: there is no ramp.",
-        (r"ramp|step|jump|interpolat|smooth|round",),
+        (r"ramp|step|jump|interpolat|smooth|round|rint|g > |where\(g",),
         cases(((64,), {"scaling": LLAMA}), ((128,), {"scaling": LLAMA, "base": 5e5}))),
     Wrong("D", pos.alibi_bias, "forward", alibi_bias, "slope times the key",
         "The bias is slope times the key's place (Falcon), not minus slope times the distance.",
         (r"distance", r"(place|position|index|number) of (the )?key", r"slope.*\bj\b",
-         r"i - j|\bquery\b")),
+         r"i - j|\bquery\b|arange\(S\)|offset")),
 ]  # fmt: skip
 FRESH = [
     Wrong("NVIDIA-NeMo/Automodel#2825", FREQUENCIES, "forward", rope_frequencies, "llama3 for all",
