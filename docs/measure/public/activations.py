@@ -106,7 +106,7 @@ SIGMOID, LOG_SOFTMAX = act.sigmoid, act.log_softmax
 GIVEN = [
     Wrong("C", act.gelu, "forward", gelu, "tanh form",
         "The tanh form stands for the exact one.",
-        (r"tanh", r"approximat")),
+        (r"tanh", r"approx")),
     Wrong("D", act.hard_sigmoid, "forward", hard_sigmoid, "rounded constant",
         "The slope 1/6 is rounded to 0.1667.",
         (r"0\.1667", r"(alpha|slope|constant).*(round|digits|0\.16|1\.0002)")),
@@ -147,7 +147,7 @@ FRESH = [
         "product with the output",
         "dx = dout - sum(dout y) with the output y, in place of exp(y) sum(dout).",
         (r"dout \* (y|log_softmax)", r"(y|log_softmax\(x.*\)) \* dout", r"dot product.*output",
-         r"(logarithm|log).*(in place of|stands|for).*(softmax|probabilit|exp)")),
+         r"(logarithm|log).*(in place of|stands|for).*(softmax|probab|exp)")),
     Wrong("mlpack/mlpack#2360", LOG_SOFTMAX, "vjp", log_softmax_backward, "added",
         "dx = dout + p, in place of dout - p sum(dout).",
         (r"\+.*(stands|for|where).*-", r"sign", r"sum\w*.*(missing|left out|dropped|1)")),
