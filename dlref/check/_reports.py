@@ -6,6 +6,7 @@ import collections
 import copy
 import functools
 import inspect
+import itertools
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -48,7 +49,7 @@ from ._inputs import (
 from ._oracle.arrays import as_numpy
 from ._oracle.autograd import in_layout, own_vjp
 from ._oracle.calls import ReferenceCall, as_form, learned_options
-from ._oracle.causes import is_settled, same_cause, shared_values
+from ._oracle.causes import DUE, is_refuted, is_settled, same_cause, shared_values
 from ._oracle.causes.heuristics import NOISE
 from ._oracle.causes.programs import Evidence, common_program
 from ._oracle.error_maps import as_html
@@ -64,6 +65,8 @@ if TYPE_CHECKING:
 __all__ = ["CheckReport", "CheckRow", "check_all"]
 
 
+#: Cases without a cause, in which the causes of the others are tried.
+MAX_OTHER = 4
 HEADS = ("form", "case", "", "error / allowed", "error / plain", "why")
 
 
@@ -801,6 +804,8 @@ class _Run:
         for form in dict.fromkeys(row.form for row in rows):
             numbers = [i for i, row in enumerate(rows) if row.form == form]
             off = [i for i in numbers if rows[i].outcome == "off"]
+            for i, verdict in self.without_refuted(rows, numbers).items():
+                rows[i] = rows[i]._replace(verdict=verdict)
             causes = {cause for i in off for cause in _causes(rows[i].verdict)}
             if not off or (len(off) > 1 and is_settled(causes)):
                 continue
@@ -814,12 +819,31 @@ class _Run:
             for i in off if cause else ():
                 if (e := self.evidence[i]) is not None and e.speaks:
                     rows[i] = rows[i]._replace(verdict=with_cause(rows[i].verdict, cause))
-            if not cause and other is not None and not other[0].ok:
-                for wrong in causes:
-                    if not _shares({wrong}, other[0]):
-                        verdict = without_cause(rows[off[0]].verdict, wrong)
-                        rows[off[0]] = rows[off[0]]._replace(verdict=verdict)
+            if cause:
+                continue
+            chance = {c for c in causes if DUE in c}  # programs that do not explain all cases
+            if other is not None and not other[0].ok:
+                chance |= {c for c in causes if not _shares({c}, other[0])}
+            for i, wrong in itertools.product(off, chance - {""}):
+                rows[i] = rows[i]._replace(verdict=without_cause(rows[i].verdict, wrong))
         return rows
+
+    def without_refuted(self, rows: list[CheckRow], numbers: list[int]) -> dict[int, Verdict]:
+        """
+        Return the verdicts that lose a cause, because another case refutes it.
+
+        These are cases that are right, and cases that are off without a cause.
+        """
+        off = [i for i in numbers if rows[i].outcome == "off"]
+        known = {i: e for i in numbers if (e := self.evidence[i]) is not None}
+        other = [e for i, e in known.items() if not any(_causes(rows[i].verdict)) and e.is_clear]
+        small = sorted(other, key=lambda e: (bool(e.off), e.size))[:MAX_OTHER]
+        changed: dict[int, Verdict] = {}
+        for cause in {cause for i in off for cause in _causes(rows[i].verdict) if cause}:
+            if any(is_refuted(cause, e) for e in small):
+                for i in off:
+                    changed[i] = without_cause(changed.get(i, rows[i].verdict), cause)
+        return changed
 
 
 def _causes(verdict: Verdict) -> set[str]:

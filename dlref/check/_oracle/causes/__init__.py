@@ -38,6 +38,8 @@ from .mutations import mutations
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from .programs import Evidence
+
 
 #: Whether an error inside a mistake or a heuristic is raised: in tests alone, where it is a bug.
 RAISE = False
@@ -198,10 +200,12 @@ def mutated(pair: Pair) -> str:
     return ""
 
 
+#: What a changed program says.
+DUE = "is due"
 #: What is seen in a result, and says little of what led to it.
 SEEN = (
     *(NOISE, "not written", "it is the exact result", "it is zero", "it is one number"),
-    *("an overflow inside", "is due", "these are sums in"),
+    *("an overflow inside", DUE, "these are sums in"),
 )
 
 
@@ -211,6 +215,18 @@ def is_settled(causes: set[str]) -> bool:
     if len({alike.get(cause, cause) for cause in causes}) != 1:
         return False
     return all(cause and not any(words in cause for words in SEEN) for cause in causes)
+
+
+@np.errstate(all="ignore")
+def is_refuted(cause: str, evidence: Evidence) -> bool:
+    """Return whether a mistake leads to other outputs than a candidate's in a case of its own."""
+    there = False
+    for message, outputs in _trials(evidence.call):
+        if same_cause(message, cause):
+            if evidence.agrees(outputs):
+                return False
+            there = True
+    return there
 
 
 def same_cause(left: str, right: str) -> bool:

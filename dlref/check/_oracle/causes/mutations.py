@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import copy
 import functools
 import inspect
 import itertools
@@ -216,6 +217,21 @@ def formula_of(call: ReferenceCall) -> Any:
     return None
 
 
+def outputs_of(formula: Any, call: ReferenceCall) -> list[Any] | None:
+    """
+    Return the outputs of a formula, changed or not; None if it makes no sense.
+
+    It receives copies, because a change may write to its arguments.
+    """
+    with contextlib.suppress(Exception):
+        arguments, options = copy.deepcopy((call.arguments, call.non_default_options))
+        results = tree_leaves(formula(*arguments, **options))
+        arrays = [None if part is None else np.asarray(part) for part in results]
+        if all(a is None or a.dtype.kind in "biuf" for a in arrays):
+            return arrays
+    return None
+
+
 def mutations(call: ReferenceCall) -> Trials:
     """Yield the plain formula, with an empty message, then each of its mutants."""
     size = sum(np.size(a) for a in tree_leaves(call.arguments))
@@ -223,14 +239,8 @@ def mutations(call: ReferenceCall) -> Trials:
     if formula is None:
         return
 
-    def outputs(f: Any) -> Iterator[list[Any]]:
-        with contextlib.suppress(Exception):  # a change need not make sense
-            results = tree_leaves(f(*call.arguments, **call.non_default_options))
-            arrays = [None if part is None else np.asarray(part) for part in results]
-            if all(a is None or a.dtype.kind in "biuf" for a in arrays):
-                yield arrays
-
-    yield from (("", other) for other in outputs(formula))
+    if (right := outputs_of(formula, call)) is not None:
+        yield "", right
     for stands, due, f in _as_read(formula):
-        message = f"{stands} stands where {due} is due"
-        yield from ((message, other) for other in outputs(f))
+        if (other := outputs_of(f, call)) is not None:
+            yield f"{stands} stands where {due} is due", other

@@ -31,6 +31,7 @@ from .mutations import (
     changes,
     formula_of,
     mutants,
+    outputs_of,
     places,
     put,
     read,
@@ -48,8 +49,8 @@ MAX_PROGRAMS, MAX_NUMBERS = 4000, 2**13
 MAX_CONFIRMED = 2**18
 #: Programs of which one is the cause, if no case tells them apart; more of them say nothing.
 MAX_TIES = 3
-#: Sizes of blocks in which kernels read an axis; 0 is the next power of two.
-BLOCKS = (16, 32, 64, 128, 256, 0)
+#: Sizes of blocks in which kernels read an axis.
+BLOCKS = (16, 32, 64, 128, 256)
 #: Functions of NumPy that are taken for each other.
 ALIKE = (
     ("mean", "sum", "max"), ("max", "min"), ("maximum", "minimum"), ("sin", "cos"),
@@ -99,6 +100,25 @@ class Evidence:
             for i in sorted(self.off)
         ]  # fmt: skip
 
+    def agrees(self, outputs: list[Any]) -> bool:
+        """Return whether outputs are the candidate's, up to a few times their bounds."""
+        if any(i >= len(outputs) or outputs[i] is None for i in self.bounds):
+            return False
+        return all(
+            agrees(pair.got, np.asarray(outputs[pair.number], np.float64), pair)
+            for pair in self.pairs
+        ) and all(
+            _is_near(outputs[i], self.want[i], 4 * np.asarray(bound))
+            for i, bound in self.bounds.items()
+            if i not in self.off
+        )
+
+    @property
+    def is_clear(self) -> bool:
+        """Return whether a cause can be tried on it: it is right, or its numbers speak."""
+        wide = all(np.dtype(d).itemsize > 2 for d in self.dtypes if d is not None)
+        return not self.call.numeric and (not self.off or (self.speaks and wide))
+
     @functools.cached_property
     def speaks(self) -> bool:
         """Return whether its outputs can be those of a program: arrays of finite numbers."""
@@ -106,7 +126,7 @@ class Evidence:
             return False
         for i in self.off:
             a, w = self.got[i], self.want[i]
-            if a is None or (np.asarray(a).dtype.kind != "f" and a.dtype.name != "bfloat16"):
+            if a is None or not (is_float(a) or a.dtype.kind in "biu"):
                 return False
             if np.shape(a) != np.shape(w) or not np.any(a):  # many programs lead to zeros
                 return False
@@ -228,6 +248,10 @@ def further_changes(
 
 def _of_operation(node: ast.BinOp) -> Iterator[ast.expr]:
     left, right, op = node.left, node.right, node.op
+    yield from _without_parentheses(node)
+    if isinstance(op, ast.Div) and isinstance(right, ast.Constant) and right.value not in (0, 1):
+        for digits in (4, 3, 2):  # a sixth is written as 0.1667
+            yield ast.BinOp(ast.Constant(round(1 / right.value, digits)), ast.Mult(), left)
     if isinstance(op, ast.Sub | ast.Div | ast.MatMult):
         yield ast.BinOp(right, op, left)
     if isinstance(op, ast.MatMult):
@@ -237,6 +261,21 @@ def _of_operation(node: ast.BinOp) -> Iterator[ast.expr]:
         yield from (
             ast.BinOp(left, op, ast.Constant(n)) for n in (right.value - 1, right.value + 1)
         )
+
+
+def _without_parentheses(node: ast.BinOp) -> Iterator[ast.expr]:
+    """Yield a sum of which one term alone is multiplied or divided."""
+    left, right, op = node.left, node.right, node.op
+    if isinstance(op, ast.Mult | ast.Div) and _is_sum(left):
+        yield ast.BinOp(ast.BinOp(left.left, op, right), left.op, left.right)
+        yield ast.BinOp(left.left, left.op, ast.BinOp(left.right, op, right))
+    if isinstance(op, ast.Mult) and _is_sum(right):
+        yield ast.BinOp(ast.BinOp(left, op, right.left), right.op, right.right)
+        yield ast.BinOp(right.left, right.op, ast.BinOp(left, op, right.right))
+
+
+def _is_sum(node: ast.expr) -> Any:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub)
 
 
 def _of_call(node: ast.Call, scope: dict[str, Any]) -> Iterator[ast.expr]:
@@ -250,7 +289,9 @@ def _of_call(node: ast.Call, scope: dict[str, Any]) -> Iterator[ast.expr]:
                     yield ast.Call(node.func, node.args, [*rest, other])
         elif keyword.arg is not None and keyword.arg not in SILENT:
             yield ast.Call(node.func, node.args, rest)  # the option is not handed on
-    if name == "where" and len(node.args) == 3:
+    if name == "sum" and isinstance(node.func, ast.Name):  # of a tuple: one part alone
+        yield from (ast.Subscript(node.args[0], ast.Constant(i), ast.Load()) for i in (0, 1))
+    elif name == "where" and len(node.args) == 3:
         condition, a, b = node.args
         yield from (a, b, ast.Call(node.func, [condition, b, a], node.keywords))
     elif 2 <= len(node.args) <= 4 and name not in ("range", "split"):
@@ -308,15 +349,18 @@ def _statement_changes(block: list[ast.stmt]) -> Iterator[tuple[str, list[ast.st
                 yield f"{as_sentence(less)} stands where {text} is due", [*block[:i], less, *rest]
         elif isinstance(first, ast.Assign) and _stored(first) & _loaded(first.value):
             yield f"{text} is left out", [*block[:i], ast.Pass(), *rest]
-        if rest and all(isinstance(s, ast.Assign | ast.AugAssign) for s in (first, rest[0])):
-            follows = _stored(first) & (_loaded(rest[0]) | _stored(rest[0]))
-            if follows or _stored(rest[0]) & _loaded(first):
-                message = f"{as_sentence(rest[0])} comes before {text}"
-                yield message, [*block[:i], rest[0], first, *rest[1:]]
+        for j, second in enumerate(rest, i + 1):
+            if isinstance(first, ast.Return | ast.Expr) or isinstance(second, ast.Return):
+                break
+            if _stored(first) & (_loaded(second) | _stored(second)):
+                moved = [*block[:i], *block[i + 1 : j + 1], first, *block[j + 1 :]]
+                yield f"{text} comes after {as_sentence(second)}, not before", moved
 
 
 def as_sentence(statement: ast.stmt) -> str:
-    """Return a statement as a reader would write it."""
+    """Return a statement as a reader would write it; of several, the first."""
+    while isinstance(statement, ast.If | ast.For):
+        statement = statement.body[0]
     return ast.unparse(ast.fix_missing_locations(read(copy.deepcopy(statement))))
 
 
@@ -380,21 +424,9 @@ def programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
             )
             for stands, due, other in mutants(formula, own, (f,)):
                 if message := _message(stands, due, f, formula):
-                    yield Program(message, _as_run(other))
+                    yield Program(message, functools.partial(outputs_of, other))
             if change is None:
                 yield from _with_other_statements(formula, f)
-
-
-def _as_run(formula: Any) -> Any:
-    def run(call: ReferenceCall) -> list[Any] | None:
-        with contextlib.suppress(Exception):  # a change need not make sense
-            results = tree_leaves(formula(*call.arguments, **call.non_default_options))
-            arrays = [None if part is None else np.asarray(part) for part in results]
-            if all(a is None or a.dtype.kind in "biuf" for a in arrays):
-                return arrays
-        return None
-
-    return run
 
 
 def _with_other_statements(formula: Any, f: Any) -> Iterator[Program]:
@@ -410,7 +442,7 @@ def _with_other_statements(formula: Any, f: Any) -> Iterator[Program]:
                 code = changed_code(f, tree)
                 block[:] = due
                 if code is not None:
-                    run = _as_run(rewritten(formula, {f.__code__: code}))
+                    run = functools.partial(outputs_of, rewritten(formula, {f.__code__: code}))
                     yield Program(message + _within(f, formula), run)
         for place in [*places(node)]:
             parent, name = place[:2]
@@ -421,51 +453,122 @@ def _with_other_statements(formula: Any, f: Any) -> Iterator[Program]:
                     code = changed_code(f, tree)
                     put(place, place[-1])
                     if code is not None:
-                        run = _as_run(rewritten(formula, {f.__code__: code}))
+                        run = functools.partial(outputs_of, rewritten(formula, {f.__code__: code}))
                         how = "always" if value else "never"
                         message = f"the branch for '{due_text}' is {how} taken"
                         yield Program(message + _within(f, formula), run)
 
 
-# Programs that read an axis in blocks.
+# Programs that give the map other inputs or options.
 
 
-def block_programs(call: ReferenceCall) -> Iterator[Program]:
+def other_calls(call: ReferenceCall) -> Iterator[Program]:
+    """Yield programs that read their inputs in another format or in blocks, or round an option."""
+    for name, rounded in READ_AS.items():
+        for count in (len(call.arguments), 2):  # all, or the operands of a product
+            if count <= len(call.arguments):
+                change = functools.partial(_with_inputs, f=rounded, count=count)
+                which = "all inputs are" if count == len(call.arguments) else "both operands are"
+                yield Program(f"{which} {name}", functools.partial(_run, change))
+    for key, value in call.settings.items():
+        if isinstance(value, float):
+            for other in dict.fromkeys(round(value, digits) for digits in (4, 3, 2)):
+                if other not in (value, 0.0):
+                    change = functools.partial(_with_default, key=key, due=value, value=other)
+                    message = f"{key} is {other:g}, not {value:.6g}"
+                    yield Program(message, functools.partial(_run, change))
+    yield from _block_programs(call)
+
+
+def _run(change: Any, call: ReferenceCall) -> list[Any] | None:
+    """Return the outputs of the map for a changed call."""
+    with contextlib.suppress(Exception):  # the map may refuse it
+        parts = tree_leaves(change(call).run())
+        return [None if part is None else np.asarray(part) for part in parts]
+    return None
+
+
+def _with_inputs(call: ReferenceCall, *, f: Any, count: int) -> ReferenceCall:
+    first, rest = call.arguments[:count], call.arguments[count:]
+    return replace(call, arguments=(*map_floats(f, first), *rest))
+
+
+def _with_default(call: ReferenceCall, *, key: str, due: float, value: float) -> ReferenceCall:
+    """Return a call with another value of an option, where it has a certain one."""
+    return call.with_options(**{key: value}) if call.settings.get(key) == due else call
+
+
+def _to_ten_bits(a: Any, *, nearest: bool) -> Any:
+    """Return numbers whose float32 mantissa has 10 bits, as tensor cores read them."""
+    bits = np.asarray(a, np.float32).view(np.uint32)
+    bits = (bits + np.uint32(0x1000) if nearest else bits) & np.uint32(0xFFFFE000)
+    return bits.view(np.float32).astype(np.float64)
+
+
+#: How kernels read their inputs.
+READ_AS: dict[str, Any] = {
+    "rounded to TF32": functools.partial(_to_ten_bits, nearest=True),
+    "cut to the 10 bits of TF32": functools.partial(_to_ten_bits, nearest=False),
+    **{f"rounded to {name}": f for name, f in FORMATS.items()},
+}
+
+
+class _Block(NamedTuple):
+    """How an axis of an input is read: a size that it has, and another one that it is read as."""
+
+    k: int
+    axis: int | None  # None is the axis that the option 'axis' says
+    size_of: Any  # from the size of the axis to the size that is read
+
+    def of(self, call: ReferenceCall) -> tuple[int, int, int]:
+        """Return the axis, its size and the size that is read."""
+        a = call.inputs[self.k]
+        axis = call.settings["axis"] if self.axis is None else self.axis
+        axis = axis if axis < 0 else axis - np.ndim(a)
+        n = np.shape(a)[axis]
+        return axis, n, self.size_of(n) or n  # where no block is whole, all is read
+
+    def run(self, call: ReferenceCall) -> list[Any] | None:
+        """Return the outputs of a call whose arrays have another size in place of one."""
+        with contextlib.suppress(Exception):
+            axis, n, size = self.of(call)
+
+            def resized(value: Any) -> Any:
+                return _resized(value, axis, n, size)
+
+            arguments = tuple(map_arrays(resized, value) for value in call.arguments)
+            options = {key: map_arrays(resized, value) for key, value in call.options.items()}
+            out = tree_leaves(replace(call, arguments=arguments, options=options).run())
+            return [None if part is None else _resized(part, axis, size, n) for part in out]
+        return None
+
+
+def _block_programs(call: ReferenceCall) -> Iterator[Program]:
     """Yield programs that count the padding of a block, or leave the last block out."""
     for k, a in enumerate(call.inputs):
-        for axis in range(-np.ndim(a) if is_float(a) else 0, 0):
-            for block in BLOCKS:
-                size = f"a multiple of {block}" if block else "a power of two"
-                where = f"axis {axis} of {call.names[k]} is"
-                run = functools.partial(_in_blocks, k=k, axis=axis, block=block)
-                yield Program(f"{where} padded to {size}, and the padding is counted", run)
-                cut = functools.partial(run, is_cut=True)
-                yield Program(f"{where} cut to {size}: the last block is left out", cut)
+        axes: list[int | None] = [*range(-np.ndim(a) if is_float(a) else 0, 0)]
+        if not k and isinstance(call.settings.get("axis"), int):
+            axes = [None]
+        for axis in axes:
+            where = f"axis {axis} of {call.names[k]}" if axis is not None else "the axis"
+            for how, size_of in READ_IN_BLOCKS.items():
+                yield Program(f"{where} is {how}", _Block(k, axis, size_of).run)
 
 
-def _in_blocks(
-    call: ReferenceCall, *, k: int, axis: int, block: int, is_cut: bool = False
-) -> list[Any] | None:
-    """Return the outputs of a call whose arrays have another size in place of one."""
-    if k >= len(call.inputs) or np.ndim(call.inputs[k]) < -axis:
-        return None
-    n = np.shape(call.inputs[k])[axis]
-    block = block or 2 ** max(0, (n - 1).bit_length() - is_cut)
-    size = n // block * block if is_cut else -(-n // block) * block
-    if not size:  # no block is whole: the axis is left as it is
-        size = n
+def _sizes(block: int) -> dict[str, Any]:
+    size = f"a multiple of {block}"
+    return {
+        f"padded to {size}, and the padding is counted": lambda n: -(-n // block) * block,
+        f"cut to {size}: the last block is left out": lambda n: n // block * block,
+        f"read up to {block}, and left out beyond": lambda n: min(n, block),
+    }
 
-    def resized(value: Any) -> Any:
-        return _resized(value, axis, n, size)
 
-    arguments = tuple(map_arrays(resized, value) for value in call.arguments)
-    options = {key: map_arrays(resized, value) for key, value in call.options.items()}
-    with contextlib.suppress(Exception):
-        out = replace(call, arguments=arguments, options=options).run()
-        return [
-            None if part is None else _resized(part, axis, size, n) for part in tree_leaves(out)
-        ]
-    return None
+#: How many numbers of an axis kernels read that have blocks of one size, or a power of two.
+READ_IN_BLOCKS: dict[str, Any] = {
+    **{how: f for block in BLOCKS for how, f in _sizes(block).items()},
+    "padded to a power of two, and the padding is counted": lambda n: 1 << (n - 1).bit_length(),
+}
 
 
 def map_arrays(f: Any, value: Any) -> Any:
@@ -491,15 +594,27 @@ def _resized(value: Any, place: int, n: int, size: int) -> Any:
 # Which of them is the cause.
 
 
-def _leads_to(program: Program, evidence: Evidence, own: list[Any]) -> list[Any] | None:
-    """Return the outputs of a program, if they are the candidate's."""
+def _leads_to(
+    program: Program, evidence: Evidence, own: list[Any], *, is_first: bool = True
+) -> list[Any] | None:
+    """
+    Return the outputs of a program, if they are the candidate's.
+
+    In the first case they have to explain nearly all of a difference, which few programs do by
+    chance. What is left of these has to agree in the other cases, up to rounding.
+    """
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         outputs = program.run(evidence.call)
     if outputs is None or len(outputs) < len(evidence.want):
         return None
     for pair in evidence.pairs:
         other = outputs[pair.number]
-        if other is None or not agrees(pair.got, np.asarray(other, np.float64), pair):
+        if other is None:
+            return None
+        limit = 4 * np.asarray(pair.bound)
+        if is_first and not agrees(pair.got, np.asarray(other, np.float64), pair):
+            return None
+        if not is_first and not _is_near(pair.got, other, limit, EPS.get(pair.dtype.name, 0.0)):
             return None
     for i in evidence.bounds.keys() - evidence.off:
         if outputs[i] is None or not _is_near(outputs[i], own[i], evidence.bounds[i]):
@@ -507,20 +622,21 @@ def _leads_to(program: Program, evidence: Evidence, own: list[Any]) -> list[Any]
     return outputs
 
 
-def _is_near(got: Any, want: Any, bound: Any) -> bool:
+def _is_near(got: Any, want: Any, bound: Any, eps: float = 0.0) -> bool:
     if want is None or np.shape(got) != np.shape(want):
         return want is None
     with np.errstate(all="ignore"):
         got, want = np.asarray(got, np.float64), np.asarray(want, np.float64)
         size = np.max(np.abs(want), where=np.isfinite(want), initial=0.0)
         same = (got == want) | (np.isnan(got) & np.isnan(want))
-        return bool((same | (np.abs(got - want) <= bound + 64 * EPS["float64"] * size)).all())
+        unit = 8 * eps + 64 * EPS["float64"]
+        return bool((same | (np.abs(got - want) <= bound + unit * size)).all())
 
 
 def _own(formula: Any, evidence: Evidence) -> list[Any] | None:
     """Return the outputs of the unchanged formula, if they are the right ones."""
     with np.errstate(all="ignore"):
-        outputs = _as_run(formula)(evidence.call)
+        outputs = outputs_of(formula, evidence.call)
     if outputs is None or len(outputs) < len(evidence.want):
         return None
     near = all(
@@ -541,13 +657,13 @@ def common_program(cases: Sequence[Evidence]) -> str:
     right = [e for e in cases if not e.off and e.size <= MAX_CONFIRMED]
     own = functools.cache(functools.partial(_own, formula))
     found: list[tuple[str, list[Any]]] = []
-    every = itertools.chain(programs(formula, first.call), block_programs(first.call))
+    every = itertools.chain(programs(formula, first.call), other_calls(first.call))
     for program in itertools.islice(every, MAX_PROGRAMS):
         outputs: list[Any] = []
         for e in (first, *others, *right):
             if own(e) is None:  # the formula does not take this case
                 continue
-            outputs.append(_leads_to(program, e, own(e)))
+            outputs.append(_leads_to(program, e, own(e), is_first=e is first))
             if outputs[-1] is None:
                 break
         if not outputs or outputs[-1] is None or any(_same(outputs, o) for _, o in found):
