@@ -659,20 +659,21 @@ class _Run:
         of_forms = [sample.options for some in call.spec.of_forms.values() for sample in some]
         return {*call.defaults}.union(*of_forms)
 
-    def report(self) -> CheckReport:
-        """Return the report so far."""
+    def report(self, *, common: bool = True) -> CheckReport:
+        """Return the report so far, with causes that the cases have in common if that is wanted."""
         name = getattr(getattr(self.op, "func", self.op), "__name__", str(self.op))
         skipped_options = tuple(dict.fromkeys(self.skipped_options))
-        rows = tuple(self.with_common_causes(_without_chance(self.rows)))
+        rows = _without_chance(self.rows)
+        rows = self.with_common_causes(rows) if common else rows
         unsupported = tuple(self.unsupported)
-        return CheckReport(name, self.dtype, rows, skipped_options, unsupported)
+        return CheckReport(name, self.dtype, tuple(rows), skipped_options, unsupported)
 
     def report_on(self, number: int) -> CheckReport:
         """Return a report on one case of the plan."""
         self.rows, self.skipped_options, self.unsupported, self.seen = [], [], [], set()
         self.evidence, self.again = [], {}
         self.add(*self.plan[number])
-        return self.report()
+        return self.report(common=False)
 
     def add(self, case: TestCase, arguments: Callable[..., Any]) -> None:
         """Judge each form of a case; one beyond tiles without the options that are not taken."""
