@@ -18,7 +18,7 @@ from ._oracle.arrays import as_numpy, calling, device_of, framework_of, handed
 from ._oracle.bounds import NORMAL, Limits, baselines, bounds
 from ._oracle.calls import ReferenceCall, as_form, learned_options, separate, widened
 from ._oracle.causes import cause_of, common_cause
-from ._oracle.causes.programs import Evidence
+from ._oracle.causes.evidence import Evidence
 from ._oracle.error_maps import as_html, as_text, error_map_of
 from ._oracle.stochastic_rounding import EPS
 

@@ -50,8 +50,8 @@ from ._oracle.arrays import as_numpy
 from ._oracle.autograd import in_layout, own_vjp
 from ._oracle.calls import ReferenceCall, as_form, learned_options
 from ._oracle.causes import DUE, is_refuted, is_settled, same_cause, shared_values
+from ._oracle.causes.evidence import Evidence, common_program
 from ._oracle.causes.heuristics import NOISE
-from ._oracle.causes.programs import Evidence, common_program
 from ._oracle.error_maps import as_html
 from ._oracle.examples import drawn_like, is_valid, jvp_arguments
 from ._oracle.pairwise_options import shapes_of

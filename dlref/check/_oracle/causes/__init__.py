@@ -38,7 +38,7 @@ from .mutations import mutations
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from .programs import Evidence
+    from .evidence import Evidence
 
 
 #: Whether an error inside a mistake or a heuristic is raised: in tests alone, where it is a bug.
