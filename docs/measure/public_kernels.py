@@ -22,6 +22,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import torch
 
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(Path(__file__).parent))
@@ -78,10 +79,27 @@ def calls(one):
     for case in some:
         if set(case.options) <= set(known):
             inputs = case.inputs
-            if one.form == "vjp":
+            if one.form != "forward":
                 inputs = drawn_like(one.op(*inputs, **case.options), rng), *inputs
             yield inputs, case.options
             yield map_floats(lambda a: np.array(a, order="F"), inputs), case.options
+
+
+def own_gradients(kernel, dout, inputs, options, slip):
+    """Return PyTorch's gradients of the inputs that are floats."""
+    given = [torch.tensor(a) if isinstance(a, np.ndarray) else a for a in inputs]
+    floats = [a.requires_grad_() for a in given if torch.is_tensor(a) and a.is_floating_point()]
+    out = kernel(*given, **options, slip=slip)
+    grads = torch.autograd.grad(out, floats, torch.tensor(np.asarray(dout)), allow_unused=True)
+    return tuple(np.zeros(()) if grad is None else grad.numpy() for grad in grads)
+
+
+def results(one, inputs, options, slip):
+    """Return the results of a kernel, or PyTorch's gradients of them."""
+    if one.form != "autograd":
+        return one.kernel(*inputs, **options, slip=slip)
+    dout, *inputs = inputs
+    return own_gradients(one.kernel, dout, inputs, options, slip)
 
 
 def is_far(a, b):
@@ -99,7 +117,7 @@ def differs(one):
     """Return whether the slip changes a number by more than roundings."""
     for inputs, options in calls(one):
         try:
-            pair = [one.kernel(*inputs, **options, slip=slip) for slip in (one.slip, "")]
+            pair = [results(one, inputs, options, slip) for slip in (one.slip, "")]
         except NotImplementedError:
             continue
         leaves = zip(*map(tree_leaves, pair), strict=False)
@@ -121,7 +139,7 @@ def repaired(wrong):
 def group_of(one):
     if isinstance(one, Right):
         return "repaired" if one.source == "repaired" else "right"
-    return one.source if one.source in GROUPS else one.form
+    return one.source if one.source in GROUPS else "forward" if one.form == "forward" else "vjp"
 
 
 def outcome(one):

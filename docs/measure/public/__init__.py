@@ -33,6 +33,7 @@ MODULES = (
     "positions",
     "layers",
     "blocks",
+    "tensors",
     "right",
 )
 

@@ -220,6 +220,14 @@ def clip_loss(similarity):
     return (F.cross_entropy(similarity, labels) + F.cross_entropy(similarity.T, labels)) / 2
 
 
+def elu_plus_one(q, k, v, is_causal=False):
+    """The features as everybody writes them: they cancel where a number is far below 0."""
+    weights = (F.elu(q) + 1) @ (F.elu(k) + 1).transpose(-1, -2)
+    weights = weights.tril() if is_causal else weights
+    total = weights.sum(-1, keepdim=True)
+    return weights @ v / torch.where(total == 0, 1, total)
+
+
 def mamba(x, delta, a, b, c, d=None, state=None, delta_softplus=False):
     """selective_scan_ref of mamba, with time before the channels."""
     delta = F.softplus(delta) if delta_softplus else delta
@@ -379,6 +387,7 @@ RIGHT = [
     Right("trl, k3", losses.kl_estimate, "forward", trl_k3, TORCH),
     Right("knowledge distillation", losses.distillation_loss, "autograd", hinton, TORCH),
     Right("open_clip, contrastive loss", losses.info_nce, "autograd", clip_loss, TORCH),
+    Right("fla, linear attention", att.linear_attention, "autograd", elu_plus_one, TORCH),
     Right("mamba, selective_scan_ref", recurrent.selective_scan, "autograd", mamba, TORCH),
     Right("Caffe, im2col", convolution.conv, "autograd", im2col, TORCH),
     Right("a loop over nn.LSTMCell", recurrent.lstm, "autograd", manual_lstm, TORCH),
