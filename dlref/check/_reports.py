@@ -314,6 +314,7 @@ def _beside_plain(verdict: Verdict) -> str:
     return f"{max(ratios):.2g}" if ratios else "-"
 
 
+@np.errstate(invalid="ignore")  # a signaling NaN warns where it is widened
 def _is_finite(value: Any) -> bool:
     return all(
         np.isfinite(np.asarray(a, np.float64)).all() for a in tree_leaves(value) if is_float(a)
@@ -720,7 +721,8 @@ class _Run:
             return self.judge_once(form, candidate, given, kwargs)
         first = self.judge_once(form, kept, given, kwargs)
         for number in range(2, self.repeats + 1):
-            other = map_floats(lambda a: a[...] * np.asarray(a).dtype.type(0.5), given)
+            with np.errstate(all="ignore"):  # a signaling NaN, or a number near the smallest
+                other = map_floats(lambda a: a[...] * np.asarray(a).dtype.type(0.5), given)
             self.judge_once(form, candidate, other, kwargs)
             again = self.judge_once(form, kept, given, kwargs)
             if first.ok != again.ok:
