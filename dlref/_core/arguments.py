@@ -58,6 +58,7 @@ __all__ = [
     "choice",
     "entries",
     "float_dtype",
+    "in_float64",
     "present",
     "reduced_axes",
     "result",
@@ -189,7 +190,14 @@ def as_floats(
         msg = f"Arguments {_words(arguments)} must have dtypes that promote, not {_words(strong)}."
         raise TypeError(msg) from None
     wide = np.result_type(dtype, work)
-    return dtype, [np.asarray(array, wide) for array in arrays.values()]
+    with np.errstate(invalid="ignore"):  # a signaling NaN is an invalid number when it is widened
+        return dtype, [np.asarray(array, wide) for array in arrays.values()]
+
+
+def in_float64(array: FloatArray) -> FloatArray:
+    """Return a copy of an array in float64, without a warning where a NaN is signaling."""
+    with np.errstate(invalid="ignore"):
+        return array.astype(np.float64)
 
 
 def as_integers(name: str, value: npt.ArrayLike) -> npt.NDArray[np.int64]:
