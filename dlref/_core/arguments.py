@@ -60,6 +60,7 @@ __all__ = [
     "float_dtype",
     "in_float64",
     "present",
+    "printable",
     "reduced_axes",
     "result",
     "shown",
@@ -86,6 +87,13 @@ def _words(items: Iterable[Any], link: str = "or") -> str:
     return f"{', '.join(most)} {link} {last}" if most else last
 
 
+def printable(text: str) -> str:
+    """Return a text whose control characters are escaped: a terminal would obey them."""
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
+    )
+
+
 def shown(value: Any) -> str:
     """Return a short repr in one line, for the end of a message."""
     try:
@@ -94,7 +102,7 @@ def shown(value: Any) -> str:
         text = f"a number of {value.bit_length()} bits" if isinstance(value, int) else ""
     except Exception:  # an object's own
         text = ""
-    text = text or f"this {type(value).__name__}"
+    text = printable(text or f"this {type(value).__name__}")
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._core.arguments import as_bool, as_number, check_callable, choice, shown
+from .._core.arguments import as_bool, as_number, check_callable, choice, printable, shown
 from .._core.pytree import is_float, named_leaves, tree_leaves
 from .._records import UNKNOWN, spec_of
 from ._errors import ulp_error
@@ -249,9 +249,8 @@ class Verdict:
 
     def __repr__(self) -> str:
         """Return the message, and a line for each output if there are several."""
-        if len(self.outputs) < 2:
-            return self.message
-        return "\n".join([self.message, *(f"  {output}" for output in self.outputs)])
+        several = self.outputs if len(self.outputs) > 1 else ()
+        return printable("\n".join([self.message, *(f"  {output}" for output in several)]))
 
     def _repr_html_(self) -> str:
         """Return the sentence and a table of the outputs."""
@@ -464,7 +463,7 @@ def _run_candidate(
         try:
             got = as_numpy(returned)
         except (TypeError, ValueError, RuntimeError) as error:  # sparse, or on no device
-            msg = f"what the candidate returned is no array: {error}"
+            msg = printable(f"what the candidate returned is no array: {error}")
             raise _NotComparableError(msg) from error
         changed = written((*arguments, *options.values()), (*given, *kwargs.values()))
     if changed:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._core.arguments import as_integer, check_callable, check_keys, choice, shown
+from .._core.arguments import as_integer, check_callable, check_keys, choice, printable, shown
 from .._core.pytree import is_float, map_floats, tree_leaves
 from .._records import spec_of
 from .._records._spec import SEPARABLE
@@ -223,7 +223,8 @@ class CheckReport(NamedTuple):
             ).rstrip()
             for row in cells
         ]
-        return "\n".join([self._summary(), *self._options(), *lines, *self._error_maps()])
+        text = "\n".join([self._summary(), *self._options(), *lines, *self._error_maps()])
+        return printable(text)
 
     def _options(self) -> list[str]:
         """Return what was left out, in lines."""
@@ -758,7 +759,7 @@ class _Run:
             ]
             if isinstance(error, TypeError) and lacking:
                 raise _NotTakenError(*dict.fromkeys(lacking))
-            message = f"the candidate raises {type(error).__name__}: {error}"
+            message = printable(f"the candidate raises {type(error).__name__}: {error}")
             if self.framework is None and OF_NUMPY.search(str(error)):
                 message += " (its inputs are NumPy's arrays unless framework is 'torch' or 'jax')"
             return Verdict(ok=False, message=message)
@@ -789,7 +790,7 @@ NO_KERNEL = re.compile(r"not implemented for|no (available )?kernel", re.IGNOREC
 
 def _unsupported(error: Exception, candidate: Any, given: tuple[Any, ...]) -> str:
     """Return why a candidate does not take a case, empty where its exception is a mistake."""
-    message = str(error).partition("\n")[0]
+    message = printable(str(error).partition("\n")[0])
     if isinstance(error, NotImplementedError) or NO_KERNEL.search(message):
         return message or type(error).__name__
     missing = [name for name, a in zip(_demanded(candidate), given, strict=False) if a is None]
