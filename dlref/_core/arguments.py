@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
 __all__ = [
+    "MAX_INTEGER",
     "MAX_OFFSET",
     "Axis",
     "FloatArray",
