@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._core.arguments import as_bool, as_number, check_callable, choice, shown
+from .._core.arguments import as_bool, as_number, check_callable, choice, printable, shown
 from .._core.pytree import is_float, named_leaves, tree_leaves
 from .._records import UNKNOWN, spec_of
 from ._errors import ulp_error
@@ -21,6 +21,7 @@ from ._oracle.causes import cause_of, common_cause
 from ._oracle.causes.evidence import Evidence
 from ._oracle.error_maps import as_html, as_text, error_map_of
 from ._oracle.stochastic_rounding import EPS
+from ._oracle.unwritten import NAN, NOT_WRITTEN, ZERO, needs_another_call, poisoned, unwritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -249,9 +250,8 @@ class Verdict:
 
     def __repr__(self) -> str:
         """Return the message, and a line for each output if there are several."""
-        if len(self.outputs) < 2:
-            return self.message
-        return "\n".join([self.message, *(f"  {output}" for output in self.outputs)])
+        several = self.outputs if len(self.outputs) > 1 else ()
+        return printable("\n".join([self.message, *(f"  {output}" for output in several)]))
 
     def _repr_html_(self) -> str:
         """Return the sentence and a table of the outputs."""
@@ -348,6 +348,10 @@ def written(before: Any, after: Any) -> list[int]:
     return [i for i, (a, b) in pairs if not same_bits(_arrays(a), _arrays(as_numpy(b)))]
 
 
+#: For the number of an output, which of its elements were not written.
+Unwritten = dict[int, Any]
+
+
 class _NotComparableError(Exception):
     """A candidate wrote to its arguments, or returned no arrays that could be compared."""
 
@@ -438,18 +442,29 @@ def _check_reference(reference: _Reference) -> None:
 
 
 def _run_candidate(
-    candidate: Callable[..., Any], reference: _Reference, framework: str, device: Any
+    candidate: Callable[..., Any],
+    framework: str,
+    device: Any,
+    settings: Any,
+    reference: _Reference,
+    byte: int = NAN,
 ) -> list[Any]:
-    """Call a candidate with copies of the arguments, and return its outputs as NumPy's arrays."""
+    """
+    Call a candidate with copies of the arguments, and return its outputs as NumPy's arrays.
+
+    The memory that it allocates is filled with a byte. The settings are those of ``np.errstate``.
+    """
     arguments, options = reference.arguments, reference.options
     with calling(framework):
         given = handed(separate(arguments), framework, device)
         kwargs = {key: handed(separate(value), framework, device) for key, value in options.items()}
-        returned = candidate(*given, **kwargs)
+        memory = poisoned(tuple(reference.own), byte, framework, device)
+        with memory, np.errstate(**settings):
+            returned = candidate(*given, **kwargs)
         try:
             got = as_numpy(returned)
         except (TypeError, ValueError, RuntimeError) as error:  # sparse, or on no device
-            msg = f"what the candidate returned is no array: {error}"
+            msg = printable(f"what the candidate returned is no array: {error}")
             raise _NotComparableError(msg) from error
         changed = written((*arguments, *options.values()), (*given, *kwargs.values()))
     if changed:
@@ -460,6 +475,20 @@ def _run_candidate(
     outputs = _with_optional(outputs, reference)
     _check_outputs(outputs, reference)
     return outputs
+
+
+def _unwritten(got: list[Any], reference: _Reference, run: Callable[..., list[Any]]) -> Unwritten:
+    """Return which elements of each output were not written, where there are any."""
+    want, dtypes = reference.want, reference.dtypes
+    twice = {i for i, w in enumerate(want) if w is not None and needs_another_call(w, dtypes[i])}
+    again = run(reference, byte=ZERO) if twice else got
+    there = {}
+    for i, w in enumerate(want):
+        first, second = _array(got[i]), _array(again[i])
+        if all(a is not None and a.shape == np.shape(w) for a in (w, first, second)):
+            where = unwritten(first, w, second if i in twice else None)
+            there |= {i: where} if where.any() else {}
+    return there
 
 
 def _without_constants(got: list[Any], reference: _Reference) -> list[Any]:
@@ -663,14 +692,18 @@ def _places(bad: Any) -> str:
 
 
 def _explain(
-    reference: _Reference, got: list[Any], comparisons: dict[int, _Comparison], limits: Limits
+    reference: _Reference,
+    got: list[Any],
+    comparisons: dict[int, _Comparison],
+    limits: Limits,
+    there: Unwritten,
 ) -> list[OutputCheck]:
     """Return the comparisons with causes, and with the error of the plain formula."""
     call, want, dtypes = reference.call, reference.want, reference.dtypes
     arrays = [*map(_array, got)]
     plain = baselines(call, want, reference.own, dtypes)
     right = tuple(i for i, comparison in comparisons.items() if comparison.check.ok)
-    off = {i: c.bound for i, c in comparisons.items() if c.is_off}
+    off = {i: c.bound for i, c in comparisons.items() if c.is_off and i not in there}
     common = common_cause(call, arrays, want, off) if len(off) > 1 else ""
     narrow_sums = _right_with_narrow_sums(reference, got, comparisons, limits)
     checks = []
@@ -684,8 +717,22 @@ def _explain(
             cause = f"these are sums in {name}: pass accum_dtype={name!r} if that is meant"
         places = f"{check.places}; {cause}" if cause and not check.size else check.places
         baseline = check.baseline if arrays[i] is None else plain[i]
-        checks.append(replace(check, baseline=baseline, places=places, cause=cause))
+        explained = replace(check, baseline=baseline, places=places, cause=cause)
+        checks.append(_not_written(explained, there[i]) if i in there else explained)
     return checks
+
+
+def _not_written(check: OutputCheck, there: Any) -> OutputCheck:
+    """Return the check of an output with elements that are not written, if right by chance."""
+    if check.num_wrong >= there.sum():
+        return replace(check, cause=NOT_WRITTEN)
+    places = _places(there)
+    count, inf = int(there.sum()), float("inf")
+    at = tuple(map(int, np.argwhere(there)[0]))
+    return replace(
+        check, ok=False, num_wrong=count, at=at, error=inf, ulp=inf, max_error=inf,
+        error_map=error_map_of(np.where(there, inf, 0.0)), places=places, cause=NOT_WRITTEN,
+    )  # fmt: skip
 
 
 def _right_with_narrow_sums(
@@ -738,18 +785,32 @@ def judge(
     every = *call.arguments, *call.options.values()
     framework = framework_of(every, framework)
     device = device_of(every, framework, device)
-    reference = _reference_of(call)
+    # Whatever numbers the candidate returns, they lead to a verdict, and not to a warning of NumPy.
+    # The candidate itself runs with the caller's settings.
+    run = functools.partial(_run_candidate, candidate, framework, device, np.geterr())
+    with np.errstate(all="ignore"):
+        return _judged(_reference_of(call), run, limits, evidence)
+
+
+def _judged(
+    reference: _Reference,
+    run: Callable[..., list[Any]],
+    limits: Limits,
+    evidence: list[Evidence] | None,
+) -> Verdict:
+    """Run a candidate, compare its outputs with the reference, and explain the differences."""
     try:
-        got = _run_candidate(candidate, reference, framework, device)
+        got = run(reference)
+        there = _unwritten(got, reference, run)
     except _NotComparableError as error:
         return Verdict(ok=False, message=str(error))
     comparisons = _compare(reference, got, limits)
-    checks = _explain(reference, got, comparisons, limits)
-    if evidence is not None:
+    checks = _explain(reference, got, comparisons, limits, there)
+    if evidence is not None and not there:  # no program leads to what was in memory
         evidence.append(_evidence(reference, got, comparisons))
     # Where some output is right, the others may be 0 but for the rounding of float64.
     is_known = any(check.ok for check in checks) or not checks
-    ok = is_known and not any(comparison.is_off for comparison in comparisons.values())
+    ok = is_known and not any(outcome(check) == "off" for check in checks)
     return Verdict(ok, tuple(checks), _summary(checks))
 
 
@@ -871,6 +932,11 @@ def check_forward(
     The candidate is given copies of the inputs, with the order and the gaps of their memory, and
     fails if it writes to them. It may return arrays of any library, a list where dlref has a tuple,
     and 0 in place of subnormal numbers, as some processors do.
+
+    Memory that the candidate allocates is filled with NaN. Otherwise an element that it leaves
+    unwritten could still hold the right number of an earlier call. If an output has integers, or
+    NaN is right, the candidate is called twice: in memory of NaN, and in memory of zeros. With
+    another C library than glibc, and on a device, only blocks that were freed are filled.
 
     If `op` is a ``partial`` of options, it has the vjp and jvp of its function; the vjp and jvp of
     a lambda are formed by differences, right to :math:`10^{-9}` of the largest element, or to a

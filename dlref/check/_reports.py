@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._core.arguments import as_integer, check_callable, check_keys, choice, shown
+from .._core.arguments import as_integer, check_callable, check_keys, choice, printable, shown
 from .._core.pytree import is_float, map_floats, tree_leaves
 from .._records import spec_of
 from .._records._spec import SEPARABLE
@@ -228,7 +228,8 @@ class CheckReport(NamedTuple):
             ).rstrip()
             for row in cells
         ]
-        return "\n".join([self._summary(), *self._options(), *lines, *self._error_maps()])
+        text = "\n".join([self._summary(), *self._options(), *lines, *self._error_maps()])
+        return printable(text)
 
     def _options(self) -> list[str]:
         """Return what was left out, in lines."""
@@ -319,6 +320,7 @@ def _beside_plain(verdict: Verdict) -> str:
     return f"{max(ratios):.2g}" if ratios else "-"
 
 
+@np.errstate(invalid="ignore")  # a signaling NaN warns where it is widened
 def _is_finite(value: Any) -> bool:
     return all(
         np.isfinite(np.asarray(a, np.float64)).all() for a in tree_leaves(value) if is_float(a)
@@ -738,7 +740,8 @@ class _Run:
             return self.judge_once(form, candidate, given, kwargs)
         first = self.judge_once(form, kept, given, kwargs)
         for number in range(2, self.repeats + 1):
-            other = map_floats(lambda a: a[...] * np.asarray(a).dtype.type(0.5), given)
+            with np.errstate(all="ignore"):  # a signaling NaN, or a number near the smallest
+                other = map_floats(lambda a: a[...] * np.asarray(a).dtype.type(0.5), given)
             self.judge_once(form, candidate, other, kwargs)
             again = self.judge_once(form, kept, given, kwargs)
             if first.ok != again.ok:
@@ -776,7 +779,7 @@ class _Run:
             ]
             if isinstance(error, TypeError) and lacking:
                 raise _NotTakenError(*dict.fromkeys(lacking))
-            message = f"the candidate raises {type(error).__name__}: {error}"
+            message = printable(f"the candidate raises {type(error).__name__}: {error}")
             if self.framework is None and OF_NUMPY.search(str(error)):
                 message += " (its inputs are NumPy's arrays unless framework is 'torch' or 'jax')"
             return Verdict(ok=False, message=message)
@@ -889,7 +892,7 @@ NO_KERNEL = re.compile(r"not implemented for|no (available )?kernel", re.IGNOREC
 
 def _unsupported(error: Exception, candidate: Any, given: tuple[Any, ...]) -> str:
     """Return why a candidate does not take a case, empty where its exception is a mistake."""
-    message = str(error).partition("\n")[0]
+    message = printable(str(error).partition("\n")[0])
     if isinstance(error, NotImplementedError) or NO_KERNEL.search(message):
         return message or type(error).__name__
     missing = [name for name, a in zip(_demanded(candidate), given, strict=False) if a is None]

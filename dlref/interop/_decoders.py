@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .._core.arguments import as_integer, as_number
+from .._core.arguments import as_integer, as_number, shown
 from ..attention import AttentionParams, LatentAttentionParams
 from ..transformer import (
     EncoderBlockParams,
@@ -121,13 +121,13 @@ def _window(s: Settings, kin: Kin) -> dict[str, Any]:
 
 def _types(s: Settings, layers: int, default: Callable[[int], bool]) -> list[bool]:
     """Return whether each layer has the window."""
-    given = s.get(None, "layer_types")
+    given = s.listed(None, "layer_types")
     if given is None:
         return [default(i) for i in range(layers)]
     fits = isinstance(given, list | tuple) and len(given) == layers
     if not fits or {*given} - {SLIDING, "full_attention"}:
         known = f"{layers} of {SLIDING!r} or 'full_attention'"
-        s.problems.append(f"'layer_types' must be a list of {known}, not {given!r}")
+        s.problems.append(f"'layer_types' must be a list of {known}, not {shown(given)}")
         return [False] * layers
     return [kind == SLIDING for kind in given]
 
@@ -164,7 +164,7 @@ def _qwen2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 def _smollm3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     layers, interval = told["num_layers"], s.integer(4, "no_rope_layer_interval")
     default = [int((i + 1) % interval != 0) for i in range(layers)]
-    rotated = s.get(default, "no_rope_layers")
+    rotated = s.listed(default, "no_rope_layers")
     if len(rotated) != layers:
         s.problems.append(f"'no_rope_layers' must have {layers} entries, not {len(rotated)}")
         return None
@@ -267,7 +267,7 @@ def _mixtral(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 def _qwen3_moe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     _router(s, kin, told, normalize=s.flag(False, "norm_topk_prob"))
     s.known |= {"intermediate_size", "layer_types", "max_window_layers"}
-    plain = s.get([], "mlp_only_layers")
+    plain = s.listed([], "mlp_only_layers")
     step = s.integer(1, "decoder_sparse_step")
     dense = [i in plain or (i + 1) % step != 0 for i in range(told["num_layers"])]
     s.integer(768, "moe_intermediate_size")  # the tensors have it
@@ -299,7 +299,7 @@ def _deepseek_v3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     if scaling.get("mscale_all_dim"):
         m = 1 + 0.1 * scaling["mscale_all_dim"] * math.log(max(scaling["factor"], 1))
         told["blocks"]["scale"] = m * m / math.sqrt(told["head_dim"])
-    s.config.setdefault("num_experts", s.get(256, "n_routed_experts"))
+    s.config.setdefault("num_experts", s.integer(256, "n_routed_experts"))
     _router(
         s, kin, told, score="sigmoid", normalize=s.flag(True, "norm_topk_prob"),
         groups=s.integer(8, "n_group"), top_groups=s.integer(4, "topk_group"),
@@ -322,10 +322,12 @@ def _qwen3_next(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     usual = [
         "full_attention" if (i + 1) % interval == 0 else "linear_attention" for i in range(layers)
     ]
-    types = s.get(usual, "layer_types")
+    types = s.listed(usual, "layer_types")
     if len(types) != layers or not set(types) <= {*usual, "full_attention", "linear_attention"}:
-        s.problems.append(f"'layer_types' must be a list of {layers} known types, not {types!r}")
-    plain, step = s.get([], "mlp_only_layers"), s.integer(1, "decoder_sparse_step")
+        s.problems.append(
+            f"'layer_types' must be a list of {layers} known types, not {shown(types)}"
+        )
+    plain, step = s.listed([], "mlp_only_layers"), s.integer(1, "decoder_sparse_step")
     dense = [i in plain or (i + 1) % step != 0 for i in range(layers)]
     return [
         ({"delta_heads": keys} if kind == "linear_attention" else {})

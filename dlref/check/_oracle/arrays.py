@@ -49,6 +49,7 @@ def lead_of(array: Any) -> int:
     return int(lead if lead < 2 * LEAD else LEAD + lead % LEAD)
 
 
+@np.errstate(all="ignore")  # of numbers that another dtype does not have
 def copied(array: Any, dtype: Any = None) -> Any:
     """Copy an array with the order, the gaps and the beginning of its memory."""
     dtype = array.dtype if dtype is None else dtype

@@ -204,7 +204,7 @@ def mutated(pair: Pair) -> str:
 DUE = "is due"
 #: What is seen in a result, and says little of what led to it.
 SEEN = (
-    *(NOISE, "not written", "it is the exact result", "it is zero", "it is one number"),
+    *(NOISE, "not written (a tail", "it is the exact result", "it is zero", "it is one number"),
     *("an overflow inside", DUE, "these are sums in"),
 )
 
