@@ -49,7 +49,7 @@ from ._inputs import (
 from ._oracle.arrays import as_numpy
 from ._oracle.autograd import in_layout, own_vjp
 from ._oracle.calls import ReferenceCall, as_form, learned_options
-from ._oracle.causes import DUE, is_refuted, is_settled, same_cause, shared_values
+from ._oracle.causes import PROGRAM, in_common, is_refuted, is_settled, same_cause
 from ._oracle.causes.evidence import Evidence, common_program
 from ._oracle.causes.heuristics import NOISE
 from ._oracle.error_maps import as_html
@@ -195,9 +195,9 @@ class CheckReport(NamedTuple):
         if self.inconclusive_outputs:
             message += f"; no case is conclusive for {', '.join(self.inconclusive_outputs)}"
         explained = [{output.cause for output in row.verdict.outputs} for row in self.failed]
-        alike = shared_values(self.causes)
+        alike = in_common(self.causes)
         explained = [{alike.get(cause, cause) for cause in some} for some in explained]
-        every = dict.fromkeys(alike.get(cause, cause) for cause in self.causes)
+        every = dict.fromkeys(alike.values())
         shares = {cause: sum(cause in some for some in explained) for cause in every}
         most = max(shares, key=lambda cause: shares[cause], default="")
         why = ""
@@ -825,7 +825,9 @@ class _Run:
                     rows[i] = rows[i]._replace(verdict=with_cause(rows[i].verdict, cause))
             if cause:
                 continue
-            chance = {c for c in causes if DUE in c}  # programs that do not explain all cases
+            chance = {
+                c for c in causes if PROGRAM.match(c)
+            }  # programs that do not explain all cases
             if other is not None and not other[0].ok:
                 chance |= {c for c in causes if not _shares({c}, other[0])}
             for i, wrong in itertools.product(off, chance - {""}):

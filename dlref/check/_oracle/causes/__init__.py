@@ -200,21 +200,35 @@ def mutated(pair: Pair) -> str:
     return ""
 
 
-#: What a changed program says.
-DUE = "is due"
+#: What a changed program says; a mean in place of a sum is seen in a result as well.
+PROGRAM = re.compile(r"(?!a mean|a sum).* stands where .* is due")
+#: The size of an axis, or of an array.
+SIZE = re.compile(r" \(\d+\)|(?<=the size) \d+")
 #: What is seen in a result, and says little of what led to it.
 SEEN = (
     *(NOISE, "not written (a tail", "it is the exact result", "it is zero", "it is one number"),
-    *("an overflow inside", DUE, "these are sums in"),
+    *("an overflow inside", "these are sums in"),
 )
 
 
 def is_settled(causes: set[str]) -> bool:
     """Return whether all outputs of all cases have one cause, which is more than what is seen."""
-    alike = shared_values(causes)
-    if len({alike.get(cause, cause) for cause in causes}) != 1:
+    if len({*in_common(causes).values()}) != 1 or not all(causes):
         return False
-    return all(cause and not any(words in cause for words in SEEN) for cause in causes)
+    return not any(words in c for c in causes for words in SEEN) and not any(
+        map(PROGRAM.match, causes)
+    )
+
+
+def in_common(causes: Iterable[str]) -> dict[str, str]:
+    """Return what causes say of all cases: the values of an option, and no sizes that differ."""
+    causes = [*causes]
+    alike = {cause: cause for cause in causes} | shared_values(causes)
+    texts: dict[str, set[str]] = {}
+    for text in alike.values():
+        texts.setdefault(SIZE.sub("", text), set()).add(text)
+    short = {text: key for key, some in texts.items() for text in some if len(some) > 1}
+    return {cause: short.get(text, text) for cause, text in alike.items()}
 
 
 @np.errstate(all="ignore")
@@ -239,7 +253,8 @@ def same_cause(left: str, right: str) -> bool:
 
 
 def _with_few_digits(cause: str) -> str:
-    """Return a cause whose measured numbers have three digits."""
+    """Return a cause without sizes, whose measured numbers have three digits."""
+    cause = SIZE.sub("", cause)
     return re.sub(r"\d+\.\d+(e[+-]?\d+)?", lambda number: f"{float(number[0]):.3g}", cause)
 
 

@@ -27,6 +27,12 @@ COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Gt: (ast.GtE,), ast.GtE: (ast.Gt, ast.Lt), ast.Lt: (ast.LtE,), ast.LtE: (ast.Lt, ast.Gt),
     ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,),
 }  # fmt: skip
+OPERATIONS: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
+    ast.Mult: (ast.Add, ast.Sub), ast.Div: (ast.Add, ast.Sub),
+    ast.Add: (ast.Mult, ast.Div), ast.Sub: (ast.Mult, ast.Div),
+}  # fmt: skip
+#: Functions of one number, which may be applied twice.
+OF_NUMBERS = {"sqrt", "exp", "log", "tanh", "sigmoid", "softmax", "abs", "square"}
 #: Axes that are taken for each other.
 AXES = (-1, -2, 0)
 #: Parameters of functions that are no part of the mathematics.
@@ -117,6 +123,8 @@ def further_changes(
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in shapes:
         same = (n for n, shape in shapes.items() if shape == shapes[node.id] and n != node.id)
         yield from (ast.Name(name, ast.Load()) for name in same)
+        if shapes[node.id] == ():
+            yield ast.BinOp(ast.Constant(1), ast.Sub(), node)
     elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
         yield from (ast.Subscript(node.value, index, node.ctx) for index in _indices(node.slice))
     elif isinstance(node, ast.Compare):
@@ -137,6 +145,8 @@ def further_changes(
 def _of_operation(node: ast.BinOp) -> Iterator[ast.expr]:
     left, right, op = node.left, node.right, node.op
     yield from _without_parentheses(node)
+    if type(op) in OPERATIONS:
+        yield from (ast.BinOp(left, other(), right) for other in OPERATIONS[type(op)])
     value = right.value if isinstance(right, ast.Constant) else None
     if isinstance(op, ast.Div) and isinstance(value, int | float) and value not in (0, 1):
         for digits in (4, 3, 2):  # a sixth is written as 0.1667
@@ -188,6 +198,8 @@ def _of_call(node: ast.Call, scope: dict[str, Any]) -> Iterator[ast.expr]:
             args = node.args[:]
             args[i], args[i + 1] = args[i + 1], args[i]
             yield ast.Call(node.func, args, node.keywords)
+    if len(node.args) == 1 and name in OF_NUMBERS:
+        yield ast.Call(node.func, [node], [])
     yield from _of_family(node, scope)
 
 
