@@ -1,7 +1,7 @@
 """
 Elements that a candidate leaves unwritten.
 
-An array of ``np.empty`` or ``torch.empty`` holds what its memory held before, which can be the
+An array of ``np.empty`` or ``torch.empty`` has the old contents of its memory, which can be the
 right result of an earlier call. So a candidate runs in memory that is filled with NaN.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 #: The explanation of an output that has such elements.
-NOT_WRITTEN = "not written (these elements hold what was in memory before the call)"
+NOT_WRITTEN = "not written (these elements have the old contents of the memory)"
 #: The bytes that memory is filled with: NaN in each format and -1 in integers, or 0.
 NAN, ZERO = 0xFF, 0x00
 #: NumPy keeps so many freed blocks of each size, and hands out the one that was freed last.
@@ -55,7 +55,7 @@ class _Glibc(NamedTuple):
     library: Any
     set_handler: Callable[[Any], Any]
     handler: Any  # a capsule
-    kept: Any  # what the capsule points to
+    kept: Any  # its contents, which must stay where they are
 
 
 @functools.cache
