@@ -481,7 +481,7 @@ def _unwritten(got: list[Any], reference: _Reference, run: Callable[..., list[An
     want, dtypes = reference.want, reference.dtypes
     twice = {i for i, w in enumerate(want) if w is not None and needs_another_call(w, dtypes[i])}
     again = run(reference, byte=ZERO) if twice else got
-    there = {}
+    there: Unwritten = {}
     for i, w in enumerate(want):
         first, second = _array(got[i]), _array(again[i])
         if all(a is not None and a.shape == np.shape(w) for a in (w, first, second)):
