@@ -423,7 +423,7 @@ def _as(value: Any, kind: np.dtype[Any]) -> Any:
     """Round arrays of floats, within tuples, and keep all else: gaps in memory too."""
 
     def rounded(part: Any) -> Any:
-        if isinstance(part, np.floating):  # what operations make of arrays without axes
+        if isinstance(part, np.floating):  # as operations on arrays without axes return
             part = np.asarray(part)
         is_other = isinstance(part, np.ndarray) and part.dtype != kind
         return copied(part, kind) if is_other and part.dtype.kind not in "biu" else part

@@ -8,6 +8,7 @@ import functools
 import inspect
 import itertools
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -57,7 +58,6 @@ from ._oracle.examples import drawn_like, is_valid, jvp_arguments
 from ._oracle.pairwise_options import shapes_of
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Sequence
 
     from ._oracle.bounds import Limits
@@ -232,7 +232,7 @@ class CheckReport(NamedTuple):
         return printable(text)
 
     def _options(self) -> list[str]:
-        """Return what was left out, in lines."""
+        """Return the options and the cases that were left out, in lines."""
         lines = []
         if self.skipped_options:
             lines.append(f"options not taken: {', '.join(self.skipped_options)}")
@@ -298,8 +298,12 @@ def _why(verdict: Verdict) -> str:
 
 
 def _written(text: str, path: str | os.PathLike[str] | None) -> str:
-    if path is not None:
-        Path(path).write_text(text, encoding="utf-8")
+    if path is None:
+        return text
+    if not isinstance(path, str | os.PathLike):
+        msg = f"Argument 'path' must be the name of a file or None, not {shown(path)}."
+        raise TypeError(msg)
+    Path(path).write_text(text, encoding="utf-8")
     return text
 
 

@@ -15,6 +15,18 @@ from ._tensors import raise_all
 
 LARGEST = 1e30  # of numbers in a configuration; infinity would load in silence
 
+#: Entries that say which family it is, though they change no number.
+NAMED = ("model_type", "architectures")
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a value and its entries are what JSON has, or single numbers of NumPy."""
+    kinds = str, int, float, np.generic, list, tuple, Mapping
+    inner = value.values() if isinstance(value, Mapping) else value
+    parts = value, *(inner if isinstance(value, list | tuple | Mapping) else ())
+    return all(part is None or isinstance(part, kinds) for part in parts)
+
+
 #: Activations by Hugging Face's names.
 ACTIVATIONS = {
     "gelu": "gelu",
@@ -66,18 +78,6 @@ def _is_neutral(value: Any) -> bool:
     return value is None or (value is not True and value in (0, 1, "", {}))
 
 
-#: Entries that say which family it is, though they change no number.
-NAMED = ("model_type", "architectures")
-
-
-def _is_json(value: Any) -> bool:
-    """Whether a value and its entries are what JSON has, or single numbers of NumPy."""
-    kinds = str, int, float, np.generic, list, tuple, Mapping
-    inner = value.values() if isinstance(value, Mapping) else value
-    parts = value, *(inner if isinstance(value, list | tuple | Mapping) else ())
-    return all(part is None or isinstance(part, kinds) for part in parts)
-
-
 class Settings:
     """A configuration, and the entries of it that have been read so far."""
 
@@ -102,6 +102,7 @@ class Settings:
     def _check_family(self, family: str) -> None:
         """Note a problem if the configuration says that it is another family's."""
         kind = self.config.get("model_type")
+        kind = kind if isinstance(kind, str | None) else shown(kind)
         if kind not in (None, family, *ALIASES.get(family, ())):
             self.problems.append(f"'model_type' must be {family!r}, not {self._other(kind)}")
         names = self.config.get("architectures") or ()
@@ -124,7 +125,7 @@ class Settings:
 
     def _other(self, kind: Any) -> str:
         """Describe another family, if it is known."""
-        if not isinstance(kind, str) or kind not in self.families:
+        if kind not in self.families:
             return shown(kind)
         return f"{kind!r}, which has {self.families[kind][1]} and is read by kind={kind!r}"
 
@@ -148,15 +149,6 @@ class Settings:
             self.problems.append(f"{names[0]!r} must divide {whole}, not be {n}")
         return n
 
-    def number(self, default: float, name: str) -> float:
-        return as_number(f"config.{name}", self.get(default, name), least=0, most=LARGEST)
-
-    def flag(self, default: bool, name: str) -> bool:
-        value = self.get(default, name)
-        if not isinstance(value, bool):
-            self.problems.append(f"{name!r} must be True or False, not {shown(value)}")
-        return bool(value)
-
     def listed(self, default: Any, name: str) -> Any:
         """Return a list of names or numbers, and note a problem if an entry is none."""
         value = self.get(default, name)
@@ -165,6 +157,15 @@ class Settings:
             return value
         self.problems.append(f"{name!r} must be a list of names or numbers, not {shown(value)}")
         return default
+
+    def number(self, default: float, name: str) -> float:
+        return as_number(f"config.{name}", self.get(default, name), least=0, most=LARGEST)
+
+    def flag(self, default: bool, name: str) -> bool:
+        value = self.get(default, name)
+        if not isinstance(value, bool):
+            self.problems.append(f"{name!r} must be True or False, not {shown(value)}")
+        return bool(value)
 
     def only(self, name: str, wanted: Any) -> None:
         """Note a problem unless an entry has the value that dlref can express."""

@@ -242,6 +242,7 @@ def test_a_configuration_of_twenty_bytes_takes_no_memory(kind, name):
         from_state_dict({"a": np.ones(2)}, kind, {name: 100_000_000})
 
 
+@pytest.mark.broad  # a coverage run takes several times as long
 @pytest.mark.parametrize(
     ("kind", "config", "name"),
     [

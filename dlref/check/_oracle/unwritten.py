@@ -1,7 +1,7 @@
 """
 Elements that a candidate leaves unwritten.
 
-An array of ``np.empty`` or ``torch.empty`` holds what its memory held before, which can be the
+An array of ``np.empty`` or ``torch.empty`` has the old contents of its memory, which can be the
 right result of an earlier call. So a candidate runs in memory that is filled with NaN.
 """
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
 #: The explanation of an output that has such elements.
-NOT_WRITTEN = "not written (these elements hold what was in memory before the call)"
+NOT_WRITTEN = "not written (these elements have the old contents of the memory)"
 #: The bytes that memory is filled with: NaN in each format and -1 in integers, or 0.
 NAN, ZERO = 0xFF, 0x00
 #: NumPy keeps so many freed blocks of each size, and hands out the one that was freed last.
@@ -35,6 +35,8 @@ LARGE = 2**24
 M_PERTURB = -6
 #: Where PyDataMem_SetHandler and PyDataMem_GetHandler stand in NumPy's table of C functions.
 SET_HANDLER, GET_HANDLER = 304, 305
+#: The version of the structure below.
+HANDLER_VERSION = 1
 #: glibc looks for such blocks in the heap itself, not among the small ones that were just freed.
 ALIGNMENT = 1024
 
@@ -55,7 +57,7 @@ class _Glibc(NamedTuple):
     library: Any
     set_handler: Callable[[Any], Any]
     handler: Any  # a capsule
-    kept: Any  # what the capsule points to
+    kept: Any  # its contents, which must stay where they are
 
 
 @functools.cache
@@ -66,7 +68,9 @@ def _glibc() -> _Glibc | None:
     NumPy keeps freed blocks for itself. With a handler of its own it does not ask for these: malloc
     is ``aligned_alloc``, whose first argument is the alignment where a handler's is its context.
     """
-    libc = ctypes.CDLL(None) if sys.platform == "linux" else None
+    if sys.platform != "linux":
+        return None
+    libc = ctypes.CDLL(None)
     if not hasattr(libc, "mallopt") or not hasattr(libc, "gnu_get_libc_version"):
         return None
     api, name = ctypes.pythonapi, b"mem_handler"
@@ -81,6 +85,8 @@ def _glibc() -> _Glibc | None:
     get_handler = ctypes.PYFUNCTYPE(ctypes.py_object)(table[GET_HANDLER])
     set_handler = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object)(table[SET_HANDLER])
     own = _Handler.from_buffer_copy(_Handler.from_address(pointer_of(get_handler(), name)))
+    if own.version != HANDLER_VERSION:
+        return None
     own.name, own.ctx = b"dlref.check", ALIGNMENT
     own.malloc = ctypes.cast(libc.aligned_alloc, ctypes.c_void_p).value
     libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]

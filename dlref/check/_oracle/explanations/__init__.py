@@ -1,4 +1,4 @@
-"""What explains a difference: a table for each chapter, by the function that is explained."""
+"""Explanations of a difference: a table for each chapter, by the function that is explained."""
 
 from __future__ import annotations
 
