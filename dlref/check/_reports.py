@@ -842,7 +842,8 @@ class _Run:
         """
         Return the verdicts that lose a cause, because another case refutes it.
 
-        These are cases that are right, and cases that are off without a cause.
+        It is one that is right, or one that is off without a cause. The latter does not refute what
+        most cases show: there may be a second mistake, as in an option.
         """
         off = [i for i in numbers if rows[i].outcome == "off"]
         known = {i: e for i in numbers if (e := self.evidence[i]) is not None}
@@ -850,7 +851,8 @@ class _Run:
         small = sorted(other, key=lambda e: (bool(e.off), e.size))[:MAX_OTHER]
         changed: dict[int, Verdict] = {}
         for cause in {cause for i in off for cause in _causes(rows[i].verdict) if cause}:
-            if any(is_refuted(cause, e) for e in small):
+            most = 2 * sum(cause in _causes(rows[i].verdict) for i in off) > len(off)
+            if any(is_refuted(cause, e) for e in small if not (most and e.off)):
                 for i in off:
                     changed[i] = without_cause(changed.get(i, rows[i].verdict), cause)
         return changed

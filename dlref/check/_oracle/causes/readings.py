@@ -67,7 +67,7 @@ def _to_ten_bits(a: Any, *, nearest: bool) -> Any:
 
 #: How kernels read their inputs.
 READ_AS: dict[str, Any] = {
-    "rounded to TF32": functools.partial(_to_ten_bits, nearest=True),
+    "rounded to the 10 bits of TF32 or float16": functools.partial(_to_ten_bits, nearest=True),
     "cut to the 10 bits of TF32": functools.partial(_to_ten_bits, nearest=False),
     **{f"rounded to {name}": f for name, f in FORMATS.items()},
 }
