@@ -485,7 +485,8 @@ def _unwritten(got: list[Any], reference: _Reference, run: Callable[..., list[An
     there: Unwritten = {}
     for i, w in enumerate(want):
         first, second = _array(got[i]), _array(again[i])
-        if all(a is not None and np.shape(a) == np.shape(w) for a in (w, first, second)):
+        alike = all(a is not None and np.shape(a) == np.shape(w) for a in (w, first, second))
+        if alike:
             where = unwritten(first, w, second if i in twice else None)
             there |= {i: where} if where.any() else {}
     return there

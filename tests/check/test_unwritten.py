@@ -236,6 +236,11 @@ def test_integers_that_differ_at_the_second_call_are_off():
     assert check.check_forward(att.causal_mask, att.causal_mask, 5, 7)
 
 
+def test_a_reference_may_be_a_number_of_python():
+    assert check.check_forward(lambda x: x * 0 + 2, lambda x: 2, 3)
+    assert not check.check_forward(lambda x: x, lambda x: 2, 3)
+
+
 def test_gradients_without_a_reference():
     def vjp(dout, x):
         return without(0)(np, dout * (1 - np.tanh(x) ** 2))
