@@ -7,6 +7,7 @@ The fixtures and the marker that pytest finds wherever dlref is installed.
 
 from __future__ import annotations
 
+import inspect
 import re
 import zlib
 from pathlib import Path
@@ -44,12 +45,25 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if marker is None:
         msg = "A test with dlref_case needs the marker dlref(candidate, op, **options)."
         raise pytest.UsageError(msg)
-    from .check._reports import prepared  # noqa: PLC0415  # pytest imports this file everywhere
-
-    run = prepared(*marker.args, **marker.kwargs)
+    run = _run_of(marker, metafunc.definition.nodeid)
     metafunc.config.stash[RUNS][metafunc.definition.nodeid] = run
     names = [case.name for case, _ in run.plan]
     metafunc.parametrize("dlref_case", range(len(names)), ids=names, indirect=True)
+
+
+def _run_of(marker: pytest.Mark, where: str) -> Any:
+    """Prepare the run that a marker describes, which takes what check_all takes."""
+    from .check import check_all  # noqa: PLC0415  # pytest imports this file in every project
+    from .check._reports import prepared  # noqa: PLC0415
+
+    known = inspect.signature(check_all)
+    own = [p for name, p in known.parameters.items() if name != "progress"]
+    try:
+        known.replace(parameters=own).bind(*marker.args, **marker.kwargs)
+        return prepared(*marker.args, **marker.kwargs)
+    except (TypeError, ValueError) as error:
+        msg = f"The marker dlref of {where} is wrong: {error}"
+        raise pytest.UsageError(msg) from error
 
 
 @pytest.hookimpl(tryfirst=True)

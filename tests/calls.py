@@ -5,12 +5,14 @@ Those take trees of parameters, states, tokens or functions; tests/test_calls.py
 all of them.
 """
 
+import dataclasses
 import inspect
+import types
 
 import numpy as np
 
 import dlref
-from dlref import attention, neurons, recurrent, training, transformer
+from dlref import activations, attention, check, neurons, recurrent, training, transformer
 
 B, T, S, D, H = 2, 3, 5, 4, 2
 NO_SCALES = np.full((2, 1), 127, np.uint8)  # of 1
@@ -344,8 +346,94 @@ def calls(seed=0):
     return made
 
 
+def _cache():
+    keys = np.arange(24.0).reshape(2, 1, 3, 4)
+    return attention.KVCache(keys, keys + 1)
+
+
+def _report():
+    return check.check_all(np.abs, activations.relu, cases=[("one", (np.ones(2),), {})])
+
+
+#: How an object is made whose methods are called; a constructor needs none.
+OBJECTS = {
+    "attention.KVCache": _cache,
+    "check.CheckReport": _report,
+    "transformer.BlockOptions": lambda: transformer.BlockOptions(num_heads=2),
+}
+
+
+def classes():
+    """Return {name: class} of all public classes."""
+    every = {f"{c}.{n}": getattr(getattr(dlref, c), n) for c in dlref.__all__ for n in _names(c)}
+    return {name: value for name, value in every.items() if inspect.isclass(value)}
+
+
+def _names(chapter):
+    return getattr(getattr(dlref, chapter), "__all__", ())
+
+
+def methods():
+    """
+    Return the names of the methods of all public classes, as they are found.
+
+    The name of a class stands for its constructor, unless that only keeps what it is given.
+    """
+    found = set()
+    for name, kind in classes().items():
+        own = vars(kind)
+        if "__post_init__" in own or ("__init__" in own and not dataclasses.is_dataclass(kind)):
+            found.add(name)
+        kinds = staticmethod | classmethod | types.FunctionType
+        found |= {f"{name}.{key}" for key in own if key[0] != "_" and isinstance(own[key], kinds)}
+    return found
+
+
+def method_calls(seed=0):
+    """Return {name: (arguments, options)} of methods that take any."""
+    rng = np.random.default_rng(seed)
+    k, v = rng.normal(size=(2, 2, 1, 3, 4))
+    small = transformer.LanguageModelConfig(9, 8, 2)
+    return {
+        "attention.KVCache": ((k, v), {}),
+        "attention.KVCache.append": ((k, v), {}),
+        "attention.KVCache.reorder": ((np.array([1, 0, 1]),), {}),
+        "attention.KVCache.empty": (  # without spare memory, which is not written
+            (),
+            {"batch_shape": (2,), "num_kv_heads": 1, "head_width": 4, "value_width": 3}
+            | {"dtype": "float64", "capacity": 0, "window": 3, "chunk": 4},
+        ),
+        "transformer.BlockOptions": ((), dict(vars(transformer.BlockOptions(num_heads=2)))),
+        "transformer.BlockOptions.heads": ((), {}),
+        "transformer.LanguageModelConfig": ((), dict(vars(small))),
+        "check.CheckReport.to_html": ((), {}),
+        "check.CheckReport.to_json": ((), {}),
+    }
+
+
+def _method(name):
+    """Return a function that makes an object, and calls a method of it."""
+    own, _, last = name.rpartition(".")
+    if name in classes():
+        return classes()[name]
+    found = getattr(classes()[own], last)
+    if inspect.ismethod(found):  # of the class
+        return found
+
+    def called(*arguments, **options):
+        made = OBJECTS[own]()
+        result = getattr(made, last)(*arguments, **options)
+        return made if result is None else result
+
+    parameters = [*inspect.signature(found).parameters.values()][1:]
+    called.__signature__ = inspect.Signature(parameters)
+    return called
+
+
 def function(name):
-    """Return the public function of a name."""
+    """Return the public function of a name, or what calls the method of one."""
+    if name in methods():
+        return _method(name)
     chapter, _, own = name.partition(".")
     f = getattr(getattr(dlref, chapter), own) if own else getattr(dlref, chapter)
     assert inspect.isfunction(f)

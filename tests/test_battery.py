@@ -1,5 +1,6 @@
 """A sample of the battery: a few faults at every public function, others for each."""
 
+import copy
 import functools
 import random
 import subprocess
@@ -14,6 +15,9 @@ from dlref import check, recurrent, training, transformer
 
 #: How many trials of a kind each function meets; the threads and processes have tests of their own.
 SAMPLE = {"bad arrays": 3, "bad options": 2, "extreme values": 1, "odd memory": 1}
+
+#: Kinds of trials that have tests of their own.
+ALONE = ("eight threads", "other processes")
 
 
 def trials_by_function():
@@ -41,6 +45,65 @@ def test_withstands(name):
 def test_result_can_be_copied(name):
     key = TRIALS[name]["copies of results"][0][1]
     assert not battery.outcome("copies of results", battery.cases()[key], "", None)
+
+
+def test_every_method_of_a_public_class_has_a_call():
+    """They are found by inspection; a new one fails here until it has arguments to try."""
+    assert battery.calls.methods() == battery.calls.method_calls().keys()
+    assert {"attention.KVCache", "attention.KVCache.append"} <= TRIALS.keys()
+
+
+def of_method(name):
+    """Return all trials of a method, but for threads and processes."""
+    found = TRIALS[name].items()
+    return [trial for kind, some in found for trial in some if kind not in ALONE]
+
+
+@pytest.mark.parametrize("name", battery.calls.method_calls())
+def test_methods_withstand_all_faults(name):
+    for kind, key, fault, where in of_method(name):
+        wrong = battery.outcome(kind, battery.cases()[key], fault, where)
+        assert not wrong, (kind, key, fault, where)
+
+
+@pytest.mark.parametrize("name", battery.calls.method_calls())
+def test_errors_of_methods_name_the_option(name):
+    for _, key, fault, where in TRIALS[name].get("bad options", []):
+        case = battery.cases()[key]
+        try:
+            case.run(options={**case.options, where: battery.VALUES[fault]()})
+        except (TypeError, ValueError) as error:
+            assert where in str(error)  # noqa: PT017
+
+
+@pytest.mark.parametrize("path", [3, 2.5, True, b"a", ["a"], np.ones(2), object()])
+def test_a_report_is_written_to_no_such_path(path):
+    report = battery.calls.OBJECTS["check.CheckReport"]()
+    for write in (report.to_html, report.to_json):
+        with pytest.raises(TypeError, match="Argument 'path' must be the name of a file"):
+            write(path)
+
+
+def test_what_is_appended_shares_no_memory_with_the_cache():
+    cache = battery.calls.OBJECTS["attention.KVCache"]()
+    k, v = np.ones((2, 2, 1, 3, 4))
+    before = cache.keys.copy()
+    keys, values = cache.append(k, v)
+    k[...] = v[...] = 7
+    assert not np.shares_memory(keys, k)
+    assert not np.shares_memory(values, v)
+    assert not keys.flags.writeable
+    assert not cache.keys.flags.writeable
+    np.testing.assert_array_equal(keys[..., -1, :], 1)
+    twin = copy.deepcopy(cache)
+    twin.append(k, v)
+    assert (len(cache), len(twin)) == (6, 9)
+    for bad in (1j * k, np.full(k.shape, "a"), np.ma.masked_array(k, mask=True), k[..., :-1], None):
+        for given in ((bad, v), (k, bad)):
+            with pytest.raises((TypeError, ValueError), match=r"Argument '[kv]'"):
+                cache.append(*given)
+    np.testing.assert_array_equal(cache.keys[..., :3, :], before)  # as it was before the errors
+    assert len(cache) == 6
 
 
 class TestFaultsThatWereFound:

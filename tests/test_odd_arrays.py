@@ -17,6 +17,9 @@ from dlref.transformer import (
 
 FUNCTIONS = dict(public_functions())
 SIGNAL = np.array([0x7FF0000000000001], np.uint64).view(np.float64)
+#: Formats, each with the bits of a NaN that is signaling.
+SIGNALS = {np.float64: (np.uint64, 0x7FF0000000000001), np.float32: (np.uint32, 0x7F800001)}
+SIGNALS[np.float16] = np.uint16, 0x7C01
 
 
 def problems(name):
@@ -30,30 +33,41 @@ def arrays_of(argument, change):
     return change(argument) if isinstance(argument, np.ndarray) else argument
 
 
-def variants(name, change):
-    """Yield the function called with one argument after the other changed."""
+def in_format(argument, kind):
+    """Round every array of floats in an argument, and in tuples."""
+    return arrays_of(argument, lambda a: a.astype(kind) if a.dtype == np.float64 else a)
+
+
+def variants(name, change, kind=np.float64):
+    """Yield the function called with one argument or option after the other changed."""
     for problem in problems(name):
-        arguments = problem.arguments(form_of(name))
+        arguments = [in_format(a, kind) for a in problem.arguments(form_of(name))]
+        options = {key: in_format(a, kind) for key, a in applicable(name, problem).items()}
         for place, argument in enumerate(arguments):
             changed = list(arguments)
             changed[place] = arrays_of(argument, change)
-            yield lambda at=tuple(changed), problem=problem: FUNCTIONS[name](
-                *at, **applicable(name, problem)
-            )
+            yield lambda at=tuple(changed), options=options: FUNCTIONS[name](*at, **options)
+        for key, value in options.items():
+            if isinstance(value, np.ndarray):
+                other = options | {key: change(value)}
+                yield lambda at=tuple(arguments), other=other: FUNCTIONS[name](*at, **other)
 
 
 def signaling(array):
-    if array.dtype != np.float64 or not array.size:
+    """Return an array of floats whose first number is a signaling NaN."""
+    if array.dtype.type not in SIGNALS or not array.size:
         return array
+    kind, bits = SIGNALS[array.dtype.type]
     spoilt = array.copy()
-    spoilt.reshape(-1)[:1] = SIGNAL
+    spoilt.reshape(-1)[:1].view(kind)[...] = bits
     return spoilt
 
 
 @pytest.mark.broad
 @pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_signalling_nan_leaks_no_warning(name):
-    for call in variants(name, signaling):
+@pytest.mark.parametrize("kind", SIGNALS)
+def test_a_signalling_nan_leaks_no_warning(name, kind):
+    for call in variants(name, signaling, kind):
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             with contextlib.suppress(ValueError):  # refused, as every NaN

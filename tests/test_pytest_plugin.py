@@ -109,6 +109,36 @@ def test_a_case_needs_a_marker(pytester, monkeypatch):
     outcome.stdout.fnmatch_lines(["*needs the marker dlref(candidate, op*"])
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("relu, relu, tolerance=1", "got an unexpected keyword argument 'tolerance'"),
+        ("relu, relu, progress=print", "got an unexpected keyword argument 'progress'"),
+        ("op=relu", "missing a required argument: 'candidate'"),
+        ("relu, relu, relu", "too many positional arguments"),
+        ("relu, relu, factor='2'", "Argument 'factor' must be"),
+        ("None, relu", "Argument 'candidate' must be a function"),
+        ("relu, 3", "Argument 'op' must be"),
+        ("relu, relu, dtype='int8'", "int8"),
+    ],
+)
+def test_a_marker_that_is_wrong_is_an_error_of_usage(pytester, monkeypatch, arguments, message):
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    pytester.makepyfile(
+        f"""
+        import pytest
+        from dlref.activations import relu
+
+        @pytest.mark.dlref({arguments})
+        def test_relu(dlref_case):
+            pass
+        """
+    )
+    outcome = pytester.runpytest_inprocess("-p", "dlref._pytest_plugin")
+    outcome.stdout.fnmatch_lines([f"*The marker dlref of *test_relu is wrong: *{message}*"])
+    outcome.stdout.no_fnmatch_line("*Traceback*")
+
+
 def test_is_found_by_pytest():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     name = project["entry-points"]["pytest11"]["dlref"]

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
 
 __all__ = [
+    "MAX_INTEGER",
     "MAX_OFFSET",
     "Axis",
     "FloatArray",
@@ -58,7 +59,9 @@ __all__ = [
     "choice",
     "entries",
     "float_dtype",
+    "in_float64",
     "present",
+    "printable",
     "reduced_axes",
     "result",
     "shown",
@@ -85,6 +88,13 @@ def _words(items: Iterable[Any], link: str = "or") -> str:
     return f"{', '.join(most)} {link} {last}" if most else last
 
 
+def printable(text: str) -> str:
+    """Return a text whose control characters are escaped: a terminal would obey them."""
+    return "".join(
+        c if c.isprintable() or c == "\n" else c.encode("unicode_escape").decode() for c in text
+    )
+
+
 def shown(value: Any) -> str:
     """Return a short repr in one line, for the end of a message."""
     try:
@@ -93,7 +103,7 @@ def shown(value: Any) -> str:
         text = f"a number of {value.bit_length()} bits" if isinstance(value, int) else ""
     except Exception:  # an object's own
         text = ""
-    text = text or f"this {type(value).__name__}"
+    text = printable(text or f"this {type(value).__name__}")
     return text if len(text) <= 100 else f"{text[:97]}..."
 
 
@@ -189,7 +199,14 @@ def as_floats(
         msg = f"Arguments {_words(arguments)} must have dtypes that promote, not {_words(strong)}."
         raise TypeError(msg) from None
     wide = np.result_type(dtype, work)
-    return dtype, [np.asarray(array, wide) for array in arrays.values()]
+    with np.errstate(invalid="ignore"):  # a signaling NaN is an invalid number when it is widened
+        return dtype, [np.asarray(array, wide) for array in arrays.values()]
+
+
+def in_float64(array: FloatArray) -> FloatArray:
+    """Return a copy of an array in float64, without a warning where a NaN is signaling."""
+    with np.errstate(invalid="ignore"):
+        return array.astype(np.float64)
 
 
 def as_integers(name: str, value: npt.ArrayLike) -> npt.NDArray[np.int64]:

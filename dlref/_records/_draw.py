@@ -23,6 +23,17 @@ positive = functools.partial(uniform, low=0.5, high=2.0)
 unit = functools.partial(uniform, low=0.0, high=1.0)
 
 
+#: Logarithms of decays and of probabilities: neither is above 0.
+log_decay = functools.partial(uniform, low=-1.0, high=0.0)
+log_probability = functools.partial(uniform, low=-2.0, high=0.0)
+
+
+def unit_rows(rng: Any, shape: Any, _first: Any = None) -> Any:
+    """Draw rows of length 1, as keys are that states are corrected by."""
+    rows = rng.normal(size=shape)
+    return rows / np.sqrt((rows * rows).sum(-1, keepdims=True))
+
+
 def nonzero(rng: Any, shape: Any, _first: Any = None) -> Any:
     return positive(rng, shape) * rng.choice([-1, 1], shape)
 
@@ -62,3 +73,16 @@ def rows(rng: Any, shape: Any, first: Any) -> Any:
 def angles(rng: Any, shape: Any, _first: Any = None) -> Any:
     """Draw angles; the record takes first their cosines, then their sines."""
     return rng.uniform(0, 2 * np.pi, shape)
+
+
+#: The least and the largest number that an input may be, by how it is drawn.
+DOMAINS: dict[Any, tuple[float, float]] = {
+    positive: (0.0, np.inf),
+    unit: (0.0, 1.0),
+    log_decay: (-np.inf, 0.0),
+    log_probability: (-np.inf, 0.0),
+    unit_rows: (-1.0, 1.0),
+    signs: (-1.0, 1.0),
+    log_distribution: (-np.inf, 0.0),
+    distribution: (0.0, 1.0),
+}

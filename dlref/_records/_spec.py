@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ._draw import angles, normal
+from ._draw import DOMAINS, angles, normal
 
 #: First words of the names of cases with several options: a candidate may lack some of the options
 #: of a separable case, but must take all of an inseparable one, whose inputs need them.
@@ -109,6 +109,11 @@ class MapSpec:
     def functions(self) -> tuple[Callable[..., Any], ...]:
         """Return the functions of dlref that the record is found by."""
         return self.forms or (() if self.f is None else (self.f,))
+
+    @property
+    def is_fixed(self) -> bool:
+        """Return whether the first array would leave its domain if it were scaled or shifted."""
+        return self.fixed or (bool(self.draw) and self.draw[0] in DOMAINS)
 
     def inputs(self, rng: Any, shapes: Sequence[Any]) -> tuple[Any, ...]:
         """Draw inputs of these shapes, in float64."""

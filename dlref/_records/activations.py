@@ -113,7 +113,7 @@ RECORDS = [
     record(
         a.prelu,
         call((3,), (3,)), call((2, 3), (3,)), call((2, 3), ()), call((0, 3), (3,)),
-        hard=[call((5, 7), (7,))],
+        hard=[call((5, 7), (7,))], large=[call((2, 3, 1025), (1025,)), call((2, 67, 3), (3,))],
     ),
     gated(a.glu),
     gated(

@@ -84,7 +84,7 @@ def _hard(known: MapSpec, rng: Any, _size: Any) -> Cases:
     yield "a row that sees no key", qkv(5, 7), {"mask": mask}
     yield "one key", qkv(5, 1), {}
     yield "one query", qkv(1, 7), {}
-    yield "grouped heads", qkv(5, 7, heads=4), {}
+    yield "grouped heads", qkv(5, 7, heads=6), {}
     yield "a bias", qkv(5, 7), {"bias": rng.normal(size=(2, 5, 7))}
     yield "a scale", qkv(5, 7), {"scale": 0.1}
     yield "a soft cap", qkv(5, 7), {"softcap": 2.0}
@@ -194,8 +194,8 @@ def _multi_head_options(rng: Any) -> Cases:
 
 
 def _latents(rng: Any) -> a.LatentAttentionParams:
-    """Return weights for tokens of 8 numbers: H = 2, N = 3, R = 4, V = 5, latents of 6 and 3."""
-    shapes = (6, 8), (6,), (14, 6), (7, 8), (3,), (6, 3), (10, 3), (8, 10)
+    """Return weights for tokens of 8 numbers: H = 2, N = 3, R = 4, V = 6, latents of 9 and 7."""
+    shapes = (9, 8), (9,), (14, 9), (11, 8), (7,), (6, 7), (12, 7), (8, 12)
     return a.LatentAttentionParams(*(rng.normal(size=shape) / 2 for shape in shapes))
 
 
@@ -280,10 +280,14 @@ RECORDS = [
         call(*STATE, None, None, None), call(*STATE, (3, 2), (3,), (2, 4), scale=0.5),
         call(*STATE, (3, 1), None, None), call(*STATE, None, (3,), None),
         call((0, 3, 2), (0, 3, 2), (0, 3, 1), None, (0, 3), None),
-        draw=3 * (draw.normal,) + 2 * (draw.unit,),
+        draw=(draw.normal, draw.unit_rows, draw.normal, draw.log_decay, draw.unit),
         hard=[
             call((5, 4), (5, 4), (5, 3), None, None, None),
             call((33, 4), (33, 4), (33, 3), (33, 4), (33,), (4, 3), scale=0.5),
+            call((2, 9, 4), (2, 9, 4), (2, 9, 3), (2, 9, 1), None, None),  # RetNet, Mamba-2
+            call((2, 9, 4), (2, 9, 4), (2, 9, 3), None, (2, 9), None),  # DeltaNet
+            call((2, 9, 4), (2, 9, 4), (2, 9, 3), (2, 9, 1), (2, 9), None),  # Gated DeltaNet
+            call((9, 4), (9, 4), (9, 3), (9, 4), None, (4, 3)),  # gated linear attention
         ],
         options=(),
     ),
@@ -297,7 +301,7 @@ RECORDS = [
     record(
         a.forgetting_bias,
         call((2, 5)), call((4,), q_offset=2), call((2, 1, 3), q_offset=3), call((0, 3)),
-        hard=[call((2, 33))], options=[call((2, 7), q_offset=3)],
+        draw=(draw.log_decay,), hard=[call((2, 33))], options=[call((2, 7), q_offset=3)],
     ),
     record(
         a.indexer_scores,

@@ -23,6 +23,8 @@ RECORDS = [
         large=[
             call((2, 3, 33, 17), (5, 3, 3, 3), (5,), padding=1), call((1, 1030), (3, 1, 9), None),
             call((2, 4, 33, 17), (6, 2, 3, 2), (6,), stride=2, padding=1, dilation=2, groups=2),
+            call((2, 9, 11, 10), (6, 3, 3, 2), (6,), groups=3),
+            call((1, 32, 12, 10), (24, 32, 3, 3), (24,)),  # cuDNN uses TF32 from 16 channels on
         ],
         options=[
             call(*PLANE, stride=2), call(*PLANE, padding=1), call(*PLANE, dilation=2),
@@ -74,7 +76,10 @@ RECORDS = [
         call((1, 3), (3, 4), (3,), (3, 3)), call((2, 0, 2), (2, 2), None, (2, 1, 2)),
         call((0, 3, 2), (2, 1), (2,), None),
         batched=False,
-        hard=[call((2, 9, 5), (5, 4), (5,), (2, 3, 5)), call((7, 4), (4, 4), None, None)],
+        hard=[
+            call((2, 9, 5), (5, 4), (5,), (2, 3, 5)), call((7, 4), (4, 4), None, None),
+            call((3, 2, 5), (5, 6), (5,), (3, 5, 5)),  # shorter than the state
+        ],
         large=[call((2, 131, 17), (17, 4), (17,), None), call((1030, 3), (3, 5), None, (4, 3))],
     ),
 ]  # fmt: skip

@@ -69,6 +69,9 @@ def _cross_entropy(_: MapSpec, rng: Any, _size: Any) -> Cases:
     every = {"weight": weight, "label_smoothing": 0.1}
     yield "weights, ignored targets, smoothed labels", (x, ignored), every
     yield "ignored targets, no reduction", (x, ignored), {"reduction": "none"}
+    none = np.full(6, -100)
+    yield "all targets ignored, a sum", (x, none), {"reduction": "sum"}
+    yield "all targets ignored, no reduction", (x, none), {"reduction": "none"}
     yield "an offset of 1e4", (np.round(x * 4) * 8 + 1e4, target), {}
     sure = np.where(np.arange(5) == target[:, None], 30.0, x)
     yield "sure and right", (sure, target), {}
@@ -87,6 +90,13 @@ def _sure_pairs(_: MapSpec, rng: Any, _size: Any) -> Cases:
     yield "sure and right", (rng.normal(size=(6, 6)) + 12 * np.eye(6),), {}
 
 
+def _near_log_probabilities(_: MapSpec, rng: Any, _size: Any) -> Cases:
+    x = rng.uniform(-3.0, -0.1, (5, 7))
+    yield "nearly equal", (x, np.minimum(x + 1e-2 * rng.normal(size=x.shape), 0.0)), {}
+    sure = np.where(np.arange(7) % 3, 0.0, -30.0)[None]
+    yield "sure, and nearly impossible", (sure, sure + np.linspace(-1.0, 0.0, 7)), {}
+
+
 def _near(_: MapSpec, rng: Any, _size: Any) -> Cases:
     x = rng.normal(size=(5, 7))
     yield "nearly equal", (x, x + 1e-2 * rng.normal(size=x.shape)), {}
@@ -99,6 +109,7 @@ def _near_standard(_: MapSpec, rng: Any, _size: Any) -> Cases:
 def _ignored(known: MapSpec, rng: Any, _size: Any) -> Cases:
     log_probs, target = known.inputs(rng, ((6, 5), (6,)))
     yield "ignored targets", (log_probs, np.where(np.arange(6) % 3, target, -100)), {}
+    yield "all targets ignored", (log_probs, np.full(6, -100)), {"reduction": "sum"}
 
 
 RECORDS = [
@@ -167,10 +178,11 @@ RECORDS = [
             call((5,), (5,)), call((2, 3), (2, 3), kind="k1", reduction="sum"),
             call((3, 2), (3, 2), kind="k2", reduction="none"), call((), ()),
         ],
-        batched=False, of=(0,), is_loss=True, hard=PAIRS, needed=REDUCED,
+        draw=2 * (draw.log_probability,), batched=False, of=(0,), is_loss=True, needed=REDUCED,
+        hard=PAIRS,
         large=[call((85,), (85,)), call((2, 3, 65), (2, 3, 65))],
         options=[call((5, 7), (5, 7), kind="k1"), call((5, 7), (5, 7), kind="k2")],
-        more=_near,
+        more=_near_log_probabilities,
     ),
     record(
         m.distillation_loss,
@@ -201,7 +213,7 @@ RECORDS = [
         m.dpo_loss,
         call((2, 5), (2, 5)), call((2, 2, 3), (2, 2, 3), beta=0.5, reduction="none"),
         call((2, 3), (2, 3), label_smoothing=0.25, reduction="sum"), call((2,), (2,)),
-        batched=False, of=(0,), is_loss=True, needed=REDUCED,
+        draw=2 * (draw.log_probability,), batched=False, of=(0,), is_loss=True, needed=REDUCED,
         hard=[call((2, 7), (2, 7)), call((2, 7), (2, 7), reduction="sum")],
         options=[call((2, 7), (2, 7), beta=2.0), call((2, 7), (2, 7), label_smoothing=0.3)],
     ),
@@ -213,7 +225,7 @@ RECORDS = [
         call((3, 4), (3, 4), (3, 1), kind="gspo", mask=TOKENS),
         call((3, 4), (3, 4), (3, 4), kind="cispo", mask=TOKENS),
         call((2, 2), (2, 2), (2, 2), clip=0.1, clip_high=0.3), call((1, 1), (1, 1), (1, 1)),
-        draw=2 * (draw.moderate,), constant=(1, 2), batched=False, of=(0,), is_loss=True,
+        draw=2 * (draw.log_probability,), constant=(1, 2), batched=False, of=(0,), is_loss=True,
         needed=("kind",), hard=[
             call((6, 7), (6, 7), (6, 7)), call((6, 7), (6, 7), (6, 1)),
             *(call((6, 7), (6, 7), (6, 7), kind=k) for k in ("grpo", "dr_grpo", "gspo", "cispo")),
@@ -235,6 +247,8 @@ RECORDS = [
             call((2, 9, 5), (2, 4)), call((2, 9, 5), (2, 4), reduction="sum"),
             call((3, 9, 5), (3, 4), reduction="none"),
             call((1, 9, 5), np.array([[2, 2, 1, 1]]), reduction="sum"),
+            call((2, 4, 5), np.array([[1, 2, 3], [2, 2, 2]])),  # the second has no path
+            call((3, 4, 5), np.array([[1, 2], [2, 2], [3, 1]]), lengths=np.array([4, 2, 0])),
         ],
         large=[
             call((2, 67, 33), (2, 20)), call((2, 2, 30, 7), (2, 2, 9)),

@@ -67,6 +67,7 @@ RECORDS = [
         ],
         large=[
             call((2, 3, 129), (65, 129), (65,)), call((130, 1024), (7, 1024), None),
+            call((5, 4096), (3, 4096), None),  # a sum in 16 bits shows
             call(MANY_ROWS, (3, 16), (3,)),
         ],
         more=with_gaps, batched=False, core=(1, 1), of=(0,),

@@ -122,11 +122,10 @@ def _normed(p: Any) -> Any:
     return p._replace(**{field: own._replace(q_norm=weight, k_norm=weight[::-1].copy())})
 
 
-def experts(rng: Any) -> Any:
-    """Return six experts for tokens of width 8."""
-    return t.ExpertParams(
-        *(rng.normal(size=shape) / 3 for shape in ((6, 5, 8), (6, 5, 8), (6, 8, 5)))
-    )
+def experts(rng: Any, count: int = 6) -> Any:
+    """Return experts for tokens of width 8."""
+    shapes = (count, 5, 8), (count, 5, 8), (count, 8, 5)
+    return t.ExpertParams(*(rng.normal(size=shape) / 3 for shape in shapes))
 
 
 def _of_other_kinds(rng: Any, given: Any) -> Cases:
@@ -166,8 +165,9 @@ def _mixture_options(rng: Any) -> Cases:
     yield from each(lambda: given, values, k=2)
     options = {"k": 2, "shared": gated, "shared_gate": np.ones((1, 8))}
     yield option_case("shared_gate"), given, options
-    yield option_case("groups"), given, {"k": 2, "groups": 3}
-    yield option_case("top_groups"), given, {"k": 2, "groups": 3, "top_groups": 2}
+    of_three = sequence(rng), rng.normal(size=(12, 8)), experts(rng, 12)
+    yield option_case("groups"), of_three, {"k": 2, "groups": 4}
+    yield option_case("top_groups"), of_three, {"k": 2, "groups": 4, "top_groups": 2}
 
 
 def network(f: Any, **changes: Any) -> MapSpec:

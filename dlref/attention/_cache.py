@@ -18,6 +18,7 @@ from .._core.arguments import (
     check_range,
     check_shape,
     float_dtype,
+    shown,
 )
 
 if TYPE_CHECKING:
@@ -151,6 +152,9 @@ class KVCache:
         KVCache
             An empty cache.
         """
+        if not isinstance(batch_shape, tuple | list):
+            msg = f"Argument 'batch_shape' must be a tuple of integers, not {shown(batch_shape)}."
+            raise TypeError(msg)
         heads = as_integer("num_kv_heads", num_kv_heads, least=1)
         width = as_integer("head_width", head_width, least=0)
         value = width if value_width is None else as_integer("value_width", value_width, least=0)

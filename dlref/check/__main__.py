@@ -13,6 +13,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from .._core.arguments import printable
 from . import check_all
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options.pop("candidate", None)
         report = _report(candidate, options.pop("op"), **options)
     except (ImportError, AttributeError, TypeError, ValueError) as error:
-        parser.error(str(error))
+        parser.error(printable(str(error)))
     finally:
         sys.path.remove(str(Path.cwd()))
     sys.stdout.write(f"{report}\n")

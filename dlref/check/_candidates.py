@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._core.arguments import as_bool, as_number, check_callable, choice, shown
+from .._core.arguments import as_bool, as_number, check_callable, choice, printable, shown
 from .._core.pytree import is_float, named_leaves, tree_leaves
 from .._records import UNKNOWN, spec_of
 from ._errors import ulp_error
-from ._oracle.arrays import as_numpy, calling, framework_of, handed
+from ._oracle.arrays import as_numpy, calling, device_of, framework_of, handed
 from ._oracle.bounds import NORMAL, Limits, baselines, bounds
 from ._oracle.calls import ReferenceCall, as_form, learned_options, separate, widened
 from ._oracle.causes import cause_of, common_cause
+from ._oracle.causes.evidence import Evidence
 from ._oracle.error_maps import as_html, as_text, error_map_of
 from ._oracle.stochastic_rounding import EPS
+from ._oracle.unwritten import NAN, NOT_WRITTEN, ZERO, needs_another_call, poisoned, unwritten
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -78,6 +80,8 @@ class OutputCheck:
         Where the wrong elements are.
     cause : str
         Explanation of the difference, empty if none is known.
+    note : str
+        What is unusual about an output that is not wrong for it: float32 for inputs of 16 bits.
 
     See Also
     --------
@@ -116,13 +120,15 @@ class OutputCheck:
     error_map: ErrorMap = ()
     places: str = ""
     cause: str = ""
+    note: str = ""
 
     def __repr__(self) -> str:
         """Return a sentence."""
         if self.inconclusive:
             return f"{self.name} is inconclusive: {self.places}; {_beside(self)}"
         if self.ok:
-            return f"{self.name} is right: {_beside(self)}"
+            note = f"; {self.note}" if self.note else ""
+            return f"{self.name} is right: {_beside(self)}{note}"
         if self.at == () and self.error == np.inf and not self.size:
             return f"{self.name} {self.places}"
         why = f"; {self.cause}" if self.cause else ""
@@ -244,9 +250,8 @@ class Verdict:
 
     def __repr__(self) -> str:
         """Return the message, and a line for each output if there are several."""
-        if len(self.outputs) < 2:
-            return self.message
-        return "\n".join([self.message, *(f"  {output}" for output in self.outputs)])
+        several = self.outputs if len(self.outputs) > 1 else ()
+        return printable("\n".join([self.message, *(f"  {output}" for output in several)]))
 
     def _repr_html_(self) -> str:
         """Return the sentence and a table of the outputs."""
@@ -343,6 +348,10 @@ def written(before: Any, after: Any) -> list[int]:
     return [i for i, (a, b) in pairs if not same_bits(_arrays(a), _arrays(as_numpy(b)))]
 
 
+#: For the number of an output, which of its elements were not written.
+Unwritten = dict[int, Any]
+
+
 class _NotComparableError(Exception):
     """A candidate wrote to its arguments, or returned no arrays that could be compared."""
 
@@ -433,27 +442,77 @@ def _check_reference(reference: _Reference) -> None:
 
 
 def _run_candidate(
-    candidate: Callable[..., Any], reference: _Reference, framework: str
+    candidate: Callable[..., Any],
+    framework: str,
+    device: Any,
+    settings: Any,
+    reference: _Reference,
+    byte: int = NAN,
 ) -> list[Any]:
-    """Call a candidate with copies of the arguments, and return its outputs as NumPy's arrays."""
+    """
+    Call a candidate with copies of the arguments, and return its outputs as NumPy's arrays.
+
+    The memory that it allocates is filled with a byte. The settings are those of ``np.errstate``.
+    """
     arguments, options = reference.arguments, reference.options
     with calling(framework):
-        given = handed(separate(arguments), framework)
-        kwargs = {key: handed(separate(value), framework) for key, value in options.items()}
-        returned = candidate(*given, **kwargs)
+        given = handed(separate(arguments), framework, device)
+        kwargs = {key: handed(separate(value), framework, device) for key, value in options.items()}
+        memory = poisoned(tuple(reference.own), byte, framework, device)
+        with memory, np.errstate(**settings):
+            returned = candidate(*given, **kwargs)
         try:
             got = as_numpy(returned)
         except (TypeError, ValueError, RuntimeError) as error:  # sparse, or on no device
-            msg = f"what the candidate returned is no array: {error}"
+            msg = printable(f"what the candidate returned is no array: {error}")
             raise _NotComparableError(msg) from error
         changed = written((*arguments, *options.values()), (*given, *kwargs.values()))
     if changed:
         names = [*(f"argument {i}" for i in range(len(arguments))), *map(repr, options)]
         msg = f"the candidate wrote to {', '.join(names[i] for i in changed)}"
         raise _NotComparableError(msg)
-    outputs = _with_optional(_outputs(got, reference.outputs), reference)
+    outputs = _without_constants(_outputs(got, reference.outputs), reference)
+    outputs = _with_optional(outputs, reference)
     _check_outputs(outputs, reference)
     return outputs
+
+
+def _unwritten(got: list[Any], reference: _Reference, run: Callable[..., list[Any]]) -> Unwritten:
+    """Return which elements of each output were not written, where there are any."""
+    want, dtypes = reference.want, reference.dtypes
+    twice = {i for i, w in enumerate(want) if w is not None and needs_another_call(w, dtypes[i])}
+    again = run(reference, byte=ZERO) if twice else got
+    there: Unwritten = {}
+    for i, w in enumerate(want):
+        first, second = _array(got[i]), _array(again[i])
+        alike = all(a is not None and np.shape(a) == np.shape(w) for a in (w, first, second))
+        if alike:
+            where = unwritten(first, w, second if i in twice else None)
+            there |= {i: where} if where.any() else {}
+    return there
+
+
+def _without_constants(got: list[Any], reference: _Reference) -> list[Any]:
+    """
+    Return gradients without those of constants, which dlref does not have.
+
+    A function of PyTorch returns a gradient or None for each input, others for each array of
+    floats.
+    """
+    call, count = reference.call, len(reference.want)
+    constant = call.spec.constant
+    if call.form != "vjp" or not constant or len(got) == count:
+        return got
+    every = [*range(len(call.inputs))]
+    floats = [i for i in every if is_float(call.inputs[i])]
+    learned = count - sum(i not in constant for i in floats)
+    for places in (every, floats):
+        if len(got) == len(places) + learned:
+            own = [
+                g for i, g in zip(places, got, strict=False) if i in floats and i not in constant
+            ]
+            return [*own, *got[len(places) :]]
+    return got
 
 
 def _with_optional(got: list[Any], reference: _Reference) -> list[Any]:
@@ -551,7 +610,10 @@ def _compare_output(
     """Compare an array with the exact one."""
     if got.shape != want.shape:
         return _refused(name, f"has shape {got.shape}, where dlref's has {want.shape}")
-    if got.dtype != np.dtype(dtype):
+    note = ""
+    if is_float(got) and got.dtype == np.float32 and np.dtype(dtype).itemsize == 2:
+        note = f"it is float32, where dlref's is {np.dtype(dtype)}"
+    elif got.dtype != np.dtype(dtype):
         message = f"has dtype {got.dtype}, where dlref's has {np.dtype(dtype)}"
         if is_float(got) and is_float(want):
             # numbers of the other dtype are judged, too: there may be more to say
@@ -591,6 +653,7 @@ def _compare_output(
         max_error=float(errors.max()),
         error_map=error_map_of(ratios) if count else (),
         places=INCONCLUSIVE if inconclusive else (_places(bad) if count else ""),
+        note=note,
     )
 
 
@@ -630,14 +693,18 @@ def _places(bad: Any) -> str:
 
 
 def _explain(
-    reference: _Reference, got: list[Any], comparisons: dict[int, _Comparison], limits: Limits
+    reference: _Reference,
+    got: list[Any],
+    comparisons: dict[int, _Comparison],
+    limits: Limits,
+    there: Unwritten,
 ) -> list[OutputCheck]:
     """Return the comparisons with causes, and with the error of the plain formula."""
     call, want, dtypes = reference.call, reference.want, reference.dtypes
     arrays = [*map(_array, got)]
     plain = baselines(call, want, reference.own, dtypes)
     right = tuple(i for i, comparison in comparisons.items() if comparison.check.ok)
-    off = {i: c.bound for i, c in comparisons.items() if c.is_off}
+    off = {i: c.bound for i, c in comparisons.items() if c.is_off and i not in there}
     common = common_cause(call, arrays, want, off) if len(off) > 1 else ""
     narrow_sums = _right_with_narrow_sums(reference, got, comparisons, limits)
     checks = []
@@ -651,8 +718,22 @@ def _explain(
             cause = f"these are sums in {name}: pass accum_dtype={name!r} if that is meant"
         places = f"{check.places}; {cause}" if cause and not check.size else check.places
         baseline = check.baseline if arrays[i] is None else plain[i]
-        checks.append(replace(check, baseline=baseline, places=places, cause=cause))
+        explained = replace(check, baseline=baseline, places=places, cause=cause)
+        checks.append(_not_written(explained, there[i]) if i in there else explained)
     return checks
+
+
+def _not_written(check: OutputCheck, there: Any) -> OutputCheck:
+    """Return the check of an output with elements that are not written, if right by chance."""
+    if check.num_wrong >= there.sum():
+        return replace(check, cause=NOT_WRITTEN)
+    places = _places(there)
+    count, inf = int(there.sum()), float("inf")
+    at = tuple(map(int, np.argwhere(there)[0]))
+    return replace(
+        check, ok=False, num_wrong=count, at=at, error=inf, ulp=inf, max_error=inf,
+        error_map=error_map_of(np.where(there, inf, 0.0)), places=places, cause=NOT_WRITTEN,
+    )  # fmt: skip
 
 
 def _right_with_narrow_sums(
@@ -688,23 +769,59 @@ def _check_order(candidate: Any, op: Any) -> None:
 
 
 def judge(
-    candidate: Callable[..., Any], call: ReferenceCall, limits: Limits, framework: str | None
+    candidate: Callable[..., Any],
+    call: ReferenceCall,
+    limits: Limits,
+    framework: str | None,
+    device: Any = None,
+    evidence: list[Evidence] | None = None,
 ) -> Verdict:
-    """Return the verdict on a candidate that is called with the arguments of a call of dlref."""
+    """
+    Return the verdict on a candidate that is called with the arguments of a call of dlref.
+
+    What the candidate returned is appended to `evidence`, for causes that all cases have.
+    """
     check_callable("candidate", candidate)
     _check_order(candidate, call.op)
-    framework = framework_of((*call.arguments, *call.options.values()), framework)
-    reference = _reference_of(call)
+    every = *call.arguments, *call.options.values()
+    framework = framework_of(every, framework)
+    device = device_of(every, framework, device)
+    # Whatever numbers the candidate returns, they lead to a verdict, and not to a warning of NumPy.
+    # The candidate itself runs with the caller's settings.
+    run = functools.partial(_run_candidate, candidate, framework, device, np.geterr())
+    with np.errstate(all="ignore"):
+        return _judged(_reference_of(call), run, limits, evidence)
+
+
+def _judged(
+    reference: _Reference,
+    run: Callable[..., list[Any]],
+    limits: Limits,
+    evidence: list[Evidence] | None,
+) -> Verdict:
+    """Run a candidate, compare its outputs with the reference, and explain the differences."""
     try:
-        got = _run_candidate(candidate, reference, framework)
+        got = run(reference)
+        there = _unwritten(got, reference, run)
     except _NotComparableError as error:
         return Verdict(ok=False, message=str(error))
     comparisons = _compare(reference, got, limits)
-    checks = _explain(reference, got, comparisons, limits)
+    checks = _explain(reference, got, comparisons, limits, there)
+    if evidence is not None and not there:  # no program leads to what was in memory
+        evidence.append(_evidence(reference, got, comparisons))
     # Where some output is right, the others may be 0 but for the rounding of float64.
     is_known = any(check.ok for check in checks) or not checks
-    ok = is_known and not any(comparison.is_off for comparison in comparisons.values())
+    ok = is_known and not any(outcome(check) == "off" for check in checks)
     return Verdict(ok, tuple(checks), _summary(checks))
+
+
+def _evidence(
+    reference: _Reference, got: list[Any], comparisons: dict[int, _Comparison]
+) -> Evidence:
+    off = frozenset(i for i, comparison in comparisons.items() if comparison.is_off)
+    limits = {i: comparison.bound for i, comparison in comparisons.items()}
+    arrays = [*map(_array, got)]
+    return Evidence(reference.call, arrays, reference.want, reference.dtypes, limits, off)
 
 
 def _summary(checks: list[OutputCheck]) -> str:
@@ -730,6 +847,12 @@ def without_cause(verdict: Verdict, words: str) -> Verdict:
     return replace(verdict, outputs=tuple(checks), message=_summary(checks))
 
 
+def with_cause(verdict: Verdict, cause: str) -> Verdict:
+    """Return a verdict with one cause for all outputs that are off."""
+    checks = [replace(c, cause=cause) if outcome(c) == "off" else c for c in verdict.outputs]
+    return replace(verdict, outputs=tuple(checks), message=_summary(checks))
+
+
 def check_forward(
     candidate: Callable[..., Any],
     op: Callable[..., Any],
@@ -740,6 +863,7 @@ def check_forward(
     strict: bool = False,
     accum_dtype: str = "float32",
     framework: str | None = None,
+    device: Any = None,
     **options: Any,
 ) -> Verdict:
     r"""
@@ -765,6 +889,9 @@ def check_forward(
         are accumulated in their own format.
     framework : {"numpy", "torch", "jax"} or None
         Kind of arrays that the candidate receives; None means the same kind as the inputs.
+    device : str, torch.device or None
+        Where PyTorch's tensors are placed, with the strides and the offsets of the inputs; None
+        means where the inputs are.
     **options : object
         Keyword arguments that both functions receive.
 
@@ -807,6 +934,11 @@ def check_forward(
     fails if it writes to them. It may return arrays of any library, a list where dlref has a tuple,
     and 0 in place of subnormal numbers, as some processors do.
 
+    Memory that the candidate allocates is filled with NaN. Otherwise an element that it leaves
+    unwritten could still hold the right number of an earlier call. If an output has integers, or
+    NaN is right, the candidate is called twice: in memory of NaN, and in memory of zeros. With
+    another C library than glibc, and on a device, only blocks that were freed are filled.
+
     If `op` is a ``partial`` of options, it has the vjp and jvp of its function; the vjp and jvp of
     a lambda are formed by differences, right to :math:`10^{-9}` of the largest element, or to a
     rounding of it in the dtype.
@@ -830,7 +962,8 @@ def check_forward(
     """
     check_callable("op", op)
     limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accum_dtype=accum_dtype)
-    return judge(candidate, ReferenceCall(*as_form(op), inputs, options), limits, framework)
+    call = ReferenceCall(*as_form(op), inputs, options)
+    return judge(candidate, call, limits, framework, device)
 
 
 def check_vjp(
@@ -844,6 +977,7 @@ def check_vjp(
     strict: bool = False,
     accum_dtype: str = "float32",
     framework: str | None = None,
+    device: Any = None,
     **options: Any,
 ) -> Verdict:
     r"""
@@ -859,7 +993,7 @@ def check_vjp(
         Gradient of a loss with respect to the output.
     *inputs : array_like
         Inputs in the dtype to test.
-    factor, rtol, atol, strict, accum_dtype, framework, **options : as in `check_forward`
+    factor, rtol, atol, strict, accum_dtype, framework, device, **options : as in `check_forward`
         Raises the same errors.
 
     Returns
@@ -897,7 +1031,8 @@ def check_vjp(
     it is doubled: a factor 2, or accumulated twice
     """
     limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accum_dtype=accum_dtype)
-    return judge(candidate, ReferenceCall(op, "vjp", (dout, *inputs), options), limits, framework)
+    call = ReferenceCall(op, "vjp", (dout, *inputs), options)
+    return judge(candidate, call, limits, framework, device)
 
 
 def check_jvp(
@@ -912,6 +1047,7 @@ def check_jvp(
     strict: bool = False,
     accum_dtype: str = "float32",
     framework: str | None = None,
+    device: Any = None,
     **options: Any,
 ) -> Verdict:
     r"""
@@ -927,7 +1063,7 @@ def check_jvp(
         The point, in the dtype to test.
     tangents : array_like or tuple of array_like
         The direction.
-    factor, rtol, atol, strict, accum_dtype, framework, **options : as in `check_forward`
+    factor, rtol, atol, strict, accum_dtype, framework, device, **options : as in `check_forward`
         Raises the same errors.
 
     Returns
@@ -959,6 +1095,5 @@ def check_jvp(
     True
     """
     limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accum_dtype=accum_dtype)
-    return judge(
-        candidate, ReferenceCall(op, "jvp", (primals, tangents), options), limits, framework
-    )
+    call = ReferenceCall(op, "jvp", (primals, tangents), options)
+    return judge(candidate, call, limits, framework, device)

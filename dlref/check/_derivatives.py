@@ -27,6 +27,7 @@ from ._candidates import html_table, written
 from ._oracle.arrays import as_numpy, calling, framework_of, handed
 from ._oracle.autograd import own_vjp
 from ._oracle.differences import ridders
+from ._oracle.unwritten import poisoned
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -262,9 +263,12 @@ def adjoint_gap(
     check_callable("f_jvp", f_jvp)
     check_callable("f_vjp", f_vjp)
     tangents = _drawn(primals, rng)
-    by_jvp = f_jvp(primals, tangents)
+    inputs = primals if isinstance(primals, tuple) else (primals,)
+    with poisoned(inputs):
+        by_jvp = f_jvp(primals, tangents)
     dout = _drawn(by_jvp, rng)
-    by_vjp = f_vjp(dout, *(primals if isinstance(primals, tuple) else (primals,)))
+    with poisoned(inputs):
+        by_vjp = f_vjp(dout, *inputs)
     with np.errstate(all="ignore"):
         return _apart(_terms(dout, by_jvp), _terms(by_vjp, tangents))
 
@@ -372,9 +376,10 @@ def _slope(phi: Callable[..., Any], method: str, i: int, v: FloatArray) -> Float
 
 
 def _called(name: str, g: Callable[..., Any], values: tuple[Any, ...], kind: str) -> Any:
-    """Call a function with copies of arrays, to which it must not write."""
+    """Call a function with copies of arrays, to which it must not write, in poisoned memory."""
     given = handed(list(values), kind)
-    out = as_numpy(g(*given))
+    with poisoned(values, framework=kind):
+        out = as_numpy(g(*given))
     if written(values, given):
         msg = f"Argument {name!r} must not write to the arrays that it is given."
         raise ValueError(msg)

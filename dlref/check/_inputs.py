@@ -202,7 +202,7 @@ def _in_form(op: Any, known: MapSpec, form: str, kind: Any) -> Cases:
     """Yield the cases of a form, or of a map that has none of its own; the first is varied."""
     cases = _cases(known, kind)
     first = next(cases)
-    more = () if known.fixed else examples.varied(first, _huge(kind))
+    more = () if known.is_fixed else examples.varied(first, _huge(kind))
     given = {case[0]: examples.in_form(known, form, case) for case in (first, *cases, *more)}
     yield from (case for case in given.values() if examples.is_valid(op, case))
 
@@ -387,7 +387,7 @@ def shaped_inputs(
         if known.options_at is not None:
             option_sets = [*known.options_at(some)]
         large = examples.varied(("", known.inputs(rng, some), {}), _huge(kind))
-        first = () if known.fixed else [case for case in large if case[0] == "20 times as large"]
+        first = () if known.is_fixed else [case for case in large if case[0] == "20 times as large"]
         cases: list[Case] = [(name, known.inputs(rng, some), {})]
         cases += [(f"{name}, {what}", inputs, {}) for what, inputs, _ in first]
         cases += [
@@ -423,6 +423,8 @@ def _as(value: Any, kind: np.dtype[Any]) -> Any:
     """Round arrays of floats, within tuples, and keep all else: gaps in memory too."""
 
     def rounded(part: Any) -> Any:
+        if isinstance(part, np.floating):  # as operations on arrays without axes return
+            part = np.asarray(part)
         is_other = isinstance(part, np.ndarray) and part.dtype != kind
         return copied(part, kind) if is_other and part.dtype.kind not in "biu" else part
 

@@ -6,7 +6,9 @@ import collections
 import copy
 import functools
 import inspect
+import itertools
 import json
+import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field, replace
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .._core.arguments import as_integer, check_callable, check_keys, choice, shown
+from .._core.arguments import as_integer, check_callable, check_keys, choice, printable, shown
 from .._core.pytree import is_float, map_floats, tree_leaves
 from .._records import spec_of
 from .._records._spec import SEPARABLE
@@ -29,6 +31,7 @@ from ._candidates import (
     outcome,
     ratio,
     same_bits,
+    with_cause,
     without_cause,
 )
 from ._inputs import (
@@ -47,14 +50,14 @@ from ._inputs import (
 from ._oracle.arrays import as_numpy
 from ._oracle.autograd import in_layout, own_vjp
 from ._oracle.calls import ReferenceCall, as_form, learned_options
-from ._oracle.causes import shared_values
+from ._oracle.causes import PROGRAM, in_common, is_refuted, is_settled, same_cause
+from ._oracle.causes.evidence import Evidence, common_program
 from ._oracle.causes.heuristics import NOISE
 from ._oracle.error_maps import as_html
 from ._oracle.examples import drawn_like, is_valid, jvp_arguments
 from ._oracle.pairwise_options import shapes_of
 
 if TYPE_CHECKING:
-    import os
     from collections.abc import Callable, Sequence
 
     from ._oracle.bounds import Limits
@@ -62,6 +65,8 @@ if TYPE_CHECKING:
 __all__ = ["CheckReport", "CheckRow", "check_all"]
 
 
+#: Cases without a cause, in which the causes of the others are tried.
+MAX_OTHER = 4
 HEADS = ("form", "case", "", "error / allowed", "error / plain", "why")
 
 
@@ -123,6 +128,8 @@ class CheckReport(NamedTuple):
         Form, case and verdict.
     skipped_options : tuple of str
         Options that the candidate does not take, whose cases were left out.
+    unsupported : tuple of str
+        Form and name of each case that the candidate does not support, and why.
 
     See Also
     --------
@@ -131,7 +138,8 @@ class CheckReport(NamedTuple):
 
     Notes
     -----
-    A report is true if no verdict is off and at least one is right; inconclusive rows do not count.
+    A report is true if no verdict is off and at least one is right; inconclusive rows do not count,
+    nor do cases that are not supported: they are counted below the summary.
     A row shows the largest ratio of an error to its tolerance, and the largest error over the error
     of the same formula computed plainly in the dtype (a dash where there is none, as for dlref's
     own in float64). Below the rows, an error map shows where the first case that is off has its
@@ -149,10 +157,11 @@ class CheckReport(NamedTuple):
     dtype: str
     rows: tuple[CheckRow, ...]
     skipped_options: tuple[str, ...] = ()
+    unsupported: tuple[str, ...] = ()
 
     def __bool__(self) -> bool:
-        """Return whether no verdict is off, and one is right, if there are any."""
-        right = any(row.verdict.ok for row in self.rows) or not self.rows
+        """Return whether no verdict is off, and one is right, if there are any cases."""
+        right = any(row.verdict.ok for row in self.rows) or not (self.rows or self.unsupported)
         return right and not self.failed
 
     @property
@@ -181,12 +190,14 @@ class CheckReport(NamedTuple):
     def _summary(self) -> str:
         count = len(self.failed)
         message = f"{count} of {len(self.rows)} cases are off" if count else "right in all cases"
+        if not self.rows and self.unsupported:
+            message = "no case is supported"
         if self.inconclusive_outputs:
             message += f"; no case is conclusive for {', '.join(self.inconclusive_outputs)}"
         explained = [{output.cause for output in row.verdict.outputs} for row in self.failed]
-        alike = shared_values(self.causes)
+        alike = in_common(self.causes)
         explained = [{alike.get(cause, cause) for cause in some} for some in explained]
-        every = dict.fromkeys(alike.get(cause, cause) for cause in self.causes)
+        every = dict.fromkeys(alike.values())
         shares = {cause: sum(cause in some for some in explained) for cause in every}
         most = max(shares, key=lambda cause: shares[cause], default="")
         why = ""
@@ -217,14 +228,18 @@ class CheckReport(NamedTuple):
             ).rstrip()
             for row in cells
         ]
-        return "\n".join([self._summary(), *self._options(), *lines, *self._error_maps()])
+        text = "\n".join([self._summary(), *self._options(), *lines, *self._error_maps()])
+        return printable(text)
 
     def _options(self) -> list[str]:
-        return (
-            [f"options not taken: {', '.join(self.skipped_options)}"]
-            if self.skipped_options
-            else []
-        )
+        """Return the options and the cases that were left out, in lines."""
+        lines = []
+        if self.skipped_options:
+            lines.append(f"options not taken: {', '.join(self.skipped_options)}")
+        if self.unsupported:
+            names = "; ".join(self.unsupported)
+            lines.append(f"cases not supported ({len(self.unsupported)}): {names}")
+        return lines
 
     def _error_maps(self) -> list[str]:
         """Return where the error of the first case with an error map is, in lines."""
@@ -270,18 +285,25 @@ class CheckReport(NamedTuple):
         ]
         report = {"op": self.op, "dtype": self.dtype, "ok": bool(self), "rows": rows}
         report["skipped_options"] = list(self.skipped_options)
+        report["unsupported"] = list(self.unsupported)
         return _written(json.dumps(report, indent=1) + "\n", path)
 
 
 def _why(verdict: Verdict) -> str:
     if verdict:
-        return verdict.message if any(output.inconclusive for output in verdict.outputs) else ""
+        notes = dict.fromkeys(output.note for output in verdict.outputs if output.note)
+        inconclusive = any(output.inconclusive for output in verdict.outputs)
+        return verdict.message if inconclusive else "; ".join(notes)
     return verdict.cause or verdict.message
 
 
 def _written(text: str, path: str | os.PathLike[str] | None) -> str:
-    if path is not None:
-        Path(path).write_text(text, encoding="utf-8")
+    if path is None:
+        return text
+    if not isinstance(path, str | os.PathLike):
+        msg = f"Argument 'path' must be the name of a file or None, not {shown(path)}."
+        raise TypeError(msg)
+    Path(path).write_text(text, encoding="utf-8")
     return text
 
 
@@ -302,6 +324,7 @@ def _beside_plain(verdict: Verdict) -> str:
     return f"{max(ratios):.2g}" if ratios else "-"
 
 
+@np.errstate(invalid="ignore")  # a signaling NaN warns where it is widened
 def _is_finite(value: Any) -> bool:
     return all(
         np.isfinite(np.asarray(a, np.float64)).all() for a in tree_leaves(value) if is_float(a)
@@ -327,6 +350,9 @@ def check_all(
     layout: str | None = None,
     repeats: int = 1,
     progress: Callable[[Iterable[Any]], Iterable[Any]] | None = None,
+    device: Any = None,
+    supports: Callable[[TestCase], Any] | None = None,
+    max_shapes: int | None = None,
 ) -> CheckReport:
     r"""
     Run a candidate over the hard inputs of a function, forward and backward.
@@ -369,6 +395,14 @@ def check_all(
         bit, the candidate is nondeterministic, which counts as a failure.
     progress : callable or None
         Wraps the list of cases, as ``tqdm.tqdm`` does to show a progress bar.
+    device : str, torch.device or None
+        Where PyTorch's tensors are placed, with the strides and the offsets of the inputs, such as
+        "cuda".
+    supports : callable or None
+        Whether the candidate takes a case; others are skipped, and counted in the report.
+    max_shapes : int or None
+        How many different shapes of inputs the cases have at most, for candidates that are compiled
+        for each of them; those of the most cases are kept.
 
     Returns
     -------
@@ -394,7 +428,10 @@ def check_all(
     Notes
     -----
     An exception of the candidate counts as a failure of that case, with its message as the cause.
-    Derivatives are left out where an input or the result is infinite.
+    ``NotImplementedError`` does not, nor a message that there is no kernel: that case is skipped,
+    and counted in the report. The same holds for an exception where an input is None that the
+    candidate's signature demands. Derivatives are left out where an input or the result is
+    infinite.
 
     In addition to the hard inputs there is a case for each further option of `op`, as of
     ``hard_inputs(op, dtype, every_option=True)``. A candidate may lack such an option: the report
@@ -437,17 +474,18 @@ def check_all(
     run = prepared(
         candidate, op, vjp=vjp, jvp=jvp, dtype=dtype, framework=framework, factor=factor, rtol=rtol,
         atol=atol, strict=strict, accum_dtype=accum_dtype, shapes=shapes, cases=cases,
-        options=options, layout=layout, repeats=repeats,
+        options=options, layout=layout, repeats=repeats, device=device, supports=supports,
+        max_shapes=max_shapes,
     )  # fmt: skip
     if progress is not None:
         check_callable("progress", progress)
     for case, arguments in run.plan if progress is None else progress(run.plan):
         run.add(case, arguments)
-    if not run.rows and run.skipped_options:
+    if not run.rows and run.skipped_options and not run.unsupported:
         names = ", ".join(map(repr, dict.fromkeys(run.skipped_options)))
         msg = "Argument 'candidate' must take an option that each case has, of {}: {} does not."
         raise ValueError(msg.format(names, shown(candidate or vjp or jvp)))
-    if not run.rows:
+    if not run.rows and not run.unsupported:
         msg = "Argument 'op' must be a function that takes one of the cases, not {}."
         raise ValueError(msg.format(shown(op)))
     return run.report()
@@ -466,6 +504,9 @@ def prepared(
     options: Any = None,
     layout: str | None = None,
     repeats: int = 1,
+    device: Any = None,
+    supports: Any = None,
+    max_shapes: Any = None,
     **limits: Any,
 ) -> _Run:
     """Return the run of `check_all`, which has the same arguments, before any case."""
@@ -478,8 +519,10 @@ def prepared(
     if candidate is vjp is jvp is None:
         msg = "Argument 'candidate' must be a function where neither 'vjp' nor 'jvp' is, not None."
         raise ValueError(msg)
-    if framework is None and str(dtype).startswith("torch."):
+    if framework is None and (device is not None or str(dtype).startswith("torch.")):
         framework = "torch"
+    if supports is not None:
+        check_callable("supports", supports)
     forms = {"forward": candidate, "vjp": vjp, "jvp": jvp}
     whole, form = as_form(op)
     # shapes and cases would have the inputs of op itself
@@ -493,8 +536,10 @@ def prepared(
         msg = "Argument 'shapes' must be None where 'cases' are given."
         raise ValueError(msg)
     times = as_integer("repeats", repeats, least=1)
-    run = _Run(op, given, as_limits(**limits), framework, times)
+    run = _Run(op, given, as_limits(**limits), framework, times, device, supports)
     run.plan = _plan(op, dtype, shapes, cases, given)
+    if max_shapes is not None:
+        run.plan = _of_few_shapes(run.plan, as_integer("max_shapes", max_shapes, least=1))
     of_cases = [] if cases is None else [case for case, _ in run.plan]
     run.dtype = _dtypes(of_cases) or as_kind(dtype).name
     if options is not None:
@@ -550,7 +595,8 @@ def _given(
     if layout is not None:
         own = {form: in_layout(f, layout) for form, f in own.items()}
     if isinstance(forms.get("vjp"), str):  # "autograd"
-        own["vjp"] = own_vjp(own["forward"], framework, learned_options(op))
+        constant = ReferenceCall(op, "vjp", (), {}).spec.constant
+        own["vjp"] = own_vjp(own["forward"], framework, learned_options(op), constant)
     return own
 
 
@@ -573,8 +619,19 @@ def _plan(
     return plan
 
 
+def _of_few_shapes(plan: list[tuple[TestCase, Any]], count: int) -> list[tuple[TestCase, Any]]:
+    """Return the cases of the most frequent shapes, so many of them."""
+    every = [shapes_of(case.inputs) for case, _ in plan]
+    kept = {shapes for shapes, _ in collections.Counter(every).most_common(count)}
+    return [entry for entry, shapes in zip(plan, every, strict=True) if shapes in kept]
+
+
 class _NotTakenError(Exception):
     """Options that a candidate does not take."""
+
+
+class _NotSupportedError(Exception):
+    """A case that a candidate does not take, by its own word."""
 
 
 @dataclass
@@ -586,12 +643,18 @@ class _Run:
     limits: Limits
     framework: str | None
     repeats: int
+    device: Any = None
+    supports: Any = None
     dtype: str = ""
     plan: list[tuple[TestCase, Any]] = field(default_factory=list)
     rows: list[CheckRow] = field(default_factory=list)
     skipped_options: list[str] = field(default_factory=list)
+    unsupported: list[str] = field(default_factory=list)
     lacking: set[str] = field(default_factory=set)
     seen: set[tuple[Any, ...]] = field(default_factory=set)
+    evidence: list[Evidence | None] = field(default_factory=list)  # of each row
+    again: dict[int, Callable[[], Any]] = field(default_factory=dict)  # by row: with other numbers
+    last: Evidence | None = None
     # no cotangent or tangent is an input: these are drawn with seeds of one number
     rng: Any = field(default_factory=lambda: np.random.default_rng((20, 26)))
 
@@ -602,17 +665,21 @@ class _Run:
         of_forms = [sample.options for some in call.spec.of_forms.values() for sample in some]
         return {*call.defaults}.union(*of_forms)
 
-    def report(self) -> CheckReport:
-        """Return the report so far."""
+    def report(self, *, common: bool = True) -> CheckReport:
+        """Return the report so far, with causes that the cases have in common if that is wanted."""
         name = getattr(getattr(self.op, "func", self.op), "__name__", str(self.op))
         skipped_options = tuple(dict.fromkeys(self.skipped_options))
-        return CheckReport(name, self.dtype, tuple(_without_chance(self.rows)), skipped_options)
+        rows = _without_chance(self.rows)
+        rows = self.with_common_causes(rows) if common else rows
+        unsupported = tuple(self.unsupported)
+        return CheckReport(name, self.dtype, tuple(rows), skipped_options, unsupported)
 
     def report_on(self, number: int) -> CheckReport:
         """Return a report on one case of the plan."""
-        self.rows, self.skipped_options, self.seen = [], [], set()
+        self.rows, self.skipped_options, self.unsupported, self.seen = [], [], [], set()
+        self.evidence, self.again = [], {}
         self.add(*self.plan[number])
-        return self.report()
+        return self.report(common=False)
 
     def add(self, case: TestCase, arguments: Callable[..., Any]) -> None:
         """Judge each form of a case; one beyond tiles without the options that are not taken."""
@@ -626,7 +693,7 @@ class _Run:
         if missing and not beyond:
             return
         options = {key: value for key, value in case.options.items() if key not in missing}
-        case, rows = case._replace(options=options), []
+        case, rows, evidence = case._replace(options=options), [], []
         if beyond:  # of two that differ in options that are not taken, one is enough
             what = shapes_of(case.inputs), *options
             if what in self.seen:
@@ -634,10 +701,22 @@ class _Run:
             self.seen.add(what)
             if missing and not is_valid(self.op, case):
                 return  # its shapes need an option
+        if self.supports is not None and not self.supports(case):
+            self.unsupported.append(case.name)
+            return
         try:
             for form, (candidate, *given) in arguments(self.op, case, self.given, self.rng):
-                verdict = self.judge_form(form, candidate, tuple(given), options)
+                try:
+                    verdict = self.judge_form(form, candidate, tuple(given), options)
+                except _NotSupportedError as error:
+                    self.unsupported.append(f"{form}, {case.name} ({error})")
+                    continue
                 rows.append(CheckRow(form, case.name, verdict))
+                evidence.append(self.last)
+                if outcome(verdict) == "off":
+                    self.again[len(self.rows) + len(rows) - 1] = functools.partial(
+                        self.judge_other, form, candidate, tuple(given), options
+                    )
         except _NotTakenError as error:
             if names := {*error.args} & self.optional:
                 self.lacking |= names
@@ -645,7 +724,9 @@ class _Run:
                 return
             message = f"the candidate does not take {', '.join(error.args)}"
             rows.append(CheckRow(form, case.name, Verdict(ok=False, message=message)))
+            evidence.append(None)
         self.rows += rows
+        self.evidence += evidence
 
     def judge_form(
         self, form: str, candidate: Any, given: tuple[Any, ...], kwargs: dict[str, Any]
@@ -653,6 +734,7 @@ class _Run:
         """Judge one form, as often as is wanted."""
         results: list[Any] = []
 
+        @functools.wraps(candidate)
         def kept(*args: Any, **options: Any) -> Any:
             out = candidate(*args, **options)
             results.append(copy.deepcopy(as_numpy(out)))
@@ -662,7 +744,8 @@ class _Run:
             return self.judge_once(form, candidate, given, kwargs)
         first = self.judge_once(form, kept, given, kwargs)
         for number in range(2, self.repeats + 1):
-            other = map_floats(lambda a: a[...] * np.asarray(a).dtype.type(0.5), given)
+            with np.errstate(all="ignore"):  # a signaling NaN, or a number near the smallest
+                other = map_floats(lambda a: a[...] * np.asarray(a).dtype.type(0.5), given)
             self.judge_once(form, candidate, other, kwargs)
             again = self.judge_once(form, kept, given, kwargs)
             if first.ok != again.ok:
@@ -687,20 +770,110 @@ class _Run:
 
         op, form = as_form(self.op) if form == "forward" else (self.op, form)
         call = ReferenceCall(op, form, given, kwargs)
-        verdict = judge(guarded, call, self.limits, self.framework)
+        kept: list[Evidence] = []
+        verdict = judge(guarded, call, self.limits, self.framework, self.device, kept)
+        self.last = kept[0] if kept and not errors else None
         if errors:
             error = errors[0]
+            if why := _unsupported(error, candidate, given):
+                raise _NotSupportedError(why) from error
             lacking = _lacking(candidate, kwargs)
             lacking += [
                 key for key in kwargs if f"unexpected keyword argument {key!r}" in str(error)
             ]
             if isinstance(error, TypeError) and lacking:
                 raise _NotTakenError(*dict.fromkeys(lacking))
-            message = f"the candidate raises {type(error).__name__}: {error}"
+            message = printable(f"the candidate raises {type(error).__name__}: {error}")
             if self.framework is None and OF_NUMPY.search(str(error)):
                 message += " (its inputs are NumPy's arrays unless framework is 'torch' or 'jax')"
             return Verdict(ok=False, message=message)
         return verdict
+
+    def judge_other(
+        self, form: str, candidate: Any, given: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[Verdict, Evidence | None] | None:
+        """Judge other numbers of the same sizes; None if the map does not take them."""
+        rng = np.random.default_rng(5)
+        other = map_floats(functools.partial(_other_numbers, rng), given)
+        try:
+            verdict = self.judge_once(form, candidate, other, kwargs)
+        except (ArithmeticError, TypeError, ValueError, _NotTakenError, _NotSupportedError):
+            return None
+        return verdict, self.last
+
+    def with_common_causes(self, rows: list[CheckRow]) -> list[CheckRow]:
+        """
+        Return the rows with the causes that hold in all cases of a form.
+
+        Where each case has the same cause, that is it. Otherwise the program is looked for that
+        leads to all results. A cause that one case alone has must hold for other numbers, too.
+        """
+        rows = rows[:]
+        for form in dict.fromkeys(row.form for row in rows):
+            numbers = [i for i, row in enumerate(rows) if row.form == form]
+            off = [i for i in numbers if rows[i].outcome == "off"]
+            for i, verdict in self.without_refuted(rows, numbers).items():
+                rows[i] = rows[i]._replace(verdict=verdict)
+            causes = {cause for i in off for cause in _causes(rows[i].verdict)}
+            if not off or (len(off) > 1 and is_settled(causes)):
+                continue
+            every = [self.evidence[i] for i in numbers]
+            other = self.again[off[0]]() if len(off) == 1 and off[0] in self.again else None
+            if other is not None:
+                every.append(other[1])
+                if causes and is_settled(causes) and _shares(causes, other[0]):
+                    continue
+            cause = common_program([e for e in every if e is not None])
+            for i in off if cause else ():
+                if (e := self.evidence[i]) is not None and e.speaks:
+                    rows[i] = rows[i]._replace(verdict=with_cause(rows[i].verdict, cause))
+            if cause:
+                continue
+            chance = {
+                c for c in causes if PROGRAM.match(c)
+            }  # programs that do not explain all cases
+            if other is not None and not other[0].ok:
+                chance |= {c for c in causes if not _shares({c}, other[0])}
+            for i, wrong in itertools.product(off, chance - {""}):
+                rows[i] = rows[i]._replace(verdict=without_cause(rows[i].verdict, wrong))
+        return rows
+
+    def without_refuted(self, rows: list[CheckRow], numbers: list[int]) -> dict[int, Verdict]:
+        """
+        Return the verdicts that lose a cause, because another case refutes it.
+
+        It is one that is right, or one that is off without a cause. The latter does not refute what
+        most cases show: there may be a second mistake, as in an option.
+        """
+        off = [i for i in numbers if rows[i].outcome == "off"]
+        known = {i: e for i in numbers if (e := self.evidence[i]) is not None}
+        other = [e for i, e in known.items() if not any(_causes(rows[i].verdict)) and e.is_clear]
+        small = sorted(other, key=lambda e: (bool(e.off), e.size))[:MAX_OTHER]
+        changed: dict[int, Verdict] = {}
+        for cause in {cause for i in off for cause in _causes(rows[i].verdict) if cause}:
+            most = 2 * sum(cause in _causes(rows[i].verdict) for i in off) > len(off)
+            if any(is_refuted(cause, e) for e in small if not (most and e.off)):
+                for i in off:
+                    changed[i] = without_cause(changed.get(i, rows[i].verdict), cause)
+        return changed
+
+
+def _causes(verdict: Verdict) -> set[str]:
+    """Return the causes of the outputs that are off; an empty one of an output without any."""
+    return {output.cause for output in verdict.outputs if outcome(output) == "off"}
+
+
+def _shares(causes: set[str], verdict: Verdict) -> bool:
+    """Return whether each of some causes is one of a verdict."""
+    return all(any(same_cause(cause, other) for other in _causes(verdict)) for cause in causes)
+
+
+def _other_numbers(rng: Any, a: Any) -> Any:
+    """Return numbers of about the same size; of both signs where they have both."""
+    factors = rng.uniform(0.7, 1.0, np.shape(a))
+    if np.size(a) and np.min(a) < 0 < np.max(a):
+        factors = factors * rng.choice([-1.0, 1.0], np.shape(a))
+    return (a * factors).astype(np.asarray(a).dtype)
 
 
 def _without_chance(rows: list[CheckRow]) -> list[CheckRow]:
@@ -719,6 +892,31 @@ def _without_chance(rows: list[CheckRow]) -> list[CheckRow]:
         row._replace(verdict=without_cause(row.verdict, NOISE)) if id(row) in chance else row
         for row in rows
     ]
+
+
+#: Error messages of libraries that have no kernel for a size, a dtype or an option.
+NO_KERNEL = re.compile(r"not implemented for|no (available )?kernel", re.IGNORECASE)
+
+
+def _unsupported(error: Exception, candidate: Any, given: tuple[Any, ...]) -> str:
+    """Return why a candidate does not take a case, empty where its exception is a mistake."""
+    message = printable(str(error).partition("\n")[0])
+    if isinstance(error, NotImplementedError) or NO_KERNEL.search(message):
+        return message or type(error).__name__
+    missing = [name for name, a in zip(_demanded(candidate), given, strict=False) if a is None]
+    if name := next(filter(None, missing), ""):
+        return f"{name} is None"
+    return ""
+
+
+def _demanded(candidate: Any) -> list[str]:
+    """Return the name of each parameter in its place, empty where it has a default."""
+    try:
+        known = inspect.signature(candidate).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    places = (p for p in known if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD))
+    return [p.name if p.default is p.empty else "" for p in places]
 
 
 #: Error messages of libraries about arrays that are not theirs.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from .._core.arguments import as_array, as_number, check_mapping, float_dtype, shown
+from .._core.arguments import as_array, as_number, check_mapping, float_dtype, printable, shown
 from ..positions import rope_permutation
 from ._candidates import html_table
 from ._oracle.stochastic_rounding import EPS
@@ -187,7 +187,7 @@ class TraceDifference(NamedTuple):
             text = f"{self.name} has another shape"
         text += f"; {self.cause}" if self.cause else ""
         before = f"{len(self.agreed)} before it agree" if self.agreed else "nothing was before it"
-        return "; ".join([text, before, *self.notes])
+        return printable("; ".join([text, before, *self.notes]))
 
     def _repr_html_(self) -> str:
         """Return a table of the differences, with places and causes, for notebooks."""

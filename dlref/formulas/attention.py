@@ -13,7 +13,7 @@ import numpy as np
 
 from .activations import sigmoid, sigmoid_vjp, softmax
 from .calculus import sum_to_shape
-from .neurons import linear, linear_vjp
+from .neurons import as_rows, linear, linear_vjp
 from .normalization import rms_norm, rms_norm_vjp
 from .positions import apply_rope, apply_rope_vjp, offsets
 
@@ -668,7 +668,7 @@ def additive_attention_vjp(dout, q, k, v, w, u, vec, *, mask=None):
     dv = p.mT @ dout
     dp = dout @ v.mT
     d = p * (dp - np.sum(p * dp, axis=-1, keepdims=True))
-    dvec = np.einsum("...ij,...ijm->m", d, hidden)
+    dvec = d.ravel() @ as_rows(hidden)
     delta = d[..., None] * vec * (1 - hidden * hidden)
     dq, dw = linear_vjp(np.sum(delta, axis=-2), q, w)
     dk, du = linear_vjp(np.sum(delta, axis=-3), k, u)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .._core.arguments import FloatArray, as_integer
+from .._core.arguments import FloatArray, as_integer, shown
 from .._core.pytree import displayed
 from ..attention import AttentionParams
 from ..neurons import LinearParams
@@ -365,7 +365,7 @@ def _t5_network(s: Settings, defaults: dict[str, Any]) -> tuple[bool, str]:
     projection = s.get(defaults["feed_forward_proj"], "feed_forward_proj")
     gate, _, activation = str(projection).rpartition("-")
     if gate not in ("", "gated"):
-        s.problems.append(f"'feed_forward_proj' must not be {projection!r}")
+        s.problems.append(f"'feed_forward_proj' must not be {shown(projection)}")
     if projection == "gated-gelu":
         activation = "gelu_new"  # as Hugging Face reads it
     gated, named = s.flag(gate == "gated", "is_gated_act"), s.get(None, "dense_act_fn")

@@ -479,7 +479,7 @@ def _is_tied(named: dict[str, Any], embedding: str, prefix: str) -> bool:
 
 def _check_layers(config: Any, tensors: int) -> None:
     """Raise if there are far more layers than tensors: no layout is made of a number alone."""
-    most = max(tensors, 1024)
+    most = max(tensors // 4, 1024)  # a layer has more than four tensors
     for name in ("n_layer", "num_hidden_layers", "num_layers", "num_decoder_layers"):
         count = config.get(name) if isinstance(config, Mapping) else None
         if isinstance(count, int) and count > most:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from .._core.arguments import as_integer, as_number
+from .._core.arguments import as_integer, as_number, shown
 from ._kin import SLIDING, Kin, plain
 
 if TYPE_CHECKING:
@@ -27,13 +27,13 @@ def _window(s: Settings, kin: Kin) -> dict[str, Any]:
 
 def _types(s: Settings, layers: int, default: Callable[[int], bool]) -> list[bool]:
     """Return whether each layer has the window."""
-    given = s.get(None, "layer_types")
+    given = s.listed(None, "layer_types")
     if given is None:
         return [default(i) for i in range(layers)]
     fits = isinstance(given, list | tuple) and len(given) == layers
     if not fits or {*given} - {SLIDING, "full_attention"}:
         known = f"{layers} of {SLIDING!r} or 'full_attention'"
-        s.problems.append(f"'layer_types' must be a list of {known}, not {given!r}")
+        s.problems.append(f"'layer_types' must be a list of {known}, not {shown(given)}")
         return [False] * layers
     return [kind == SLIDING for kind in given]
 
@@ -75,7 +75,7 @@ def qwen2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 def smollm3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     layers, interval = told["num_layers"], s.integer(4, "no_rope_layer_interval")
     default = [int((i + 1) % interval != 0) for i in range(layers)]
-    rotated = s.get(default, "no_rope_layers")
+    rotated = s.listed(default, "no_rope_layers")
     if len(rotated) != layers:
         s.problems.append(f"'no_rope_layers' must have {layers} entries, not {len(rotated)}")
         return None
@@ -221,7 +221,7 @@ def starcoder2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 def exaone4(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     """Return windows; the layers without one do not rotate (EXAONE 4)."""
     window, pattern = _window(s, kin), plain(s, kin, "sliding_window_pattern")
-    if window and s.get(None, "layer_types") is None and not isinstance(pattern, int):
+    if window and s.listed(None, "layer_types") is None and not isinstance(pattern, int):
         s.problems.append(f"'layer_types' must be there, beside the pattern {pattern!r}")
         return None
     types = _types(s, told["num_layers"], lambda i: bool(window) and (i + 1) % pattern != 0)
@@ -296,7 +296,7 @@ def qwen2_moe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 
 def _dense(s: Settings, layers: int) -> list[dict[str, Any]]:
     """Return the option of each layer that switches the experts off, or none (Qwen)."""
-    plain, step = s.get([], "mlp_only_layers"), s.integer(1, "decoder_sparse_step")
+    plain, step = s.listed([], "mlp_only_layers"), s.integer(1, "decoder_sparse_step")
     return [{"router": None} if i in plain or (i + 1) % step else {} for i in range(layers)]
 
 
@@ -341,7 +341,7 @@ def _of_deepseek(s: Settings, told: dict[str, Any], usual: int, score: str) -> N
     if scaling.get("mscale_all_dim"):
         m = 1 + 0.1 * scaling["mscale_all_dim"] * math.log(max(scaling["factor"], 1))
         told["blocks"]["scale"] = m * m / math.sqrt(told["head_dim"])
-    s.config.setdefault("num_experts", s.get(usual, "n_routed_experts"))
+    s.config.setdefault("num_experts", s.integer(usual, "n_routed_experts"))
 
 
 def deepseek_v2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
@@ -374,7 +374,7 @@ def glm4_moe_lite(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     _sigmoid_router(s, kin, told, groups=(1, 1), scale=1.8)
     layers, first = told["num_layers"], s.get(1, "first_k_dense_replace")
     usual = ["dense" if i < 1 else "sparse" for i in range(layers)]
-    types = s.get(usual, "mlp_layer_types")
+    types = s.listed(usual, "mlp_layer_types")
     if len(types) != layers or not set(types) <= {"dense", "sparse"}:
         s.problems.append(f"'mlp_layer_types' must be {layers} of 'dense' and 'sparse'")
     if types != ["dense" if i < first else "sparse" for i in range(layers)]:
@@ -398,7 +398,7 @@ def glm4_moe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     s.known |= {"num_nextn_predict_layers", "num_mtp_layers"}  # layers that are left out
     _only_silu(s, told)
     s.tensors["self_attn.q_norm.weight"] = s.flag(False, "use_qk_norm")
-    s.config.setdefault("num_experts", s.get(128, "n_routed_experts"))
+    s.config.setdefault("num_experts", s.integer(128, "n_routed_experts"))
     _sigmoid_router(s, kin, told, groups=(1, 1), scale=1.0)
     return _dense_first(s, told, 1)
 
@@ -434,9 +434,10 @@ def qwen3_next(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     usual = [
         "full_attention" if (i + 1) % interval == 0 else "linear_attention" for i in range(layers)
     ]
-    types = s.get(usual, "layer_types")
+    types = s.listed(usual, "layer_types")
     if len(types) != layers or not set(types) <= {*usual, "full_attention", "linear_attention"}:
-        s.problems.append(f"'layer_types' must be a list of {layers} known types, not {types!r}")
+        known = f"{layers} known types"
+        s.problems.append(f"'layer_types' must be a list of {known}, not {shown(types)}")
     dense = _dense(s, layers)
     return [
         ({"delta_heads": keys} if kind == "linear_attention" else {}) | d

@@ -255,7 +255,8 @@ def _stack(block: Callable[..., Any]) -> Module:
         return blocks, norm_layout("norm.", bias=norm_bias) if norm else None
 
     def of_names(names: Collection[str]) -> tuple[Any, ...]:
-        layers = count(names, r"layers\.(\d+)\.")
+        # A layer has six tensors at least; names alone make no layout of thousands of layers.
+        layers = min(count(names, r"layers\.(\d+)\."), 1 + len(names) // 4)
         bias = _named_bias([name for name in names if name.startswith("layers.")])
         return layers, bias, any(name.startswith("norm.") for name in names), "norm.bias" in names
 

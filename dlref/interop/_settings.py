@@ -7,12 +7,26 @@ import warnings
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from .._core.arguments import as_integer, as_number, check_mapping, shown
 from ..positions import rope_attention_factor, rope_frequencies
 from ._missing import MISSING
 from ._tensors import raise_all
 
 LARGEST = 1e30  # of numbers in a configuration; infinity would load in silence
+
+#: Entries that say which family it is, though they change no number.
+NAMED = ("model_type", "architectures")
+
+
+def _is_json(value: Any) -> bool:
+    """Whether a value and its entries are what JSON has, or single numbers of NumPy."""
+    kinds = str, int, float, np.generic, list, tuple, Mapping
+    inner = value.values() if isinstance(value, Mapping) else value
+    parts = value, *(inner if isinstance(value, list | tuple | Mapping) else ())
+    return all(part is None or isinstance(part, kinds) for part in parts)
+
 
 #: Activations by Hugging Face's names.
 ACTIVATIONS = {
@@ -153,6 +167,11 @@ class Settings:
         if config is not None:
             check_mapping("config", config)
         self.config = {} if config is None else dict(config)
+        for key, value in self.config.items():
+            if not _is_json(value) and (key in NAMED or not IRRELEVANT.fullmatch(str(key))):
+                told = f"a value of JSON as {shown(key)}, not {shown(value)}"
+                msg = f"Argument 'config' must have {told}."
+                raise TypeError(msg)
         self.known: set[Any] = {"model_type"}
         self.problems: list[str] = []
         self.notes: list[str] = []
@@ -168,9 +187,13 @@ class Settings:
     def _check_family(self, family: str) -> None:
         """Note a problem if the configuration says that it is another family's."""
         kind = self.config.get("model_type")
+        kind = kind if isinstance(kind, str | None) else shown(kind)
         if kind not in (None, family, *ALIASES.get(family, ())):
             self.problems.append(f"'model_type' must be {family!r}, not {self._other(kind)}")
         names = self.config.get("architectures") or ()
+        if not isinstance(names, list | tuple):
+            self.problems.append(f"'architectures' must be a list, not {shown(names)}")
+            names = ()
         stem = self.families[family][0]
         fitting = re.compile(f"{stem}(?=[A-Z]|$)")
         named = [str(name) for name in names if re.search("For[A-Z]|Model$", str(name))]
@@ -184,7 +207,9 @@ class Settings:
                 if re.match(f"{start}(?=[A-Z]|$)", named[0])
             ]
             told = self._other(others[0]) if others else "of another family"
-            self.problems.append(f"'architectures' must be of {stem}, but {named[0]!r} is {told}")
+            self.problems.append(
+                f"'architectures' must be of {stem}, but {shown(named[0])} is {told}"
+            )
 
     def _other(self, kind: Any) -> str:
         """Describe another family, if it is known."""
@@ -203,7 +228,11 @@ class Settings:
         return self.config[there[0]] if there else default
 
     def integer(self, default: int | None, *names: str) -> int:
-        return as_integer(f"config.{names[0]}", self.get(default, *names), least=1)
+        value = self.get(default, *names)
+        if isinstance(value, bool):  # Python's are integers, JSON's are not
+            msg = f"Argument 'config.{names[0]}' must be an integer, not {value}."
+            raise TypeError(msg)
+        return as_integer(f"config.{names[0]}", value, least=1)
 
     def divisor(self, whole: int, default: int, *names: str) -> int:
         """Return a number of heads, and note a problem unless it divides the whole."""
@@ -211,6 +240,15 @@ class Settings:
         if whole % n:
             self.problems.append(f"{names[0]!r} must divide {whole}, not be {n}")
         return n
+
+    def listed(self, default: Any, name: str) -> Any:
+        """Return a list of names or numbers, and note a problem if an entry is none."""
+        value = self.get(default, name)
+        whole = isinstance(value, list | tuple) and all(isinstance(v, str | int) for v in value)
+        if value is None or whole:
+            return value
+        self.problems.append(f"{name!r} must be a list of names or numbers, not {shown(value)}")
+        return default
 
     def number(self, default: float, name: str) -> float:
         return as_number(f"config.{name}", self.get(default, name), least=0, most=LARGEST)
@@ -238,7 +276,9 @@ class Settings:
     def translated(self, name: str, value: Any, *, gated: bool = False) -> str:
         """Return dlref's name of an activation."""
         if not isinstance(value, str) or value not in ACTIVATIONS:
-            self.problems.append(f"{name!r} must be one of {sorted(ACTIVATIONS)}, not {value!r}")
+            self.problems.append(
+                f"{name!r} must be one of {sorted(ACTIVATIONS)}, not {shown(value)}"
+            )
             return "identity"
         plain = ACTIVATIONS[value]
         if gated and plain not in GATES:
@@ -313,16 +353,21 @@ def rope_settings(
     base = as_number("config.rope_theta", scaling.pop("rope_theta", base), above=1, most=LARGEST)
     share = 1.0 if partial is None else partial
     share = s.get(share, "partial_rotary_factor", "rotary_pct", "rope_pct")
-    share = as_number("config.partial_rotary_factor", scaling.pop("partial_rotary_factor", share))
+    share = scaling.pop("partial_rotary_factor", share)
+    share = as_number("config.partial_rotary_factor", share, least=0, most=1)
     if partial is None and share != 1:
         s.problems.append("'partial_rotary_factor' must be 1: all channels are rotated")
     width = int(width * share)
-    if width % 2:
-        s.problems.append(f"the width of a head, {width}, must be even: pairs are rotated")
+    if width % 2 or not 0 < width <= 2**20:
+        told = "'head_dim', or 'hidden_size' over the heads, times 'partial_rotary_factor'"
+        s.problems.append(f"{told}, must be even and from 2 to 2**20 for rotations, not {width}")
+        s.refuse()
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     if not scaling or kind == "default":
-        if scaling.get("factor", 1) not in (1, None):
-            s.problems.append(f"{key!r} has a factor, and must have a rope_type that says of what")
+        typed = "rope_type" in scaling or "type" in scaling
+        if scaling.get("factor", 1) not in (1, None) or not (typed or scaling.keys() <= {"factor"}):
+            names = ", ".join(map(repr, sorted(scaling.keys() - {"type", "rope_type"}, key=str)))
+            s.problems.append(f"{key!r} has {names}, and must have a rope_type that says of what")
         return base, None, width
     if alpha and kind == "dynamic" and scaling.get("alpha"):
         factor = as_number("config.rope_scaling['alpha']", scaling["alpha"], above=0)

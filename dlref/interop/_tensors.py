@@ -205,7 +205,8 @@ def read(
         return own
 
     params = map_tree(read_entry, layout, is_node=_is_node)
-    spare = [key for key in state if key.startswith(prefix) and key not in dtypes | problems]
+    met = dtypes.keys() | problems.keys()
+    spare = [key for key in state if key.startswith(prefix) and key not in met]
     unexpected = [
         f"{key!r} is not one of them" for key in spare if not left_out(key[len(prefix) :])
     ]

@@ -287,7 +287,8 @@ def _problem(
         target, valid = as_classes(names[1], target, logits, options.ignore_index)
         ignore = int(options.ignore_index)
         counted = target if valid is None else target[valid]
-        divisor = np.float64(counted.size if options.weight is None else w[counted].sum())
+        with np.errstate(invalid="ignore"):  # a signaling NaN
+            divisor = np.float64(counted.size if options.weight is None else w[counted].sum())
     shape = logits.shape[:-1]
     return _Problem(_rows_of(logits), target, w, ignore, smoothing, zeta, shape, divisor)
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .._core.arguments import FloatArray, as_number, result
+from .._core.arguments import FloatArray, as_number, in_float64, result
 from ._kernels.rows import jvp_arguments, operands
 
 __all__ = ["batch_norm_inference", "batch_norm_inference_jvp", "batch_norm_inference_vjp"]
@@ -109,7 +109,7 @@ def _given(
 
 
 def _affine(*arrays: Any) -> tuple[FloatArray | float, FloatArray | float]:
-    weight, bias = (None if a is None else a.astype(np.float64) for a in arrays)
+    weight, bias = (None if a is None else in_float64(a) for a in arrays)
     return 1.0 if weight is None else weight, 0.0 if bias is None else bias
 
 
@@ -184,7 +184,7 @@ def batch_norm_inference_vjp(
     )
     z, scale = _given(x, mu, square, eps)
     factor, _ = _affine(weight, None)
-    u = u.astype(np.float64)
+    u = in_float64(u)
     axes = tuple(range(x.ndim - 1))
     with np.errstate(all="ignore"):
         g = u * factor * scale
@@ -238,7 +238,7 @@ def batch_norm_inference_jvp(primals: Any, tangents: Any, *, eps: float = 1e-5) 
     dtype, x, v, arrays, rates = jvp_arguments(primals, tangents, count=5, needed=3)
     z, scale = _given(x, arrays[0], arrays[1], eps)
     factor, _ = _affine(arrays[2], None)
-    dmean, dvar, dweight, dbias = (0.0 if r is None else r.astype(np.float64) for r in rates)
+    dmean, dvar, dweight, dbias = (0.0 if r is None else in_float64(r) for r in rates)
     with np.errstate(all="ignore"):
         moved = (v - dmean) * scale - z * (0.5 * scale * scale * dvar)
         return result(moved * factor + z * dweight + dbias, dtype)

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import (
+    MAX_INTEGER,
     FloatArray,
     as_even,
     as_generator,
@@ -53,6 +54,8 @@ __all__ = ["LanguageModelConfig", "init_language_model"]
 
 POSITIONS = ("learned", "sinusoidal", "rope", "alibi", "t5", "none")
 T5_BUCKETS = 32
+#: More layers than any model has. Each has options of its own, so that a number alone takes memory.
+MOST_LAYERS = 2**16
 
 
 Block = TypeVar("Block")
@@ -103,7 +106,7 @@ class LanguageModelConfig:
     num_kv_heads : int or None
         Number of heads of keys and values, a divisor of `num_heads`; None is `num_heads`.
     num_layers : int, default 2
-        Number L of blocks.
+        Number L of blocks, at most 65,536.
     d_ff : int or None
         Number F of hidden units of the feed-forward networks; None is 4 D, or 8 D / 3
         if they are gated.
@@ -219,10 +222,11 @@ class LanguageModelConfig:
         self._integer("num_heads")
         if self.head_dim is None:
             self._divides("num_heads", "d_model")
-        self._integer("head_dim", self.d_model // self.num_heads)
+        width = 2**20 if self.positions == "rope" else MAX_INTEGER  # of a table of rotations
+        self._integer("head_dim", self.d_model // self.num_heads, most=width)
         self._integer("num_kv_heads", self.num_heads)
         self._divides("num_kv_heads", "num_heads")
-        self._integer("num_layers", least=0)
+        self._integer("num_layers", least=0, most=MOST_LAYERS)
         gated = (8 * self.d_model + 2) // 3
         self._integer("d_ff", gated if self.gated else 4 * self.d_model)
         self._integer("length")
@@ -273,9 +277,12 @@ class LanguageModelConfig:
     def _set(self, name: str, value: Any) -> None:
         object.__setattr__(self, name, value)  # frozen: only here
 
-    def _integer(self, name: str, default: int | None = None, *, least: int = 1) -> None:
+    def _integer(
+        self, name: str, default: int | None = None, *, least: int = 1, most: int = MAX_INTEGER
+    ) -> None:
         value = getattr(self, name)
-        self._set(name, as_integer(name, default if value is None else value, least=least))
+        value = default if value is None else value
+        self._set(name, as_integer(name, value, least=least, most=most))
 
     def _divides(self, name: str, whole: str) -> None:
         count, total = getattr(self, name), getattr(self, whole)

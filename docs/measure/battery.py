@@ -1,5 +1,5 @@
 """
-What dlref withstands: every public function, with every fault in turn at every argument.
+What dlref withstands: every public function and method, with every fault in turn at every argument.
 
     python docs/measure/battery.py --seconds 3600 --results battery.jsonl
 
@@ -72,7 +72,7 @@ def narrowed(value):
 
 @functools.cache
 def cases():
-    """Return {key: case}, of all public functions that take arrays."""
+    """Return {key: case}, of all public functions that take arrays, and of methods."""
     found = {}
     for name, _ in public_functions():
         for number, call in enumerate(SPECS[key_of(name)].calls):
@@ -81,7 +81,7 @@ def cases():
                 arguments = problem.arguments(form_of(name))
                 key = f"{name}/{number}/{np.dtype(dtype).name}"
                 found[key] = Case(name, arguments, applicable(name, problem), problem)
-    for name, (arguments, options) in calls.calls().items():
+    for name, (arguments, options) in (calls.calls() | calls.method_calls()).items():
         found[f"{name}/0/float64"] = Case(name, arguments, options)
         found[f"{name}/0/float32"] = Case(name, narrowed(arguments), options)
     return found

@@ -15,6 +15,7 @@ from dlref import activations as act
 from dlref import attention, check, losses, positions, recurrent
 from dlref import normalization as norm
 from dlref.check._oracle.causes import shared_values
+from dlref.check._oracle.usual import through_maximum
 
 # the package has a function of this name
 mutations = importlib.import_module("dlref.check._oracle.causes.mutations")
@@ -23,7 +24,7 @@ R = np.random.default_rng(3)
 X, U = R.normal(size=(2, 5, 7))
 SOME = [
     ("silu", "vjp"),
-    ("elu", "forward"),
+    ("elu", "vjp"),
     ("swiglu", "vjp"),
     ("softmax", "vjp"),
     ("binary_cross_entropy", "forward"),
@@ -44,11 +45,15 @@ def silu_without_gate(u, x):
     ("op", "wrong", "message"),
     [
         (act.silu, silu_backward, "1 + s stands where 1 - s is due"),
-        (act.silu, silu_without_gate, "s stands where s * (1 + beta * x * (1 - s)) is due"),
+        (
+            act.silu,
+            silu_without_gate,
+            "sigmoid(u) stands where sigmoid(u) + u * sigmoid_deriv(u) is due",
+        ),
         (
             act.softmax,
             lambda u, x: act.softmax(x) * (u + (act.softmax(x) * u).sum(-1, keepdims=True)),
-            "dout + (p * dout).sum(axis) stands where dout - (p * dout).sum(axis) is due",
+            "dout + mean stands where dout - mean is due",
         ),
         (act.elu, lambda u, x: u * np.where(x < 0, 1, x + 1), "x < 0 stands where x > 0 is due"),
     ],
@@ -90,31 +95,30 @@ def test_formulas_are_changed_one_place_at_a_time(key):
 @pytest.mark.parametrize(
     ("text", "read"),
     [
-        ("x - _mean(wide.astype(np.float32))", "x - mean(wide)"),
-        ("e / (total := _sum_with_sink(e, last))", "e / (total := sum_with_sink(e, last))"),
-        ("as_rows(dk).T @ widen(elu(x, alpha))", "rows(dk).T @ elu(x, alpha)"),
-        ("kind(options['softcap']) * options.get('bias', 0)", "softcap * bias"),
-        ("np.asarray(a, np.float64).sum(-1, keepdims=True)", "a.sum(-1)"),
-        ("f(gate, **options) * _dropout(options, q)", "f(gate) * dropout(q)"),
-        ("x.dtype.type((2 / np.pi) ** 0.5)", "(2 / pi) ** 0.5"),
-        ("np.tanh(x) * (1 - OFF * np.finfo(x.dtype).eps)", "tanh(x)"),
-        ("1 - OFF * np.finfo(wide).eps", ""),
-        ("{*options} - {*MASKS, 'bias'}", ""),
-        ("map(widen, (dout, q))", ""),
+        ("x - np.mean(x, axis=-1, keepdims=True)", "x - mean(x, axis=-1)"),
+        ("np.where(x.real > 0, x, np.expm1(x))", "where(x > 0, x, expm1(x))"),
+        ("_shifted(x, dx, axis)", "shifted(x, dx, axis)"),
+        ("np.eye(n, dtype=x.dtype) - one_hot(i, n).astype(x.dtype)", "eye(n) - one_hot(i, n)"),
+        ("np.zeros(3, x.dtype) + np.asarray(w, x.dtype)", "zeros(3) + w"),
+        ("scipy.special.ndtr(x).astype(x.dtype)", "ndtr(x)"),
+        ("linear_attention(q, k, v, **options)", "linear_attention(q, k, v)"),
+        ("2 * options", ""),
+        ("x.dtype", ""),
     ],
 )
 def test_formulas_are_read_as_mathematics(text, read):
     assert mutations.as_read(text) == read
 
 
-#: What no report may show: private names, helpers of formulas and their dtypes.
-PRIVATE = re.compile(r"(?<![\w'])_\w|\b(OFF|finfo|widen|summed|as_rows|options|astype|np)\b")
+#: What no report may show: private names, options and dtypes.
+PRIVATE = re.compile(r"(?<![\w'])_\w|\b(dtype|options|astype|np|real|scipy)\b")
 
 
 def test_no_formula_has_private_names():
     raw, read = set(), set()
     for formula in PLAIN.values():
-        some = {text for *both, _ in mutations.mutants(formula) for text in both}
+        few = itertools.islice(mutations.mutants(formula), 40)
+        some = {text for *both, _ in few for text in both}
         raw |= some
         read |= {mutations.as_read(text) for text in some}
     assert len([text for text in raw if PRIVATE.search(text)]) > 500
@@ -125,10 +129,10 @@ def test_no_formula_has_private_names():
 PLANTED = [
     (norm.layer_norm, "forward", (X,), "mean"),
     (act.gelu, "forward", (X,), "normal_cdf"),
-    (act.log_softmax, "vjp", (U, X), "logsumexp"),
-    (act.swiglu, "vjp", (U, X, X[::-1]), "slope"),
+    (act.log_softmax, "vjp", (U, X), "softmax"),
+    (act.swiglu, "vjp", (U, X, X[::-1]), "silu_deriv"),
     (losses.binary_cross_entropy, "forward", (X, (U > 0) * 1.0), "softplus"),
-    (attention.scaled_dot_product_attention, "forward", (X, X + U, U), "sum_with_sink"),
+    (attention.scaled_dot_product_attention, "forward", (X, X + U, U), "for_all_queries"),
 ]
 
 
@@ -138,7 +142,8 @@ def test_reports_on_slips_show_no_private_names(op, form, arguments, name):
     of_name = (m for m in mutations.mutants(formula) if re.search(rf"\b_?{name}\(", m[1]))
     causes = []
     for *_, planted in itertools.islice(of_name, 6):
-        with contextlib.suppress(NameError, TypeError):  # a change that makes no sense
+        # a change need not make sense
+        with contextlib.suppress(AttributeError, NameError, TypeError):
             planted(*arguments)
             run = check.check_forward if form == "forward" else check.check_vjp
             report = run(planted, op, *arguments)
@@ -149,12 +154,12 @@ def test_reports_on_slips_show_no_private_names(op, form, arguments, name):
 
 def test_a_partial_is_a_formula():
     whole = PLAIN["softmax", "vjp"]
-    by = functools.partial(whole, probabilities=PLAIN["softmax", "forward"])
+    by = functools.partial(through_maximum, whole)
     stands, due, other = next(mutations.mutants(by))
     assert (stands, due) != ("", "")
     assert isinstance(other, functools.partial)
-    assert other.func is not whole
-    assert mutations.parts(by) == mutations.parts(whole)
+    assert other.func is not through_maximum
+    assert mutations.parts(by) == (through_maximum, *mutations.parts(whole))
 
 
 def test_without_a_source_there_are_no_slips(monkeypatch):

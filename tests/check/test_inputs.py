@@ -101,7 +101,7 @@ def test_hard_inputs_hold_what_kernels_break_at():
     assert cases["a cache before the queries"].options["q_offset"] == 4
     assert cases["one key"].inputs[1].shape[-2] == 1
     q, k, _ = cases["grouped heads"].inputs
-    assert q.shape[1] == 2 * k.shape[1]
+    assert q.shape[1] == 3 * k.shape[1]
     cases = {c.name: c for c in check.hard_inputs(neurons.linear, "f4")}
     assert not cases["memory with gaps"].inputs[0].flags.c_contiguous
 

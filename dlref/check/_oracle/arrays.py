@@ -49,6 +49,7 @@ def lead_of(array: Any) -> int:
     return int(lead if lead < 2 * LEAD else LEAD + lead % LEAD)
 
 
+@np.errstate(all="ignore")  # of numbers that another dtype does not have
 def copied(array: Any, dtype: Any = None) -> Any:
     """Copy an array with the order, the gaps and the beginning of its memory."""
     dtype = array.dtype if dtype is None else dtype
@@ -67,34 +68,58 @@ def copied(array: Any, dtype: Any = None) -> Any:
     return out
 
 
-def _to(array: Any, framework: str) -> Any:
+def device_of(values: Any, framework: str, device: Any = None) -> Any:
+    """Return the device that a caller names, or the one of the first tensor that is on another."""
+    if device is not None and framework != "torch":
+        msg = f"Argument 'device' must be None where 'framework' is not 'torch', not {device!r}."
+        raise ValueError(msg)
+    devices: list[Any] = [device]
+    map_leaves(lambda value: devices.append(getattr(value, "device", None)), values)
+    return next((d for d in devices if d is not None and str(d) != "cpu"), device)
+
+
+def _to(array: Any, framework: str, device: Any = None) -> Any:
     if framework == "jax":
         return importlib.import_module("jax.numpy").asarray(array)
     torch = importlib.import_module("torch")
     if min(array.strides, default=0) < 0:  # PyTorch has no such memory
         array = array.copy()
-    if lead := lead_of(array):  # PyTorch counts it from the beginning of the storage
-        memory = torch.from_numpy(array.base).view(getattr(torch, array.dtype.name))
-        strides = [stride // array.itemsize for stride in array.strides]
-        return memory.as_strided(array.shape, strides, lead)
+    if isinstance(array.base, np.ndarray) and (device is not None or lead_of(array)):
+        return _strided(torch, array, device)
     if array.dtype.name == "bfloat16":
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
+        return _placed(torch.from_numpy(array.view(np.int16)).view(torch.bfloat16), device)
+    return _placed(torch.from_numpy(array), device)
 
 
-def handed(value: Any, framework: str) -> Any:
+def _placed(tensor: Any, device: Any) -> Any:
+    return tensor if device is None else tensor.to(device)
+
+
+def _strided(torch: Any, array: Any, device: Any) -> Any:
+    """
+    Return a copy's whole memory as a tensor, and the array as a part of it.
+
+    A device has the strides and the gaps of the array only if all of its memory is placed there.
+    PyTorch counts an offset from the beginning of the storage.
+    """
+    memory = torch.from_numpy(array.base).view(getattr(torch, array.dtype.name))
+    strides = [stride // array.itemsize for stride in array.strides]
+    return _placed(memory, device).as_strided(array.shape, strides, lead_of(array))
+
+
+def handed(value: Any, framework: str, device: Any = None) -> Any:
     """Copy arrays, within tuples and lists, as arrays of a library; all else as it is."""
-    return map_leaves(functools.partial(_handed, framework=framework), value)
+    return map_leaves(functools.partial(_handed, framework=framework, device=device), value)
 
 
-def _handed(value: Any, framework: str) -> Any:
+def _handed(value: Any, framework: str, device: Any) -> Any:
     if isinstance(value, np.generic):
-        return value.copy() if framework == "numpy" else _to(np.array(value), framework)
+        return value.copy() if framework == "numpy" else _to(np.array(value), framework, device)
     if not isinstance(value, np.ndarray):
         return value
     copy = copied(value)
     if framework != "numpy":
-        return _to(copy, framework)
+        return _to(copy, framework, device)
     copy.flags.writeable = value.flags.writeable
     return copy
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
+import inspect
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,12 +62,16 @@ def _by_jax(f: Callable[..., Any], dout: Any, inputs: Any, options: dict[str, An
 
 
 def own_vjp(
-    f: Callable[..., Any], framework: str | None, learned: tuple[str, ...] = ()
+    f: Callable[..., Any],
+    framework: str | None,
+    learned: tuple[str, ...] = (),
+    constant: tuple[int, ...] = (),
 ) -> Callable[..., Any]:
     """
     Return the vjp of a function of tensors, as its framework differentiates it.
 
-    The gradients of the options in `learned` follow after the ones of the inputs.
+    The gradients of the options in `learned` follow after the ones of the inputs. The inputs in
+    the places `constant` are not differentiated: masks, tables and frozen weights.
     """
     by = {"torch": _by_torch, "jax": _by_jax}.get(framework or "")
     if by is None:
@@ -75,14 +81,21 @@ def own_vjp(
     def vjp(dout: Any, *inputs: Any, **options: Any) -> Any:
         names = [name for name in learned if name in options]
         rest = {key: value for key, value in options.items() if key not in names}
+        varied = [i for i in range(len(inputs)) if i not in constant]
 
         def of_all(*values: Any, **fixed: Any) -> Any:
-            learned_values = dict(zip(names, values[len(inputs) :], strict=True))
-            return f(*values[: len(inputs)], **learned_values, **fixed)
+            own = {**dict(enumerate(inputs)), **dict(zip(varied, values, strict=False))}
+            learned_values = dict(zip(names, values[len(varied) :], strict=True))
+            return f(*own.values(), **learned_values, **fixed)
 
-        grads = by(of_all, dout, (*inputs, *(options[name] for name in names)), rest)
+        every = *(inputs[i] for i in varied), *(options[name] for name in names)
+        grads = by(of_all, dout, every, rest)
         return grads[0] if len(grads) == 1 else tuple(grads)
 
+    with contextlib.suppress(TypeError, ValueError):  # some callables have no signature
+        first = inspect.Parameter("dout", inspect.Parameter.POSITIONAL_ONLY)
+        known = inspect.signature(f).parameters.values()
+        vars(vjp)["__signature__"] = inspect.Signature([first, *known])
     return vjp
 
 

@@ -24,6 +24,7 @@ import numpy as np
 
 from ..._core.pytree import is_float, map_floats, tree_leaves
 from .calls import ReferenceCall
+from .formulas import computed, kernels_of
 from .stochastic_rounding import EPS, stochastically_rounded
 
 if TYPE_CHECKING:
@@ -111,8 +112,7 @@ def _plain_gaps(
 
     One that overflows on the way to a finite result grants nothing where its first digit is wrong.
     """
-    plain = call.explanation.plain.get(call.form)
-    formulas = *((plain,) if plain else ()), *call.explanation.variants.get(call.form, ())
+    formulas = kernels_of(call.explanation, call.form, dtype)
     gaps = [np.zeros(np.shape(w)) for w in want]
     if not formulas:
         return gaps
@@ -126,31 +126,36 @@ def _plain_gaps(
     for neighbor in (*near, *_neighbours(call, eps**0.5, count, whole=False)):
         narrow = map_floats(lambda a: np.asarray(a).astype(dtype), neighbor.arguments)
         wide = map_floats(lambda a: np.asarray(a, np.float64), narrow)
-        overflows.clear()
         with np.errstate(all="ignore", over=over, call=lambda kind, _: overflows.append(kind)):
-            results = [*_results(formulas, narrow, options)]
+            results = [*_results(formulas, narrow, options, overflows)]
             if neighbor is call:
                 noisy = map_floats(functools.partial(stochastically_rounded, rng=rng), narrow)
                 for _ in range(times * AT_RANDOM):
-                    results += _results(formulas, noisy, options)
+                    results += _results(formulas, noisy, options, overflows)
         if not results:
             return gaps
         exact = tree_leaves(replace(neighbor, arguments=wide).run())
-        for k, (*values, w) in enumerate(zip(*results, exact, strict=True)):
-            for value in values:
+        for overflown, values in results:
+            for k, (value, w) in enumerate(zip(values, exact, strict=True)):
+                if w is None:
+                    continue
                 with np.errstate(all="ignore"):
                     gap = np.abs(np.asarray(value, np.float64) - w)
-                    granted = ~(bool(overflows) & (gap > np.abs(w) / 10))
+                    granted = ~(overflown & (gap > np.abs(w) / 10))
                 gaps[k] = _larger(gaps[k], gap, granted)
     # the largest of few is less than the largest there is
     return [gap * (1 + 1 / count) for gap in gaps]
 
 
-def _results(formulas: Iterable[Any], arguments: Any, options: Any) -> Iterator[list[Any]]:
-    """Yield the outputs of the formulas that have these options."""
+def _results(
+    formulas: Iterable[Any], arguments: Any, options: Any, overflows: list[str]
+) -> Iterator[tuple[bool, list[Any]]]:
+    """Yield the outputs of the formulas that have these options, and whether one overflows."""
     for formula in formulas:
+        overflows.clear()
         with contextlib.suppress(NotImplementedError):
-            yield tree_leaves(formula(*arguments, **options))
+            values = tree_leaves(formula(*arguments, **options))
+            yield bool(overflows), values
 
 
 def _in(dtype: Any, call: ReferenceCall) -> ReferenceCall:
@@ -186,7 +191,7 @@ def baselines(
     if formula is not None and coarse is not None:
         narrow = map_floats(lambda a: np.asarray(a).astype(coarse), call.arguments)
         with contextlib.suppress(NotImplementedError):
-            got = tree_leaves(formula(*narrow, **call.non_default_options))
+            got = tree_leaves(computed(formula, *narrow, **call.non_default_options))
     pairs = zip(got, want, strict=True)
     return [0.0 if w is None else size_of(np.asarray(value, np.float64) - w) for value, w in pairs]
 
@@ -213,6 +218,31 @@ def _sums(
     return out
 
 
+def _large(moves: list[Any], sizes: list[float], eps: float) -> list[Any]:
+    """Return which elements move by more than inputs that move by roundings explain."""
+    return [move > np.sqrt(eps) * size for move, size in zip(moves, sizes, strict=True)]
+
+
+def _sums_up(call: ReferenceCall) -> bool:
+    """Return whether a call is a gradient whose elements are sums: exact zeros may be rounded."""
+    return call.form == "vjp" and not call.numeric and call.spec.family not in ("elements", "pairs")
+
+
+@np.errstate(all="ignore")
+def _sizes_of_terms(call: ReferenceCall, sizes: list[float]) -> list[float]:
+    """
+    Return the largest element of each gradient, where its terms do not cancel.
+
+    The gradient is linear in the upstream one: with random signs of that, its terms add up.
+    """
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        dout = map_floats(lambda a: a * rng.choice([-1.0, 1.0], np.shape(a)), call.arguments[0])
+        other = tree_leaves(replace(call, arguments=(dout, *call.inputs)).run())
+        sizes = [max(size, size_of(value)) for size, value in zip(sizes, other, strict=True)]
+    return sizes
+
+
 @np.errstate(all="ignore")
 def bounds(
     call: ReferenceCall, want: list[Any], dtypes: list[Any], limits: Limits, times: int = 1
@@ -227,9 +257,14 @@ def bounds(
     if (coarse := _coarsest(dtypes)) is None:
         return none, [*none]
     eps = EPS[coarse.name]
+    sum_eps = min(eps, EPS[limits.accum_dtype])
     # differences have noise of their own, which moved inputs would only repeat
     moves = [*none] if call.numeric else _moves(call, want, eps)
-    large = [move > np.sqrt(eps) * size_of(w) for move, w in zip(moves, want, strict=True)]
+    sizes = [size_of(w) for w in want]
+    large = _large(moves, sizes, eps)
+    if _sums_up(call) and (0.0 in sizes or any(map(np.any, large))):
+        sizes = _sizes_of_terms(call, sizes)
+        large = _large(moves, sizes, eps)
     far = _moves(call, want, 8 * eps) if any(map(np.any, large)) else moves
     plain = none if limits.strict else _plain_gaps(call, want, coarse, times)
     own = plain if call.numeric else _sums(call, want, moves, eps, limits)
@@ -243,5 +278,8 @@ def bounds(
         unit = moves[k] + EPS[name] * np.where(np.isfinite(w), np.abs(w), 0.0)
         granted = np.maximum(ROUNDINGS[name] * unit, np.maximum(plain[k], own[k])) + TINY[name]
         granted = granted + (max(1e-9, eps) * size_of(w) if call.numeric else 0.0)
+        if _sums_up(call) and not limits.strict:
+            zero = (w == 0) & (moves[k] == 0)
+            granted = np.where(zero, granted + ROUNDINGS["float32"] * sum_eps * sizes[k], granted)
         out.append(limits.factor * granted)
     return out, moves

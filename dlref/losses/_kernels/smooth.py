@@ -14,7 +14,15 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..._core.arguments import FloatArray, as_floats, as_tangents, check_shape, choice, result
+from ..._core.arguments import (
+    FloatArray,
+    as_floats,
+    as_tangents,
+    check_shape,
+    choice,
+    in_float64,
+    result,
+)
 from ..._core.chunks import map_chunks
 from .reduction import REDUCTIONS, reduced, seeds
 
@@ -58,7 +66,7 @@ class Smooth(NamedTuple):
         given = dict(zip(self.names, inputs, strict=True))
         dtype, (u, *arrays) = as_floats({"dout": dout, **given}, work=np.float32)
         self._check(self.names, arrays, reduction)
-        grads = self._pulled(u.astype(np.float64), arrays, reduction, len(arrays))
+        grads = self._pulled(in_float64(u), arrays, reduction, len(arrays))
         return tuple(result(g, dtype) for g in grads)
 
     def _pulled(

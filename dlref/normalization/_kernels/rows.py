@@ -20,7 +20,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ..._core.arguments import FloatArray, FloatDType, as_floats, check_ndim, check_shape, entries
+from ..._core.arguments import (
+    FloatArray,
+    FloatDType,
+    as_floats,
+    check_ndim,
+    check_shape,
+    entries,
+    in_float64,
+)
 from ..._core.jit import inline_fma, inline_reassoc, inline_strict, kernel
 from ..._core.threads import as_carray, over_rows
 from ..._math.elementary import summed
@@ -256,7 +264,7 @@ def _rows_jvp(
 
 def as_vector(value: Vector, default: float, size: int) -> FloatArray:
     """Return one number per channel, in float64."""
-    return np.full(size, default) if value is None else value.astype(np.float64)
+    return np.full(size, default) if value is None else in_float64(value)
 
 
 def _matrix(x: FloatArray, groups: int) -> FloatArray:

@@ -22,6 +22,7 @@ from . import derivatives, inputs, options
 from .heuristics import (
     GENERAL_HEURISTICS,
     MIN_SAMPLES,
+    NOISE,
     Pair,
     agrees,
     narrow,
@@ -36,6 +37,8 @@ from .mutations import mutations
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from .evidence import Evidence
 
 
 #: Whether an error inside a mistake or a heuristic is raised: in tests alone, where it is a bug.
@@ -195,6 +198,64 @@ def mutated(pair: Pair) -> str:
         if _leads_to([pair], other, rest):
             return str(message)
     return ""
+
+
+#: What a changed program says; a mean in place of a sum is seen in a result as well.
+PROGRAM = re.compile(r"(?!a mean|a sum).* stands where .* is due")
+#: The size of an axis, or of an array.
+SIZE = re.compile(r" \(\d+\)|(?<=the size) \d+")
+#: What is seen in a result, and says little of what led to it.
+SEEN = (
+    *(NOISE, "not written (a tail", "it is the exact result", "it is zero", "it is one number"),
+    *("an overflow inside", "these are sums in"),
+)
+
+
+def is_settled(causes: set[str]) -> bool:
+    """Return whether all outputs of all cases have one cause, which is more than what is seen."""
+    if len({*in_common(causes).values()}) != 1 or not all(causes):
+        return False
+    return not any(words in c for c in causes for words in SEEN) and not any(
+        map(PROGRAM.match, causes)
+    )
+
+
+def in_common(causes: Iterable[str]) -> dict[str, str]:
+    """Return what causes say of all cases: the values of an option, and no sizes that differ."""
+    causes = [*causes]
+    alike = {cause: cause for cause in causes} | shared_values(causes)
+    texts: dict[str, set[str]] = {}
+    for text in alike.values():
+        texts.setdefault(SIZE.sub("", text), set()).add(text)
+    short = {text: key for key, some in texts.items() for text in some if len(some) > 1}
+    return {cause: short.get(text, text) for cause, text in alike.items()}
+
+
+@np.errstate(all="ignore")
+def is_refuted(cause: str, evidence: Evidence) -> bool:
+    """Return whether a mistake leads to other outputs than a candidate's in a case of its own."""
+    there = False
+    for message, outputs in _trials(evidence.call):
+        if same_cause(message, cause):
+            if evidence.agrees(outputs):
+                return False
+            there = True
+    return there
+
+
+def same_cause(left: str, right: str) -> bool:
+    """Return whether two causes are one: for an option, whether they have a value in common."""
+    a, b = VALUES.fullmatch(left), VALUES.fullmatch(right)
+    if a and b:
+        values = ({*match["value"].split(" or ")} for match in (a, b))
+        return a["key"] == b["key"] and bool(set.intersection(*values))
+    return _with_few_digits(left) == _with_few_digits(right)
+
+
+def _with_few_digits(cause: str) -> str:
+    """Return a cause without sizes, whose measured numbers have three digits."""
+    cause = SIZE.sub("", cause)
+    return re.sub(r"\d+\.\d+(e[+-]?\d+)?", lambda number: f"{float(number[0]):.3g}", cause)
 
 
 def shared_values(causes: Iterable[str]) -> dict[str, str]:

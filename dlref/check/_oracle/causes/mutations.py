@@ -4,92 +4,34 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import copy
 import functools
 import inspect
+import itertools
 import sys
-from types import CellType, CodeType, FunctionType
+import warnings
+from types import CodeType, FunctionType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ...._core.pytree import tree_leaves
 from ..calls import ReferenceCall
+from ..formulas import REFUSALS, parts, rewritten
 from .common import Trials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-#: Where the formulas are; numbers of a call that they are tried on, at most.
-PLAIN, MAX_NUMBERS = "dlref.check._oracle.plain.", 2**15
+#: Numbers of a call that the formulas are tried on, at most, and mutants in each.
+MAX_NUMBERS, MAX_MUTANTS = 2**15, 500
 OTHER: dict[type[ast.operator], Any] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
 }  # fmt: skip
-#: Functions that change no number in float64, and those that are no mathematics.
-DTYPES = {"widen", "astype", "kind", "type", "asarray"}
-MACHINERY = {"widen", "product", "summed", "as_rows"}
-#: Names that a reader knows for helpers of the formulas; all other functions keep their own names,
-#: without the underscore.
-CALLED = {"summed": "sum", "product": "matmul", "as_rows": "rows"}
-CALLED |= {"_gate": "sigmoid"}
-#: Names that are no part of the mathematics: the error of a library's function, and how options
-#: and dtypes are given.
-HIDDEN = {"OFF", "finfo", "options", "MASKS", "widen", "zlib"}
-
-
-def _is_plain(f: Any) -> bool:
-    return isinstance(f, FunctionType) and f.__module__.startswith(PLAIN)
-
-
-def _names(code: CodeType) -> Iterator[str]:
-    """Yield the names that a code and those within it look up."""
-    yield from code.co_names
-    for inner in code.co_consts:
-        if isinstance(inner, CodeType):
-            yield from _names(inner)
-
-
-def parts(formula: Any) -> list[FunctionType]:
-    """Return the plain functions that a formula consists of."""
-    functions: dict[FunctionType, None] = {}
-
-    def visit(f: Any) -> None:
-        if isinstance(f, functools.partial):
-            for inner in (f.func, *f.args, *f.keywords.values()):
-                visit(inner)
-        if not _is_plain(f) or f in functions:
-            return
-        functions[f] = None
-        inside = [f.__globals__.get(name) for name in _names(f.__code__)]
-        inside += [cell.cell_contents for cell in f.__closure__ or ()]
-        for inner in (*inside, *(f.__defaults__ or ())):
-            visit(inner)
-
-    visit(formula)
-    return [*functions]
-
-
-def with_code(formula: Any, old: CodeType, new: CodeType) -> Any:
-    """Return a copy of a formula, in which one of its functions has another code."""
-    made: dict[Any, Any] = {}
-
-    def again(f: Any) -> Any:
-        if isinstance(f, functools.partial):
-            kwargs = {key: again(value) for key, value in f.keywords.items()}
-            return functools.partial(again(f.func), *map(again, f.args), **kwargs)
-        if not _is_plain(f):
-            return f
-        if f not in made:
-            cells = tuple(CellType() for _ in f.__closure__ or ())
-            code, scope = new if f.__code__ is old else f.__code__, dict(f.__globals__)
-            made[f] = FunctionType(code, scope, f.__name__, closure=cells or None)
-            made[f].__defaults__ = tuple(map(again, f.__defaults__ or ())) or None
-            made[f].__kwdefaults__ = f.__kwdefaults__
-            scope |= {name: again(scope[name]) for name in _names(f.__code__) if name in scope}
-            for cell, was in zip(cells, f.__closure__ or (), strict=True):
-                cell.cell_contents = again(was.cell_contents)
-        return made[f]
-
-    return again(formula)
+#: Functions that change no number in float64.
+DTYPES = {"astype", "type", "asarray"}
+#: Names that are no part of the mathematics: how options and dtypes are given.
+HIDDEN = {"options", "np", "dtype"}
 
 
 def changes(node: ast.AST) -> Iterator[ast.expr]:
@@ -136,7 +78,7 @@ def _is_option(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) or ast.unparse(node) in ("-1", "axis")
 
 
-def _places(node: Any) -> Iterator[tuple[ast.AST, str, Any, ast.expr]]:
+def places(node: Any) -> Iterator[tuple[ast.AST, str, Any, ast.expr]]:
     """Yield every expression in the body of a function: its parent, field, list and itself."""
     body = node.body if isinstance(node.body, list) else [node.body]
     for parent in (inner for statement in body for inner in ast.walk(statement)):
@@ -149,7 +91,7 @@ def _places(node: Any) -> Iterator[tuple[ast.AST, str, Any, ast.expr]]:
         yield node, "body", None, node.body
 
 
-def _put(place: Any, entry: ast.expr) -> None:
+def put(place: Any, entry: ast.expr) -> None:
     parent, name, listed, _ = place
     if listed:
         listed[0][listed[1]] = entry
@@ -166,7 +108,7 @@ def _code_of(f: FunctionType, code: CodeType) -> CodeType | None:
     return next(filter(None, inner), None)
 
 
-def _source_of(f: FunctionType) -> tuple[ast.Module, ast.FunctionDef | ast.Lambda]:
+def source_of(f: FunctionType) -> tuple[ast.Module, ast.FunctionDef | ast.Lambda]:
     """Return the statement of a module that a function is in, and the function in that."""
     tree = ast.parse(inspect.getsource(sys.modules[f.__module__]))
     first, kinds = f.__code__.co_firstlineno, ast.FunctionDef | ast.Lambda
@@ -177,31 +119,46 @@ def _source_of(f: FunctionType) -> tuple[ast.Module, ast.FunctionDef | ast.Lambd
     return ast.Module([statement], []), node
 
 
+def changed_code(f: FunctionType, tree: ast.Module) -> CodeType | None:
+    """Return the code of a function in a statement that was changed; None if it makes no sense."""
+    with contextlib.suppress(SyntaxError, ValueError), warnings.catch_warnings(action="ignore"):
+        return _code_of(f, compile(tree, f.__code__.co_filename, "exec"))
+    return None
+
+
 def mutants(
-    formula: Any, change: Callable[[ast.AST], Iterator[ast.expr]] = changes
+    formula: Any,
+    change: Callable[[ast.AST], Iterator[ast.expr]] = changes,
+    functions: tuple[Any, ...] = (),
 ) -> Iterator[tuple[str, str, Any]]:
-    """Yield the changed expression, the right one and the formula, for each change."""
-    for f in (f for f in parts(formula) if f.__name__ not in MACHINERY):
-        tree, node = _source_of(f)
-        for place in [*_places(node)]:
+    """
+    Yield the changed expression, the right one and the formula, for each change.
+
+    The changes are in all functions that the formula consists of, or in some of them.
+    """
+    for f in functions or parts(formula):
+        tree, node = source_of(f)
+        for place in [*places(node)]:
             due = ast.unparse(place[-1])
             for entry in change(place[-1]):
-                _put(place, ast.copy_location(ast.fix_missing_locations(entry), place[-1]))
-                whole = compile(tree, f.__code__.co_filename, "exec")
-                _put(place, place[-1])
-                if (code := _code_of(f, whole)) is not None:
-                    yield ast.unparse(entry), due, with_code(formula, f.__code__, code)
+                put(place, ast.copy_location(ast.fix_missing_locations(entry), place[-1]))
+                code = changed_code(f, tree)
+                put(place, place[-1])
+                if code is not None:
+                    yield ast.unparse(entry), due, rewritten(formula, {f.__code__: code})
 
 
 class _Read(ast.NodeTransformer):
-    """Drops dtypes, shapes and error factors, and gives functions their usual names."""
+    """Drops dtypes and shapes, and gives functions their usual names."""
 
     def visit_Name(self, node: ast.Name) -> Any:
-        return ast.Name(CALLED.get(node.id, node.id.lstrip("_")))
+        return ast.Name(node.id.lstrip("_"))
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         value = self.visit(node.value)
-        in_numpy = isinstance(value, ast.Name) and value.id == "np"
+        if node.attr == "real":
+            return value
+        in_numpy = ast.unparse(value) in ("np", "scipy.special")
         return ast.Name(node.attr) if in_numpy else ast.Attribute(value, node.attr)
 
     def visit_Call(self, node: ast.Call) -> Any:
@@ -210,58 +167,80 @@ class _Read(ast.NodeTransformer):
             return self.visit(node.func.value)
         if name in DTYPES:
             return self.visit(node.args[0])
-        if ast.unparse(node.func) == "options.get" and isinstance(node.args[0], ast.Constant):
-            return ast.Name(str(node.args[0].value))
         # None is the keyword of **options
-        node.keywords = [k for k in node.keywords if k.arg not in ("keepdims", None)]
-        node.args = [a for a in node.args if ast.unparse(a) not in ("options", "dtype")]
+        node.keywords = [k for k in node.keywords if k.arg not in ("keepdims", "dtype", None)]
+        node.args = [a for a in node.args if not ast.unparse(a).endswith("dtype")]
         return self.generic_visit(node)
 
-    def visit_Subscript(self, node: ast.Subscript) -> Any:
-        if isinstance(node.slice, ast.Constant) and ast.unparse(node.value) == "options":
-            return ast.Name(str(node.slice.value))
-        return self.generic_visit(node)
 
-    def visit_BinOp(self, node: ast.BinOp) -> Any:
-        if isinstance(node.op, ast.Mult) and "OFF" in ast.unparse(node.right):
-            return self.visit(node.left)
-        return self.generic_visit(node)
+def read(node: ast.AST) -> Any:
+    """Return a syntax tree as a reader would write it, which may be changed on the way."""
+    return _Read().visit(node)
 
 
 def as_read(text: str) -> str:
     """Return an expression as a reader would write it; empty if it is no mathematics."""
-    tree = _Read().visit(ast.parse(text, mode="eval"))
-    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    tree = read(ast.parse(text, mode="eval"))
+    every = [*ast.walk(tree)]
+    names = {node.id for node in every if isinstance(node, ast.Name)}
+    names |= {node.attr for node in every if isinstance(node, ast.Attribute)}
     return "" if names & HIDDEN else ast.unparse(tree)
 
 
 @functools.cache
-def _mutants(formula: Any) -> list[tuple[str, str, Any]]:
-    """Return the mutants that differ in their mathematics, as a reader would write them."""
-    with contextlib.suppress(OSError):  # the package has no source
-        read = ((*map(as_read, mutant[:2]), mutant[2]) for mutant in mutants(formula))
-        return [mutant for mutant in read if all(mutant[:2]) and mutant[0] != mutant[1]]
-    return []
+def _mutants(formula: Any) -> tuple[list[Any], Iterator[Any]]:
+    """Return the mutants that were asked for, and all further ones."""
+    return [], itertools.islice(mutants(formula), MAX_MUTANTS)
 
 
-def _formula(call: ReferenceCall) -> Any:
+def _as_read(formula: Any) -> Iterator[tuple[str, str, Any]]:
+    """Yield the mutants that differ in their mathematics, as a reader would write them."""
+    known, further = _mutants(formula)
+    for i in itertools.count():
+        if i == len(known):
+            with contextlib.suppress(OSError):  # the package has no source
+                known += itertools.islice(further, 1)
+        if i == len(known):
+            return
+        stands, due = map(as_read, known[i][:2])
+        if stands and due and stands != due:
+            yield stands, due, known[i][2]
+
+
+def formula_of(call: ReferenceCall) -> Any:
     """Return the first formula that has these inputs, the plain one or a variant."""
     plain = call.explanation.plain.get(call.form)
     for formula in (*((plain,) if plain else ()), *call.explanation.variants.get(call.form, ())):
-        with contextlib.suppress(NotImplementedError):
+        with contextlib.suppress(*REFUSALS):
             formula(*call.arguments, **call.non_default_options)
             return formula
+    return None
+
+
+def outputs_of(formula: Any, call: ReferenceCall) -> list[Any] | None:
+    """
+    Return the outputs of a formula, changed or not; None if it makes no sense.
+
+    It receives copies, because a change may write to its arguments.
+    """
+    with contextlib.suppress(Exception):
+        arguments, options = copy.deepcopy((call.arguments, call.non_default_options))
+        results = tree_leaves(formula(*arguments, **options))
+        arrays = [None if part is None else np.asarray(part) for part in results]
+        if all(a is None or a.dtype.kind in "biuf" for a in arrays):
+            return arrays
     return None
 
 
 def mutations(call: ReferenceCall) -> Trials:
     """Yield the plain formula, with an empty message, then each of its mutants."""
     size = sum(np.size(a) for a in tree_leaves(call.arguments))
-    formula = None if size > MAX_NUMBERS or call.numeric else _formula(call)
+    formula = None if size > MAX_NUMBERS or call.numeric else formula_of(call)
     if formula is None:
         return
-    every = [("", formula)]
-    every += [(f"{stands} stands where {due} is due", f) for stands, due, f in _mutants(formula)]
-    for message, f in every:
-        with contextlib.suppress(Exception):  # a change need not make sense
-            yield message, tree_leaves(f(*call.arguments, **call.non_default_options))
+
+    if (right := outputs_of(formula, call)) is not None:
+        yield "", right
+    for stands, due, f in _as_read(formula):
+        if (other := outputs_of(f, call)) is not None:
+            yield f"{stands} stands where {due} is due", other

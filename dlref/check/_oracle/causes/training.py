@@ -89,6 +89,17 @@ def other_means(call: ReferenceCall) -> Trials:
             yield "the mean counts the ignored targets", parts
 
 
+def other_z_losses(call: ReferenceCall) -> Trials:
+    """Yield the z-loss of a weighted loss as others define it."""
+    if call.settings["weight"] is None or not call.settings["z_loss"]:
+        return
+    alone = call.with_options(weight=None)
+    parts = (call.with_options(z_loss=0.0), alone, alone.with_options(z_loss=0.0))
+    terms = zip(*(tree_leaves(part.run()) for part in parts), strict=True)
+    message = "a convention: the z-loss is divided by the number of targets, not by their weights"
+    yield message, [own + with_z - without for own, with_z, without in terms]
+
+
 def other_alignments(call: ReferenceCall) -> Trials:
     """Yield losses of texts that are not aligned, with other means, blanks and gradients."""
     settings, (x, target) = call.settings, call.inputs

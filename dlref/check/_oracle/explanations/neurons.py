@@ -6,14 +6,9 @@ from typing import Any
 
 from .... import neurons as n
 from ..causes.training import overwritten
-from ..plain import layers
 from ._explanation import Explanation
 
 EXPLANATIONS: dict[Any, Explanation] = {
-    n.linear: Explanation(
-        plain={"forward": layers.linear},
-        variants={"vjp": (layers.linear_vjp,)},
-    ),
     n.embedding: Explanation(
         mistakes=(overwritten,),
     ),

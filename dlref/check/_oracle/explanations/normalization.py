@@ -7,7 +7,6 @@ from typing import Any
 from .... import normalization as n
 from ..causes import heuristics, inputs, options
 from ..causes import normalization as mistakes
-from ..plain import layers
 from ._explanation import Explanation
 
 CENTERED = (
@@ -29,13 +28,9 @@ def _norm(*, least: bool = True, **fields: Any) -> Explanation:
 
 EXPLANATIONS: dict[Any, Explanation] = {
     n.layer_norm: _norm(
-        plain={"forward": layers.layer_norm},
-        variants={"vjp": (layers.weighted_layer_norm_vjp,)},
         later=(*CENTERED, mistakes.along_one_axis, mistakes.joined_rows, mistakes.without_tail),
     ),
     n.rms_norm: _norm(
-        plain={"forward": layers.rms_norm, "vjp": layers.rms_norm_vjp},
-        variants={"vjp": (layers.weighted_rms_norm_vjp,)},
         later=(
             inputs.channels_first, mistakes.other_forms, mistakes.constant_statistics,
             mistakes.weighted_gradients, mistakes.joined_rows, mistakes.without_tail,
@@ -44,17 +39,14 @@ EXPLANATIONS: dict[Any, Explanation] = {
     ),
     n.l2_norm: _norm(
         least=False,
-        plain={"forward": layers.l2_norm, "vjp": layers.l2_norm_vjp},
         later=(inputs.channels_first,),
         last_heuristics=(),
     ),
     n.batch_norm: _norm(
-        plain={"forward": layers.batch_norm, "vjp": layers.batch_norm_vjp},
         later=(*CENTERED, mistakes.along_one_axis),
     ),
     n.batch_norm_inference: _norm(
         least=False,
-        plain={"forward": layers.batch_norm_inference},
         later=(),
         last_heuristics=(),
     ),

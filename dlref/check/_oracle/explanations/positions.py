@@ -8,7 +8,6 @@ from .... import positions as p
 from ..causes import inputs
 from ..causes import positions as mistakes
 from ..causes.training import overwritten
-from ..plain import positions as plain
 from ._explanation import Explanation
 
 EXPLANATIONS: dict[Any, Explanation] = {
@@ -26,9 +25,6 @@ EXPLANATIONS: dict[Any, Explanation] = {
     ),
     p.learned_positions: Explanation(
         mistakes=(overwritten,),
-    ),
-    p.cope: Explanation(
-        plain={"forward": plain.cope, "vjp": plain.cope_vjp},
     ),
     p.rope_frequencies: Explanation(
         mistakes=(mistakes.other_scalings,),

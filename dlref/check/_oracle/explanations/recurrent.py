@@ -7,7 +7,7 @@ from typing import Any
 
 from .... import recurrent as r
 from ..causes import recurrent as mistakes
-from ..plain import recurrent as plain
+from ..usual import gru_cell_jvp, lstm_cell_jvp
 from ._explanation import Explanation
 
 LSTM = (
@@ -29,14 +29,14 @@ EXPLANATIONS: dict[Any, Explanation] = {
         mistakes=(*LSTM, *IN_TIME),
     ),
     r.lstm_cell: Explanation(
-        plain={"vjp": plain.lstm_cell_vjp, "jvp": plain.lstm_cell_jvp},
+        plain={"jvp": lstm_cell_jvp},
         mistakes=(*LSTM, mistakes.without_tanh),
     ),
     r.gru: Explanation(
         mistakes=(*GRU, *IN_TIME),
     ),
     r.gru_cell: Explanation(
-        plain={"vjp": plain.gru_cell_vjp, "jvp": plain.gru_cell_jvp},
+        plain={"jvp": gru_cell_jvp},
         mistakes=GRU,
     ),
 }  # fmt: skip

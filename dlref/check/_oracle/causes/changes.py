@@ -1,0 +1,265 @@
+"""Other expressions and statements that people write in place of the right ones."""
+
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import inspect
+import itertools
+import sys
+from typing import TYPE_CHECKING, Any, TypeGuard
+
+from ..formulas import FORMATS, is_formula
+from .mutations import read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+#: Functions of NumPy that are taken for each other.
+ALIKE = (
+    ("mean", "sum", "max"), ("max", "min"), ("maximum", "minimum"), ("sin", "cos"),
+    ("exp", "expm1", "exp2"), ("log", "log1p", "log2", "log10"), ("sqrt", "square"),
+    ("floor", "rint", "round", "ceil", "trunc"), ("cumsum", "cumprod"), ("abs", "square"),
+    ("var", "std"),
+)  # fmt: skip
+COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
+    ast.Gt: (ast.GtE,), ast.GtE: (ast.Gt, ast.Lt), ast.Lt: (ast.LtE,), ast.LtE: (ast.Lt, ast.Gt),
+    ast.Eq: (ast.NotEq,), ast.NotEq: (ast.Eq,),
+}  # fmt: skip
+OPERATIONS: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
+    ast.Mult: (ast.Add, ast.Sub), ast.Div: (ast.Add, ast.Sub),
+    ast.Add: (ast.Mult, ast.Div), ast.Sub: (ast.Mult, ast.Div),
+}  # fmt: skip
+#: Functions of one number, which may be applied twice.
+OF_NUMBERS = {"sqrt", "exp", "log", "tanh", "sigmoid", "softmax", "abs", "square"}
+#: Axes that are taken for each other.
+AXES = (-1, -2, 0)
+#: Parameters of functions that are no part of the mathematics.
+SILENT = {"axis", "keepdims", "dtype", "strict"}
+
+
+def _constants(value: Any) -> Iterator[Any]:
+    """Yield numbers that are written in place of one."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return
+    if isinstance(value, int):
+        yield from (value + 1, value - 1)
+        return
+    others = [2 * value, value / 2, -value, 1 - value, 1.0, *(round(value, n) for n in (4, 3, 2))]
+    yield from (other for other in dict.fromkeys(others) if other != value)
+
+
+def _indices(index: ast.expr) -> Iterator[ast.expr]:
+    """Yield indices that are off by one, also where one stands among others."""
+    if isinstance(index, ast.Tuple):
+        for i, part in enumerate(index.elts):
+            for other in _indices(part):
+                yield ast.Tuple([*index.elts[:i], other, *index.elts[i + 1 :]], ast.Load())
+    elif isinstance(index, ast.Name | ast.BinOp):
+        yield from (ast.BinOp(index, op, ast.Constant(1)) for op in (ast.Sub(), ast.Add()))
+    elif isinstance(index, ast.Slice) and index.step is None:
+        lower, upper = index.lower, index.upper
+        if upper is None and lower is not None:
+            yield ast.Slice(None, ast.UnaryOp(ast.USub(), lower), None)
+        if lower is None and isinstance(upper, ast.UnaryOp):
+            yield ast.Slice(upper.operand, None, None)
+
+
+def _is_index(node: ast.Tuple | ast.List) -> bool:
+    """Return whether a tuple is an index, of places and slices."""
+    return any(
+        isinstance(part, ast.Slice) or (isinstance(part, ast.Constant) and part.value is ...)
+        for part in node.elts
+    )
+
+
+def _orders(items: list[ast.expr]) -> Iterator[list[ast.expr]]:
+    """Yield other orders: of four, all; of more, two are exchanged."""
+    if len(items) <= 4:
+        yield from (list(order) for order in itertools.permutations(items) if [*order] != items)
+        return
+    for i, j in itertools.combinations(range(len(items)), 2):
+        order = items[:]
+        order[i], order[j] = order[j], order[i]
+        yield order
+
+
+def _of_family(call: ast.Call, scope: dict[str, Any]) -> Iterator[ast.expr]:
+    """Yield calls of functions that are taken for another: of NumPy, or of a chapter."""
+    func = call.func
+    if isinstance(func, ast.Attribute):
+        for family in ALIKE:
+            if func.attr in family:
+                for other in family:
+                    if other != func.attr:
+                        yield ast.Call(
+                            ast.Attribute(func.value, other, ast.Load()), call.args, call.keywords
+                        )
+    elif isinstance(func, ast.Name) and is_formula(scope.get(func.id)):
+        own = scope[func.id]
+        for name in _like(own):
+            yield ast.Call(ast.Name(name, ast.Load()), call.args, call.keywords)
+
+
+@functools.cache
+def _like(f: Any) -> tuple[str, ...]:
+    """Return the formulas of a chapter with the parameters of one, if these are few."""
+    module = sys.modules[f.__module__]
+    wanted = [*inspect.signature(f).parameters]
+    others = [
+        name
+        for name, other in vars(module).items()
+        if is_formula(other) and other is not f and other.__module__ == f.__module__
+        and [*inspect.signature(other).parameters] == wanted
+    ]  # fmt: skip
+    return tuple(others)
+
+
+def further_changes(
+    node: ast.AST, shapes: dict[str, Any], scope: dict[str, Any]
+) -> Iterator[ast.expr]:
+    """Yield other expressions that people write in place of one, of further kinds."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in shapes:
+        same = (n for n, shape in shapes.items() if shape == shapes[node.id] and n != node.id)
+        yield from (ast.Name(name, ast.Load()) for name in same)
+        if shapes[node.id] == ():
+            yield ast.BinOp(ast.Constant(1), ast.Sub(), node)
+    elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
+        yield from (ast.Subscript(node.value, index, node.ctx) for index in _indices(node.slice))
+    elif isinstance(node, ast.Compare):
+        for other in COMPARISONS.get(type(node.ops[0]), ()):
+            yield ast.Compare(node.left, [other()], node.comparators)
+    elif isinstance(node, ast.Constant):
+        yield from map(ast.Constant, _constants(node.value))
+    elif isinstance(node, ast.Attribute) and node.attr in ("T", "mT"):
+        yield node.value
+    elif isinstance(node, ast.Tuple | ast.List) and not _is_index(node):
+        yield from (type(node)(order, node.ctx) for order in _orders(node.elts))
+    elif isinstance(node, ast.BinOp):
+        yield from _of_operation(node)
+    elif isinstance(node, ast.Call):
+        yield from _of_call(node, scope)
+
+
+def _of_operation(node: ast.BinOp) -> Iterator[ast.expr]:
+    left, right, op = node.left, node.right, node.op
+    yield from _without_parentheses(node)
+    if type(op) in OPERATIONS:
+        yield from (ast.BinOp(left, other(), right) for other in OPERATIONS[type(op)])
+    value = right.value if isinstance(right, ast.Constant) else None
+    if isinstance(op, ast.Div) and isinstance(value, int | float) and value not in (0, 1):
+        for digits in (4, 3, 2):  # a sixth is written as 0.1667
+            yield ast.BinOp(ast.Constant(round(1 / value, digits)), ast.Mult(), left)
+    if isinstance(op, ast.Sub | ast.Div | ast.MatMult):
+        yield ast.BinOp(right, op, left)
+    if isinstance(op, ast.MatMult):
+        yield ast.BinOp(left, op, ast.Attribute(right, "mT", ast.Load()))
+        yield ast.BinOp(ast.Attribute(left, "mT", ast.Load()), op, right)
+    if isinstance(op, ast.Pow) and isinstance(right, ast.Constant) and isinstance(right.value, int):
+        yield from (
+            ast.BinOp(left, op, ast.Constant(n)) for n in (right.value - 1, right.value + 1)
+        )
+
+
+def _without_parentheses(node: ast.BinOp) -> Iterator[ast.expr]:
+    """Yield a sum of which one term alone is multiplied or divided."""
+    left, right, op = node.left, node.right, node.op
+    if isinstance(op, ast.Mult | ast.Div) and _is_sum(left):
+        yield ast.BinOp(ast.BinOp(left.left, op, right), left.op, left.right)
+        yield ast.BinOp(left.left, left.op, ast.BinOp(left.right, op, right))
+    if isinstance(op, ast.Mult) and _is_sum(right):
+        yield ast.BinOp(ast.BinOp(left, op, right.left), right.op, right.right)
+        yield ast.BinOp(right.left, right.op, ast.BinOp(left, op, right.right))
+
+
+def _is_sum(node: ast.expr) -> TypeGuard[ast.BinOp]:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Sub)
+
+
+def _of_call(node: ast.Call, scope: dict[str, Any]) -> Iterator[ast.expr]:
+    name = ast.unparse(node.func).rpartition(".")[2]
+    for i, keyword in enumerate(node.keywords):
+        rest = [*node.keywords[:i], *node.keywords[i + 1 :]]
+        if keyword.arg == "axis" and isinstance(keyword.value, ast.UnaryOp | ast.Constant):
+            for axis in AXES:
+                other = ast.keyword("axis", ast.Constant(axis))
+                if ast.unparse(keyword.value) != str(axis):
+                    yield ast.Call(node.func, node.args, [*rest, other])
+        elif keyword.arg is not None and keyword.arg not in SILENT:
+            yield ast.Call(node.func, node.args, rest)  # the option is not handed on
+    if name == "sum" and isinstance(node.func, ast.Name):  # of a tuple: one part alone
+        yield from (ast.Subscript(node.args[0], ast.Constant(i), ast.Load()) for i in (0, 1))
+    elif name == "where" and len(node.args) == 3:
+        condition, a, b = node.args
+        yield from (a, b, ast.Call(node.func, [condition, b, a], node.keywords))
+    elif 2 <= len(node.args) <= 4 and name not in ("range", "split"):
+        for i in range(len(node.args) - 1):
+            args = node.args[:]
+            args[i], args[i + 1] = args[i + 1], args[i]
+            yield ast.Call(node.func, args, node.keywords)
+    if len(node.args) == 1 and name in OF_NUMBERS:
+        yield ast.Call(node.func, [node], [])
+    yield from _of_family(node, scope)
+
+
+def rounded(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield an intermediate that is rounded to a short format."""
+    if isinstance(node, ast.BinOp | ast.Call):
+        yield from (ast.Call(ast.Name(name, ast.Load()), [node], []) for name in FORMATS)
+
+
+def lists_of_statements(node: ast.AST) -> Iterator[list[ast.stmt]]:
+    """Yield the lists of statements in a function."""
+    for inner in ast.walk(node):
+        for name in ("body", "orelse"):
+            block = getattr(inner, name, None)
+            if isinstance(block, list):
+                yield block
+
+
+def _stored(statement: ast.AST) -> set[str]:
+    return {
+        n.id for n in ast.walk(statement)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
+    } | {
+        n.target.value.id for n in ast.walk(statement)
+        if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Subscript)
+        and isinstance(n.target.value, ast.Name)
+    }  # fmt: skip
+
+
+def _loaded(statement: ast.AST) -> set[str]:
+    return {
+        n.id for n in ast.walk(statement)
+        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
+    }  # fmt: skip
+
+
+def statement_changes(block: list[ast.stmt]) -> Iterator[tuple[str, list[ast.stmt]]]:
+    """Yield what is changed in a list of statements, and the list."""
+    for i, first in enumerate(block):
+        rest = block[i + 1 :]
+        text = as_sentence(first)
+        if isinstance(first, ast.AugAssign):
+            yield f"{text} is left out", [*block[:i], ast.Pass(), *rest]
+            alone = ast.Assign([first.target], first.value)
+            yield f"{as_sentence(alone)} stands where {text} is due", [*block[:i], alone, *rest]
+            if isinstance(first.op, ast.Add):
+                less = ast.AugAssign(first.target, ast.Sub(), first.value)
+                yield f"{as_sentence(less)} stands where {text} is due", [*block[:i], less, *rest]
+        elif isinstance(first, ast.Assign) and _stored(first) & _loaded(first.value):
+            yield f"{text} is left out", [*block[:i], ast.Pass(), *rest]
+        for j, second in enumerate(rest, i + 1):
+            if isinstance(first, ast.Return | ast.Expr) or isinstance(second, ast.Return):
+                break
+            if _stored(first) & (_loaded(second) | _stored(second)):
+                moved = [*block[:i], *block[i + 1 : j + 1], first, *block[j + 1 :]]
+                yield f"{text} comes after {as_sentence(second)}, not before", moved
+
+
+def as_sentence(statement: ast.stmt) -> str:
+    """Return a statement as a reader would write it; of several, the first."""
+    while isinstance(statement, ast.If | ast.For):
+        statement = statement.body[0]
+    return ast.unparse(ast.fix_missing_locations(read(copy.deepcopy(statement))))

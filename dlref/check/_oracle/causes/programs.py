@@ -1,0 +1,131 @@
+"""Changed programs: the formula of a map with one change."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import copy
+import functools
+import sys
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ...._core.pytree import is_float
+from ..formulas import FORMATS, REFUSALS, parts, rewritten
+from .changes import further_changes, lists_of_statements, rounded, statement_changes
+from .mutations import (
+    as_read,
+    changed_code,
+    changes,
+    mutants,
+    outputs_of,
+    places,
+    put,
+    read,
+    source_of,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..calls import ReferenceCall
+
+
+class Program(NamedTuple):
+    """A changed program, and what is changed."""
+
+    message: str
+    run: Any  # from a call to its outputs
+
+
+def _shapes(formula: Any, call: ReferenceCall) -> dict[Any, dict[str, Any]]:
+    """
+    Return the shapes of the arrays in each function of a formula, at its first call.
+
+    Python tells its profiler when a function returns. If another one is at work, it is left alone:
+    no variables are exchanged then.
+    """
+    codes = {f.__code__ for f in parts(formula)}
+    if sys.getprofile() is not None:
+        return {code: {} for code in codes}
+    shapes: dict[Any, dict[str, Any]] = {}
+
+    def note(frame: Any, event: str, _: Any) -> None:
+        if event == "return" and frame.f_code in codes and frame.f_code not in shapes:
+            shapes[frame.f_code] = {
+                name: np.shape(value)
+                for name, value in frame.f_locals.items()
+                if is_float(value) or isinstance(value, float)
+            }
+
+    sys.setprofile(note)
+    try:
+        with contextlib.suppress(*REFUSALS):
+            formula(*call.arguments, **call.non_default_options)
+    finally:
+        sys.setprofile(None)
+    return shapes
+
+
+def _message(stands: str, due: str, f: Any, formula: Any) -> str:
+    """Return what is changed, in the letters of a formula; empty if it is no mathematics."""
+    stands, due = map(as_read, (stands, due))
+    if not stands or not due or stands == due:
+        return ""
+    for name in FORMATS:
+        if stands == f"{name}({due})":
+            return f"{due} is rounded to {name}{_within(f, formula)}"
+    return f"{stands} stands where {due} is due{_within(f, formula)}"
+
+
+def _within(f: Any, formula: Any) -> str:
+    """Return in which function a change is, where that is another one than the formula."""
+    return "" if f is formula or f.__name__ == "<lambda>" else f", in {f.__name__}"
+
+
+def programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
+    """Yield the changed programs of a formula, usual changes first."""
+    shapes = _shapes(formula, call)
+    reached = [f for f in parts(formula) if f.__code__ in shapes]
+    for change in (changes, None, rounded):
+        for f in reached:
+            scope = f.__globals__
+            own = change or functools.partial(
+                further_changes, shapes=shapes[f.__code__], scope=scope
+            )
+            for stands, due, other in mutants(formula, own, (f,)):
+                if message := _message(stands, due, f, formula):
+                    yield Program(message, functools.partial(outputs_of, other))
+            if change is None:
+                yield from _with_other_statements(formula, f)
+
+
+def _with_other_statements(formula: Any, f: Any) -> Iterator[Program]:
+    """Yield the programs in which statements of a function are left out, or in another order."""
+    with contextlib.suppress(OSError):
+        tree, node = source_of(f)
+        if isinstance(node, ast.Lambda):
+            return
+        for block in lists_of_statements(node):
+            due = block[:]
+            for message, other in [*statement_changes(block)]:
+                block[:] = [ast.copy_location(ast.fix_missing_locations(s), node) for s in other]
+                code = changed_code(f, tree)
+                block[:] = due
+                if code is not None:
+                    run = functools.partial(outputs_of, rewritten(formula, {f.__code__: code}))
+                    yield Program(message + _within(f, formula), run)
+        for place in [*places(node)]:
+            parent, name = place[:2]
+            if name == "test" and isinstance(parent, ast.If | ast.IfExp):
+                due_text = ast.unparse(read(copy.deepcopy(place[-1])))
+                for value in (False, True):
+                    put(place, ast.copy_location(ast.Constant(value), place[-1]))
+                    code = changed_code(f, tree)
+                    put(place, place[-1])
+                    if code is not None:
+                        run = functools.partial(outputs_of, rewritten(formula, {f.__code__: code}))
+                        how = "always" if value else "never"
+                        message = f"the branch for '{due_text}' is {how} taken"
+                        yield Program(message + _within(f, formula), run)

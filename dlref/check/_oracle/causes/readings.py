@@ -1,0 +1,151 @@
+"""Changed programs: the map of other inputs or options, as kernels read them."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from ...._core.pytree import is_float, map_floats, tree_leaves
+from ..formulas import FORMATS
+from .programs import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from ..calls import ReferenceCall
+
+#: Sizes of blocks in which kernels read an axis.
+BLOCKS = (16, 32, 64, 128, 256)
+
+
+def readings(call: ReferenceCall) -> Iterator[Program]:
+    """Yield programs that read their inputs in another format or in blocks, or round an option."""
+    for name, rounded in READ_AS.items():
+        for count in (len(call.arguments), 2):  # all, or the operands of a product
+            if count <= len(call.arguments):
+                change = functools.partial(_with_inputs, f=rounded, count=count)
+                which = "all inputs are" if count == len(call.arguments) else "both operands are"
+                yield Program(f"{which} {name}", functools.partial(_run, change))
+    for key, value in call.settings.items():
+        if isinstance(value, float):
+            for other in dict.fromkeys(round(value, digits) for digits in (4, 3, 2)):
+                if other not in (value, 0.0):
+                    change = functools.partial(_with_default, key=key, due=value, value=other)
+                    message = f"{key} is {other:g}, not {value:.6g}"
+                    yield Program(message, functools.partial(_run, change))
+    yield from _block_programs(call)
+
+
+def _run(change: Any, call: ReferenceCall) -> list[Any] | None:
+    """Return the outputs of the map for a changed call."""
+    with contextlib.suppress(Exception):  # the map may refuse it
+        parts = tree_leaves(change(call).run())
+        return [None if part is None else np.asarray(part) for part in parts]
+    return None
+
+
+def _with_inputs(call: ReferenceCall, *, f: Any, count: int) -> ReferenceCall:
+    first, rest = call.arguments[:count], call.arguments[count:]
+    return replace(call, arguments=(*map_floats(f, first), *rest))
+
+
+def _with_default(call: ReferenceCall, *, key: str, due: float, value: float) -> ReferenceCall:
+    """Return a call with another value of an option, where it has a certain one."""
+    return call.with_options(**{key: value}) if call.settings.get(key) == due else call
+
+
+def _to_ten_bits(a: Any, *, nearest: bool) -> Any:
+    """Return numbers whose float32 mantissa has 10 bits, as tensor cores read them."""
+    bits = np.asarray(a, np.float32).view(np.uint32)
+    bits = (bits + np.uint32(0x1000) if nearest else bits) & np.uint32(0xFFFFE000)
+    return bits.view(np.float32).astype(np.float64)
+
+
+#: How kernels read their inputs.
+READ_AS: dict[str, Any] = {
+    "rounded to the 10 bits of TF32 or float16": functools.partial(_to_ten_bits, nearest=True),
+    "cut to the 10 bits of TF32": functools.partial(_to_ten_bits, nearest=False),
+    **{f"rounded to {name}": f for name, f in FORMATS.items()},
+}
+
+
+class _Block(NamedTuple):
+    """How an axis of an input is read: a size that it has, and another one that it is read as."""
+
+    k: int
+    axis: int | None  # None is the axis that the option 'axis' says
+    size_of: Any  # from the size of the axis to the size that is read
+
+    def of(self, call: ReferenceCall) -> tuple[int, int, int]:
+        """Return the axis, its size and the size that is read."""
+        a = call.inputs[self.k]
+        axis = call.settings["axis"] if self.axis is None else self.axis
+        axis = axis if axis < 0 else axis - np.ndim(a)
+        n = np.shape(a)[axis]
+        return axis, n, self.size_of(n) or n  # where no block is whole, all is read
+
+    def run(self, call: ReferenceCall) -> list[Any] | None:
+        """Return the outputs of a call whose arrays have another size in place of one."""
+        with contextlib.suppress(Exception):
+            axis, n, size = self.of(call)
+
+            def resized(value: Any) -> Any:
+                return _resized(value, axis, n, size)
+
+            arguments = tuple(_map_arrays(resized, value) for value in call.arguments)
+            options = {key: _map_arrays(resized, value) for key, value in call.options.items()}
+            out = tree_leaves(replace(call, arguments=arguments, options=options).run())
+            return [None if part is None else _resized(part, axis, size, n) for part in out]
+        return None
+
+
+def _block_programs(call: ReferenceCall) -> Iterator[Program]:
+    """Yield programs that count the padding of a block, or leave the last block out."""
+    for k, a in enumerate(call.inputs):
+        axes: list[int | None] = [*range(-np.ndim(a) if is_float(a) else 0, 0)]
+        if not k and isinstance(call.settings.get("axis"), int):
+            axes = [None]
+        for axis in axes:
+            where = f"axis {axis} of {call.names[k]}" if axis is not None else "the axis"
+            for how, size_of in READ_IN_BLOCKS.items():
+                yield Program(f"{where} is {how}", _Block(k, axis, size_of).run)
+
+
+def _sizes(block: int) -> dict[str, Any]:
+    size = f"a multiple of {block}"
+    return {
+        f"padded to {size}, and the padding is counted": lambda n: -(-n // block) * block,
+        f"cut to {size}: the last block is left out": lambda n: n // block * block,
+        f"read up to {block}, and left out beyond": lambda n: min(n, block),
+    }
+
+
+#: How many numbers of an axis kernels read that have blocks of one size, or a power of two.
+READ_IN_BLOCKS: dict[str, Any] = {
+    **{how: f for block in BLOCKS for how, f in _sizes(block).items()},
+    "padded to a power of two, and the padding is counted": lambda n: 1 << (n - 1).bit_length(),
+}
+
+
+def _map_arrays(f: Any, value: Any) -> Any:
+    if isinstance(value, tuple | list) and not hasattr(value, "_fields"):
+        return type(value)(_map_arrays(f, part) for part in value)
+    return f(value) if isinstance(value, np.ndarray) else map_floats(f, value)
+
+
+def _resized(value: Any, place: int, n: int, size: int) -> Any:
+    """Return an array whose axes of one size have another: more is 0, or True."""
+    a = np.asarray(value)
+    for axis, count in enumerate(a.shape):
+        if count != n or (n == 1 and axis != a.ndim + place):  # an axis of one is seldom this one
+            continue
+        if size <= n:
+            a = a.take(range(size), axis)
+        else:
+            more = [(0, size - n if i == axis else 0) for i in range(a.ndim)]
+            a = np.pad(a, more, constant_values=a.dtype.kind == "b")
+    return a

@@ -1,0 +1,289 @@
+"""
+Formulas that kernels write in another way than `dlref.formulas`, and tangents.
+
+A function stands in the place of the one of its name in `dlref.formulas`, wherever that is called.
+"""
+
+# mypy: disable-error-code="no-untyped-call"
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...formulas import activations, attention, losses
+from ...formulas.activations import elu, logsumexp, softplus
+from ...formulas.attention import (
+    for_all_queries,
+    scaled_dot_product_attention,
+    scaled_products,
+)
+from ...formulas.losses import element_weights, reduce, reduce_grad
+from ...formulas.neurons import linear
+
+# Activations.
+
+
+def sigmoid(x: Any) -> Any:
+    """Return the quotient as it stands; 0 where an exponential overflows is nearly right."""
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-x))
+
+
+def sigmoid_deriv(x: Any) -> Any:
+    """Return s (1 - s)."""
+    s = sigmoid(x)
+    return s * (1 - s)
+
+
+def elu_deriv(x: Any, *, alpha: float = 1.0) -> Any:
+    """Return y + alpha, of an output y whose expm1 is a rounding off."""
+    y = np.nextafter(elu(x, alpha=alpha), -np.inf)
+    return np.where(x > 0, 1, y + alpha)
+
+
+def celu_deriv(x: Any, *, alpha: float = 1.0) -> Any:
+    """Return y / alpha + 1."""
+    return elu_deriv(x / alpha)
+
+
+def tanhshrink_deriv(x: Any) -> Any:
+    """Return the difference of 1 and the slope of tanh."""
+    t = np.tanh(x)
+    return 1 - (1 - t * t)
+
+
+def softsign_vjp(dout: Any, x: Any) -> Any:
+    """Return the vjp of the quotient, term by term."""
+    d = 1 + abs(x)
+    return dout / d - (dout * x / d / d) * np.sign(x)
+
+
+def hard_swish_deriv(x: Any) -> Any:
+    """Return the slope in three parts; 1/2 + x/3 within."""
+    return np.where(x < 3, np.where(x > -3, x / 3 + 1 / 2, 0), 1)
+
+
+# Losses.
+
+
+def binary_cross_entropy(
+    logits: Any, target: Any, *, weight: Any = None, pos_weight: Any = None, reduction: Any = "mean"
+) -> Any:
+    """Return x - x y + log(1 + exp(-x)), which cancels for each sign of x."""
+    w, pi = element_weights(weight, pos_weight, logits)
+    line = np.where(logits > 0, logits - logits * target, (1 - target) * logits)
+    terms = w * (line + (1 + (pi - 1) * target) * softplus(-logits))
+    return reduce(terms, reduction)
+
+
+def binary_cross_entropy_grad(
+    logits: Any, target: Any, *, weight: Any = None, pos_weight: Any = None, reduction: Any = "mean"
+) -> Any:
+    """Return s - y, weighed."""
+    w, pi = element_weights(weight, pos_weight, logits)
+    slopes = w * ((1 + (pi - 1) * target) * sigmoid(logits) - pi * target)
+    return reduce_grad(slopes, logits.size, reduction)
+
+
+def binary_cross_entropy_vjp(
+    dout: Any,
+    logits: Any,
+    target: Any,
+    *,
+    weight: Any = None,
+    pos_weight: Any = None,
+    reduction: Any = "mean",
+) -> Any:
+    """Return the gradients, that of the target as a difference of losses."""
+    w, pi = element_weights(weight, pos_weight, logits)
+    slopes = binary_cross_entropy_grad(
+        logits, target, weight=weight, pos_weight=pos_weight, reduction=reduction
+    )
+    of_target = w * (pi * softplus(-logits) - softplus(logits))
+    return dout * slopes, dout * reduce_grad(of_target, logits.size, reduction)
+
+
+# By the logarithms of probabilities.
+
+
+def softmax_by_logsumexp(x: Any, *, axis: int = -1) -> Any:
+    """Return exponentials of x minus logsumexp(x)."""
+    return np.exp(x - np.expand_dims(logsumexp(x, axis=axis), axis))
+
+
+def weights_by_logsumexp(s: Any, sink: Any = None) -> Any:
+    """Return the same as FlashAttention: exponentials of scores less the logarithm of their sum."""
+    _, lse = attention.weights_and_lse(s, sink)
+    return np.exp(s - np.where(lse == -np.inf, 0, lse)[..., None]), lse
+
+
+_OWN: dict[Any, tuple[Any, ...]] = {
+    activations: (
+        *(sigmoid, sigmoid_deriv, elu_deriv, celu_deriv, tanhshrink_deriv),
+        *(softsign_vjp, hard_swish_deriv),
+    ),
+    losses: (binary_cross_entropy, binary_cross_entropy_grad, binary_cross_entropy_vjp),
+}
+#: What stands in the place of a formula.
+INSTEAD = {getattr(module, f.__name__): f for module, fs in _OWN.items() for f in fs}
+#: The probabilities, from their logarithms.
+BY_LOGSUMEXP: dict[Any, Any] = {
+    activations.softmax: softmax_by_logsumexp,
+    attention.weights_and_lse: weights_by_logsumexp,
+}
+
+
+# Attention.
+
+
+def forgetting_bias(log_forget: Any, *, q_offset: int = 0) -> Any:
+    """Return differences of cumulative sums."""
+    z = np.add.accumulate(log_forget, -1)
+    out = z[..., q_offset:, None] - z[..., None, :]
+    return np.tril(out, q_offset - 1)
+
+
+def gradient_of_decays_by_sums(
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    decay: Any = None,
+    beta: Any = None,
+    state: Any = None,
+    **options: Any,
+) -> Any:
+    """Return the vjp of linear attention, that of its decays as running sums of q dq - k dk."""
+    inputs = q, k, v, decay, beta, state
+    grads = attention.recurrent_linear_attention_vjp(dout, *inputs, **options)
+    if decay is None or beta is not None:  # corrections of the state have no such sums
+        return grads
+    dq, dk, dv, ddecay, *rest = grads
+    terms = q * dq - k * dk
+    if dout[1] is not None:
+        _, last = attention.recurrent_linear_attention(*inputs, **options)
+        at_the_end = np.sum(dout[1] * last, axis=-1)[..., None, :]
+        terms = np.concatenate([terms[..., :-1, :], terms[..., -1:, :] + at_the_end], axis=-2)
+    sums = np.flip(np.add.accumulate(np.flip(terms, -2), -2), -2)
+    ddecay = sums if decay.shape == sums.shape else np.sum(sums, axis=-1, keepdims=True)
+    return dq, dk, dv, ddecay, *rest
+
+
+# Gradients through the maximum.
+
+
+def through_maximum(
+    formula: Any, dout: Any, x: Any, *others: Any, total: bool = False, **options: Any
+) -> Any:
+    """
+    Return a vjp as autograd computes it, which sends a gradient through the maximum, too.
+
+    It is the total, dout or 0, less the sum of the gradients: 0, but for its rounding.
+    """
+    axis = options.get("axis", -1)
+    grads = formula(dout, x, *others, **options)
+    grad, *rest = grads if isinstance(grads, tuple) else (grads,)
+    own = (np.expand_dims(dout, axis) if total else 0) - np.sum(grad, axis=axis, keepdims=True)
+    here = np.zeros(grad.shape, bool)
+    np.put_along_axis(here, np.expand_dims(x.argmax(axis), axis), True, axis)
+    grad = np.where(here, grad + own, grad)
+    return (grad, *rest) if rest else grad
+
+
+# Tangents.
+
+
+def log_softmax_jvp(x: Any, dx: Any, *, axis: int = -1) -> Any:
+    """Return dx minus its mean, by the exponential of a logarithm of p."""
+    y = activations.log_softmax(x, axis=axis)
+    return dx - np.sum(np.exp(y) * dx, axis=axis, keepdims=True)
+
+
+def _shifted(x: Any, dx: Any, axis: int) -> tuple[Any, Any, Any]:
+    """Return the exponentials of x less its maximum, their sum, and the tangent of that."""
+    at = np.expand_dims(x.argmax(axis), axis)
+    e = np.exp(x - np.take_along_axis(x, at, axis))
+    return e, np.sum(e, axis=axis, keepdims=True), dx - np.take_along_axis(dx, at, axis)
+
+
+def softmax_jvp_shifted(x: Any, dx: Any, *, axis: int = -1) -> Any:
+    """Return the tangent of softmax by the quotient rule, with the maximum's subtracted first."""
+    e, total, dz = _shifted(x, dx, axis)
+    return e * dz / total - e * np.sum(e * dz, axis=axis, keepdims=True) / (total * total)
+
+
+def log_softmax_jvp_shifted(x: Any, dx: Any, *, axis: int = -1) -> Any:
+    e, total, dz = _shifted(x, dx, axis)
+    return dz - np.sum(e * dz, axis=axis, keepdims=True) / total
+
+
+def logsumexp_jvp(x: Any, dx: Any, *, axis: int = -1) -> Any:
+    """Return the maximum's tangent plus the mean of the remainders."""
+    e, total, dz = _shifted(x, dx, axis)
+    mean = np.sum(e * dz, axis=axis, keepdims=True) / total
+    return (dx - dz + mean).take(0, axis)
+
+
+def attention_jvp(
+    primals: Any,
+    tangents: Any,
+    *,
+    scale: Any = None,
+    softcap: Any = None,
+    dropout: Any = None,
+    **options: Any,
+) -> Any:
+    """Return the tangent of attention by its textbook formula."""
+    q, k, v = primals
+    dq, dk, dv = (
+        np.zeros_like(a) if d is None else d for a, d in zip(primals, tangents, strict=True)
+    )
+    _, p = scaled_dot_product_attention(
+        q, k, v, scale=scale, softcap=softcap, return_weights=True, **options
+    )
+    ds = scaled_products(dq, k, scale) + scaled_products(q, dk, scale)
+    if softcap is not None:
+        t = np.tanh(scaled_products(q, k, scale) / softcap)
+        ds = ds * (1 - t * t)
+    dp = p * (ds - np.sum(p * ds, axis=-1, keepdims=True))
+    drop = 1 if dropout is None else dropout
+    return (dp * drop) @ for_all_queries(v, q) + (p * drop) @ for_all_queries(dv, q)
+
+
+def _gates(primals: Any, tangents: Any, count: int) -> tuple[list[Any], list[Any]]:
+    """Return the pre-activations from x and from h, gate by gate, and their tangents."""
+    if len(primals) != 6 or any(a is None for a in (*primals, *tangents)):
+        raise NotImplementedError
+    (x, h, w, r, b, d), (dx, dh, dw, dr, db, dd) = primals, tangents
+    sums = linear(x, w, b), linear(h, r, d)
+    moved = linear(dx, w) + linear(x, dw, db), linear(dh, r) + linear(h, dr, dd)
+    return [np.split(s, count, -1) for s in sums], [np.split(s, count, -1) for s in moved]
+
+
+def gru_cell_jvp(primals: Any, tangents: Any) -> Any:
+    """Return the tangent of a step of a GRU."""
+    h, dh = primals[1], tangents[1]
+    sums, moved = _gates(primals, tangents, 3)
+    ((ri, zi, ni), (rh, zh, nh)), ((dri, dzi, dni), (drh, dzh, dnh)) = sums, moved
+    r, z = sigmoid(ri + rh), sigmoid(zi + zh)
+    n = np.tanh(ni + r * nh)
+    dr, dz = r * (1 - r) * (dri + drh), z * (1 - z) * (dzi + dzh)
+    dn = (1 - n * n) * (dni + dr * nh + r * dnh)
+    return dn - dz * n - z * dn + dz * h + z * dh
+
+
+def lstm_cell_jvp(primals: Any, tangents: Any) -> Any:
+    """Return the tangents of a step of an LSTM."""
+    if primals[2] is None or tangents[2] is None:
+        raise NotImplementedError
+    c, dc = primals[2], tangents[2]
+    values, steps = ((*given[:2], *given[3:]) for given in (primals, tangents))
+    sums, moved = ([a + b for a, b in zip(*x, strict=True)] for x in _gates(values, steps, 4))
+    i, f, o = (sigmoid(sums[k]) for k in (0, 1, 3))
+    g = np.tanh(sums[2])
+    di, df, do = (s * (1 - s) * moved[k] for s, k in ((i, 0), (f, 1), (o, 3)))
+    t = np.tanh(f * c + i * g)
+    dc = df * c + f * dc + di * g + i * (1 - g * g) * moved[2]
+    return do * t + o * (1 - t * t) * dc, dc

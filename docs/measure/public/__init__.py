@@ -1,0 +1,44 @@
+"""
+Kernels with mistakes of other people, and right ones as people write them.
+
+The set *given* has a kernel for each mistake of our reviews of other people's kernels: a cause that
+was wrong (C), a kind that was not named (D), inputs that proved nothing (B), and what authors of
+GPU kernels got wrong, here in NumPy, block by block (GPU). The set *fresh* is from public issues
+and pull requests. A search was made for each topic below; every result was taken, in the order
+found, whose text says which mathematical mistake a map of dlref's has, unless the same mistake of
+the same map was there already, here or in tests/check/test_public_reports.py. Crashes, wrong
+shapes, lost precision without a cause, metrics, and reports that were withdrawn are left out.
+Where a text gives the right formula alone, the mistake is what its correction changes.
+
+Backward passes of layer and RMS norms, cross-entropy and attention, batch and group norms,
+activations, softmax; windows; rotary embeddings, relative positions; Adam and AdamW; losses of
+preferences and policies, of divergences, binary cross-entropy and CTC; linear attention, LSTM and
+GRU, selective scans; routers; convolutions and pooling; sampling; momentum; schedules; dropout and
+dense layers; contrastive losses; sinusoids; clipping by norm; soft caps and sinks. Then for
+projects: Liger; fla; JAX, Optax and Flax; Keras and TensorFlow; MLX and tinygrad; trl and
+torchtune; ggml and ONNX Runtime.
+
+Each kernel is right without its slip, which is put to the same check.
+"""
+
+import importlib
+
+MODULES = (
+    "norms",
+    "activations",
+    "losses",
+    "optimizers",
+    "attention",
+    "recurrences",
+    "positions",
+    "layers",
+    "blocks",
+    "tensors",
+    "right",
+)
+
+
+def collected(name):
+    """Return the entries of a list of all modules."""
+    modules = [importlib.import_module(f"{__name__}.{module}") for module in MODULES]
+    return [entry for module in modules for entry in getattr(module, name, ())]

@@ -1,0 +1,202 @@
+"""A cause is a changed program that leads to all results of a kernel, in all cases."""
+
+import importlib
+import inspect
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+from dlref import activations as act
+from dlref import attention as att
+from dlref import check, training
+from dlref import normalization as norm
+from dlref.check._oracle.calls import ReferenceCall
+from dlref.check._oracle.causes import is_settled, same_cause
+
+programs = importlib.import_module("dlref.check._oracle.causes.programs")
+formula_of = importlib.import_module("dlref.check._oracle.causes.mutations").formula_of
+
+R = np.random.default_rng(12)
+X, U = R.normal(size=(2, 5, 7))
+SDPA = att.scaled_dot_product_attention
+
+
+def softmax(x):
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def layer_norm_vjp(u, x, weight=None, bias=None, *, eps=1e-5, slip="x"):
+    tau = np.sqrt(x.var(-1, keepdims=True) + x.dtype.type(eps))
+    x_hat = (x - x.mean(-1, keepdims=True)) / tau
+    g = u if weight is None else u * weight
+    along = (g * (x if slip == "x" else u)).mean(-1, keepdims=True)
+    grads = [(g - g.mean(-1, keepdims=True) - x_hat * along) / tau]
+    rows = (u * x_hat).reshape(-1, x.shape[-1]), u.reshape(-1, x.shape[-1])
+    grads += [a.sum(0) for a, p in zip(rows, (weight, bias), strict=True) if p is not None]
+    return tuple(grads) if len(grads) > 1 else grads[0]
+
+
+def attention(q, k, v, *, scale=None, block=64, cut=False):
+    """Read the keys in blocks, padded with zeros that the softmax counts, or without the last."""
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    count = k.shape[-2]
+    if cut and count > block:
+        k, v = (a[..., : count // block * block, :] for a in (k, v))
+    elif not cut:
+        more = [(0, 0)] * (k.ndim - 2) + [(0, -count % block), (0, 0)]
+        k, v = np.pad(k, more), np.pad(v, more)
+    return (softmax(q @ np.swapaxes(k, -1, -2) * q.dtype.type(scale)) @ v).astype(q.dtype)
+
+
+def softmax_vjp(u, x, axis=-1):
+    p = act.softmax(x, axis=axis)
+    return p * (u - (u * p).mean(axis, keepdims=True))
+
+
+def gelu_vjp(u, x):
+    density = np.exp(-x * x) / np.sqrt(2 * np.pi)
+    return (u * (ndtr(x) + x * density)).astype(x.dtype)
+
+
+def momentum_after(p, g, state, *, learning_rate, momentum=0.9):
+    """Move by the velocity of the step before."""
+    old = tuple(np.zeros_like(a) for a in p) if state is None else state
+    new = tuple(momentum * v + a for v, a in zip(old, g, strict=True))
+    return tuple(a - learning_rate * v for a, v in zip(p, old, strict=True)), new
+
+
+@pytest.mark.parametrize(
+    ("op", "form", "wrong", "message"),
+    [
+        (norm.layer_norm, "vjp", layer_norm_vjp, "x stands where x_hat is due"),
+        (
+            act.softmax,
+            "vjp",
+            softmax_vjp,
+            "mean(s * dout, axis=axis) stands where sum(s * dout, axis=axis) is due",
+        ),
+        (act.gelu, "vjp", gelu_vjp, "-x ** 2 stands where -x ** 2 / 2 is due, in normal_density"),
+        (
+            SDPA,
+            "forward",
+            attention,
+            "axis -2 of k is padded to a multiple of 64, and the padding is counted",
+        ),
+        (
+            SDPA,
+            "forward",
+            lambda *a, **options: attention(*a, **options, cut=True),
+            "axis -2 of k is cut to a multiple of 64: the last block is left out",
+        ),
+    ],
+)
+def test_one_program_leads_to_all_results(op, form, wrong, message):
+    known = inspect.signature(op).parameters
+    options = [name for name in ("eps", "axis", "scale") if name in known]
+    given = (None, wrong) if form == "vjp" else (wrong, None)
+    report = check.check_all(given[0], op, vjp=given[1], options=options)
+    assert not report
+    assert next(iter(report.causes)).startswith(message)
+    assert len(report.causes) <= 2
+
+
+def test_a_program_has_to_lead_to_all_results():
+    """Of three cases, two have one slip and the third has another: no cause is better than one."""
+    count = iter(range(99))
+
+    def two(u, x, weight=None, bias=None, *, eps=1e-5):
+        slip = "x" if next(count) % 3 else "u"
+        return layer_norm_vjp(u, x, weight, bias, eps=eps, slip=slip)
+
+    report = check.check_all(None, norm.layer_norm, vjp=two)
+    assert not report
+    assert not report.causes
+
+
+def test_a_cause_that_other_numbers_refute_is_dropped():
+    """The first case's ratio is right for that case alone."""
+    first = []
+
+    def wrong(x, axis=-1):
+        first[:] = first or [np.exp(x).sum()]
+        return act.softmax(x, axis=axis) * np.exp(x).sum()
+
+    case = [check.TestCase("some", (X,), {})]
+    verdict = check.check_forward(wrong, act.softmax, X)
+    assert verdict.cause == f"it is the exact result times {first[0]:.6g}"
+    assert check.check_all(wrong, act.softmax, cases=case, options=()).causes == {}
+
+
+def test_a_cause_that_other_numbers_do_not_show_is_kept():
+    def wrong(u, x):
+        return u * (x >= 0)
+
+    case = [check.TestCase("a zero", (np.array([0.0, 1.0, 2.0, -1.0, 3.0]),), {})]
+    (cause,) = check.check_all(None, act.relu, vjp=wrong, cases=case).causes
+    assert cause.startswith("only where x is 0")
+
+
+def test_steps_in_another_order():
+    """The velocity is updated after the step, not before."""
+
+    def wrong(p, g, state, *, learning_rate, momentum=0.9):
+        one = isinstance(p, np.ndarray)
+        new = momentum_after(
+            (p,) if one else p, (g,) if one else g,
+            None if state is None else ((state,) if one else state),
+            learning_rate=learning_rate, momentum=momentum,
+        )  # fmt: skip
+        return (new[0][0], new[1][0]) if one else new
+
+    call = ReferenceCall(training.momentum_step, "forward", (X, U, None), {"learning_rate": 0.1})
+    messages = {p.message for p in programs.programs(formula_of(call), call)}
+    assert any("comes after" in message or "is left out" in message for message in messages)
+
+
+def test_all_kinds_of_changes_are_tried():
+    call = ReferenceCall(SDPA, "vjp", (U, X, U, X), {"is_causal": True})
+    messages = [p.message for p in programs.programs(formula_of(call), call)]
+    assert len(messages) > 300
+    for words in (
+        "is rounded to bfloat16", "is rounded to float16", "is left out", "comes after",
+        "is never taken", "is always taken", "stands where", ", in weights_and_lse",
+    ):  # fmt: skip
+        assert any(words in message for message in messages), words
+
+
+def test_variables_of_one_shape_are_exchanged():
+    call = ReferenceCall(norm.rms_norm, "vjp", (U, X, X[0]), {})
+    messages = {p.message for p in programs.programs(formula_of(call), call)}
+    assert any(m.startswith("x stands where dout is due") for m in messages)
+    assert not any(m.startswith("weight stands where dout is due") for m in messages)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "same"),
+    [
+        ("eps is 1e-05 or 0.001, not 1e-06", "eps is 0.001, not 7.5e-07", True),
+        ("eps is 1e-05, not 1e-06", "eps is 0.001, not 1e-06", False),
+        ("it is the exact result times 1.41421", "it is the exact result times 1.41402", True),
+        ("it is the exact result times 36.99", "it is the exact result times 31.2", False),
+        ("it is halved", "it is halved", True),
+        ("it is halved", "", False),
+    ],
+)
+def test_causes_that_are_one(left, right, same):
+    assert same_cause(left, right) is same
+
+
+@pytest.mark.parametrize(
+    ("causes", "settled"),
+    [
+        ({"it is halved"}, True),
+        ({"it is halved", ""}, False),
+        ({"eps is 1e-05 or 0.001, not 1e-06", "eps is 0.001, not 1e-06"}, True),
+        ({"it is the exact result times 36.99"}, False),
+        ({"the errors are noise, of some size"}, False),
+    ],
+)
+def test_a_cause_that_all_cases_share_is_settled(causes, settled):
+    assert is_settled(causes) is settled
