@@ -779,7 +779,7 @@ def judge(
     """
     Return the verdict on a candidate that is called with the arguments of a call of dlref.
 
-    What the candidate returned is appended to `evidence`, for causes that all cases have.
+    The outputs of the candidate are appended to `evidence`, for causes that all cases have.
     """
     check_callable("candidate", candidate)
     _check_order(candidate, call.op)
@@ -807,7 +807,7 @@ def _judged(
         return Verdict(ok=False, message=str(error))
     comparisons = _compare(reference, got, limits)
     checks = _explain(reference, got, comparisons, limits, there)
-    if evidence is not None and not there:  # no program leads to what was in memory
+    if evidence is not None and not there:  # no program leads to the rest of another call
         evidence.append(_evidence(reference, got, comparisons))
     # Where some output is right, the others may be 0 but for the rounding of float64.
     is_known = any(check.ok for check in checks) or not checks

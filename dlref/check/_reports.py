@@ -842,8 +842,8 @@ class _Run:
         """
         Return the verdicts that lose a cause, because another case refutes it.
 
-        It is one that is right, or one that is off without a cause. The latter does not refute what
-        most cases show: there may be a second mistake, as in an option.
+        It is one that is right, or one that is off without a cause. The latter does not refute a
+        cause of most cases: there may be a second mistake, as in an option.
         """
         off = [i for i in numbers if rows[i].outcome == "off"]
         known = {i: e for i in numbers if (e := self.evidence[i]) is not None}

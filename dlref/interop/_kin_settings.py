@@ -103,7 +103,7 @@ def gemma(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
         told["activation"] = "geglu_tanh"
     other = s.get(GELU, "hidden_activation")
     if s.translated("hidden_activation", other, gated=True) != told["activation"]:
-        s.problems.append(f"'hidden_activation' must be as 'hidden_act', not {other!r}")
+        s.problems.append(f"'hidden_activation' must be as 'hidden_act', not {shown(other)}")
 
 
 def _caps(s: Settings, kin: Kin, told: dict[str, Any]) -> None:
@@ -221,8 +221,10 @@ def starcoder2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 def exaone4(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     """Return windows; the layers without one do not rotate (EXAONE 4)."""
     window, pattern = _window(s, kin), plain(s, kin, "sliding_window_pattern")
-    if window and s.listed(None, "layer_types") is None and not isinstance(pattern, int):
-        s.problems.append(f"'layer_types' must be there, beside the pattern {pattern!r}")
+    is_period = isinstance(pattern, int) and pattern > 0
+    if window and s.listed(None, "layer_types") is None and not is_period:
+        given = f"'sliding_window_pattern', which is {shown(pattern)}"
+        s.problems.append(f"'layer_types' must be beside {given}")
         return None
     types = _types(s, told["num_layers"], lambda i: bool(window) and (i + 1) % pattern != 0)
     far = {"rope": None} if window else {}
@@ -352,7 +354,9 @@ def deepseek_v2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     s.only("norm_topk_prob", False)
     method, groups = s.get("greedy", "topk_method"), (s.get(1, "n_group"), s.get(1, "topk_group"))
     if method not in ("greedy", "group_limited_greedy"):
-        s.problems.append(f"'topk_method' must be greedy or group_limited_greedy, not {method!r}")
+        s.problems.append(
+            f"'topk_method' must be greedy or group_limited_greedy, not {shown(method)}"
+        )
     groups = groups if method == "group_limited_greedy" else (1, 1)
     scale = s.number(1.0, "routed_scaling_factor")
     _router(s, kin, told, normalize=False, groups=groups[0], top_groups=groups[1], scale=scale)

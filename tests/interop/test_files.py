@@ -249,7 +249,7 @@ def test_a_configuration_of_twenty_bytes_takes_no_memory(kind, name):
         ("gpt2", {}, "x{}.weight"),
         ("gpt2", {"n_layer": 5_000}, "transformer.h.{}.wrong"),
         ("gpt2", {}, "transformer.h.{}.ln_1.weights"),
-        ("llama", {"num_hidden_layers": 5_000}, "model.layers.{}.wrong"),
+        ("llama", {"model_type": "llama", "num_hidden_layers": 5_000}, "model.layers.{}.wrong"),
         ("t5", {}, "encoder.block.{}.wrong"),
         ("bert", {}, "encoder.layer.{}.wrong"),
         ("TransformerEncoder", None, "layers.{}.wrong"),

@@ -56,7 +56,7 @@ def _rounded_to(name: str, a: Any) -> Any:
     return np.asarray(a).astype(name).astype(np.float64)
 
 
-#: What a copy may call to round an intermediate.
+#: Functions that a copy may call to round an intermediate.
 FORMATS = {name: functools.partial(_rounded_to, name) for name in ("bfloat16", "float16")}
 
 

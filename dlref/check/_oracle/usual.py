@@ -126,7 +126,7 @@ _OWN: dict[Any, tuple[Any, ...]] = {
     ),
     losses: (binary_cross_entropy, binary_cross_entropy_grad, binary_cross_entropy_vjp),
 }
-#: What stands in the place of a formula.
+#: The functions that stand in the place of formulas.
 INSTEAD = {getattr(module, f.__name__): f for module, fs in _OWN.items() for f in fs}
 #: The probabilities, from their logarithms.
 BY_LOGSUMEXP: dict[Any, Any] = {

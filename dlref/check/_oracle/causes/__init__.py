@@ -200,11 +200,11 @@ def mutated(pair: Pair) -> str:
     return ""
 
 
-#: What a changed program says; a mean in place of a sum is seen in a result as well.
+#: The message of a changed program; a mean in place of a sum is seen in a result as well.
 PROGRAM = re.compile(r"(?!a mean|a sum).* stands where .* is due")
 #: The size of an axis, or of an array.
 SIZE = re.compile(r" \(\d+\)|(?<=the size) \d+")
-#: What is seen in a result, and says little of what led to it.
+#: Observations of a result, which say little about the mistake that led to it.
 SEEN = (
     *(NOISE, "not written (a tail", "it is the exact result", "it is zero", "it is one number"),
     *("an overflow inside", "these are sums in"),
@@ -212,7 +212,7 @@ SEEN = (
 
 
 def is_settled(causes: set[str]) -> bool:
-    """Return whether all outputs of all cases have one cause, which is more than what is seen."""
+    """Return whether all outputs of all cases have one cause that is more than an observation."""
     if len({*in_common(causes).values()}) != 1 or not all(causes):
         return False
     return not any(words in c for c in causes for words in SEEN) and not any(
@@ -221,7 +221,7 @@ def is_settled(causes: set[str]) -> bool:
 
 
 def in_common(causes: Iterable[str]) -> dict[str, str]:
-    """Return what causes say of all cases: the values of an option, and no sizes that differ."""
+    """Return each cause as it holds for all cases: with shared values, and no sizes that differ."""
     causes = [*causes]
     alike = {cause: cause for cause in causes} | shared_values(causes)
     texts: dict[str, set[str]] = {}

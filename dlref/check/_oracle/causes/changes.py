@@ -237,7 +237,7 @@ def _loaded(statement: ast.AST) -> set[str]:
 
 
 def statement_changes(block: list[ast.stmt]) -> Iterator[tuple[str, list[ast.stmt]]]:
-    """Yield what is changed in a list of statements, and the list."""
+    """Yield a description of each change in a list of statements, and the list."""
     for i, first in enumerate(block):
         rest = block[i + 1 :]
         text = as_sentence(first)

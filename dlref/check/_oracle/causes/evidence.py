@@ -109,7 +109,7 @@ def _leads_to(
     Return the outputs of a program, if they are the candidate's.
 
     In the first case they have to explain nearly all of a difference, which few programs do by
-    chance. What is left of these has to agree in the other cases, up to rounding.
+    chance. These few have to agree in the other cases, up to rounding.
     """
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         outputs: list[Any] | None = program.run(evidence.call)
@@ -155,7 +155,7 @@ def _own(formula: Any, evidence: Evidence) -> list[Any] | None:
 
 
 def common_program(cases: Sequence[Evidence]) -> str:
-    """Return the program that a candidate is, from what it returned in all cases; empty if none."""
+    """Return the program that a candidate is, from its outputs in all cases; empty if none."""
     off = [e for e in cases if e.off and e.speaks and e.size <= MAX_CONFIRMED]
     first = _first(off)
     if first is None or (formula := formula_of(first.call)) is None:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class Program(NamedTuple):
-    """A changed program, and what is changed."""
+    """A changed program, and a description of the change."""
 
     message: str
     run: Any  # from a call to its outputs
@@ -69,7 +69,7 @@ def _shapes(formula: Any, call: ReferenceCall) -> dict[Any, dict[str, Any]]:
 
 
 def _message(stands: str, due: str, f: Any, formula: Any) -> str:
-    """Return what is changed, in the letters of a formula; empty if it is no mathematics."""
+    """Describe a change in the letters of a formula; return "" if it is no mathematics."""
     stands, due = map(as_read, (stands, due))
     if not stands or not due or stands == due:
         return ""
