@@ -354,9 +354,8 @@ def deepseek_v2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     s.only("norm_topk_prob", False)
     method, groups = s.get("greedy", "topk_method"), (s.get(1, "n_group"), s.get(1, "topk_group"))
     if method not in ("greedy", "group_limited_greedy"):
-        s.problems.append(
-            f"'topk_method' must be greedy or group_limited_greedy, not {shown(method)}"
-        )
+        given = f"greedy or group_limited_greedy, not {shown(method)}"
+        s.problems.append(f"'topk_method' must be {given}")
     groups = groups if method == "group_limited_greedy" else (1, 1)
     scale = s.number(1.0, "routed_scaling_factor")
     _router(s, kin, told, normalize=False, groups=groups[0], top_groups=groups[1], scale=scale)
