@@ -26,8 +26,10 @@ MAPS = {
         "abs",
     ),
     "maximum of x and 0": (lambda x: calculus.maximum_vjp(1.0, x, 0.0)[0], "maximum", "maximum"),
+    "clip to −1 and 1": (lambda x: calculus.clip_deriv(x, min=-1.0, max=1.0), "clip", "clip"),
 }
-OTHERS = {"elu": 0.5, "maximum": 0.0}
+OTHERS = {"elu": (0.5,), "maximum": (0.0,), "clip": (-1.0, 1.0)}
+OF_ARRAYS = {"abs", "maximum", "clip"}
 
 
 def number(text):
@@ -56,10 +58,12 @@ def test_dlref(row):
 def test_pytorch(row):
     torch = pytest.importorskip("torch")
     name = MAPS[row[0]][1]
-    f = getattr(torch if name in {"abs", "maximum"} else torch.nn.functional, name)
+    f = getattr(torch if name in OF_ARRAYS else torch.nn.functional, name)
     x = torch.tensor(number(row[1]), dtype=torch.float64, requires_grad=True)
-    other = torch.tensor(0.0, dtype=torch.float64) if name == "maximum" else OTHERS.get(name)
-    (f(x) if other is None else f(x, other)).backward()
+    others = OTHERS.get(name, ())
+    if name == "maximum":  # of two tensors
+        others = tuple(torch.tensor(other, dtype=torch.float64) for other in others)
+    f(x, *others).backward()
     assert close(x.grad, row[4])
 
 
@@ -67,6 +71,6 @@ def test_pytorch(row):
 def test_jax(row):
     jax = pytest.importorskip("jax", reason="see the dependency group 'peers'")
     name = MAPS[row[0]][2]
-    f = getattr(jax.numpy if name in {"abs", "maximum"} else jax.nn, name)
-    other = () if OTHERS.get(name) is None else (OTHERS[name],)
-    assert close(jax.grad(f)(number(row[1]), *other), row[5])
+    f = getattr(jax.numpy if name in OF_ARRAYS else jax.nn, name)
+    others = OTHERS.get(name, ())
+    assert close(jax.grad(f)(number(row[1]), *others), row[5])

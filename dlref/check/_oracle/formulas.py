@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from types import CodeType
 
     from ..._records import MapSpec
-    from .explanations import Explanation
+    from .explanations._explanation import Explanation
 
 #: Packages whose functions are formulas.
 FORMULAS = ("dlref.formulas.", "dlref.check._oracle.usual")
@@ -324,6 +324,8 @@ def kernels_of(explanation: Explanation, form: str, dtype: np.dtype[Any]) -> lis
     In 16 bits, a kernel widens its inputs, and rounds what it saves and its outputs; some round
     the result of each operation, too.
     """
+    if explanation.jumps:
+        return []
     plain = explanation.plain.get(form)
     every = (*([plain] if plain else []), *explanation.variants.get(form, ()))
     ways = (False, True) if dtype.itemsize == 2 and explanation.each_rounded else (False,)

@@ -15,6 +15,7 @@ class Explanation:
 
     plain: Mapping[str, Callable[..., Any]] = field(default_factory=dict)  # by form
     variants: Mapping[str, tuple[Callable[..., Any], ...]] = field(default_factory=dict)
+    jumps: bool = False  # whether the formulas jump, so that their error near an input says nothing
     each_rounded: bool = False  # whether usual kernels of 16 bits round each operation
     mistakes: tuple[Callable[[Any], Iterator[Any]], ...] = ()
     later: tuple[Callable[[Any], Iterator[Any]], ...] = ()  # if no option is ignored or another

@@ -10,6 +10,7 @@ from ._explanation import Explanation
 
 EXPLANATIONS: dict[Any, Explanation] = {
     q.fake_quantize: Explanation(
+        jumps=True,
         mistakes=(rounding.other_roundings,),
     ),
 }  # fmt: skip
