@@ -155,19 +155,18 @@ def _mixtures(rng: Any) -> Cases:
 
 
 def _mixture_options(rng: Any) -> Cases:
-    given = sequence(rng), rng.normal(size=(6, 8)), experts(rng)
+    given = sequence(rng), rng.normal(size=(12, 8)), experts(rng, 12)  # groups of three
     gated = t.GatedFeedForwardParams(*(rng.normal(size=s) / 3 for s in ((5, 8), (5, 8), (8, 5))))
     values = {
         "score": "sigmoid", "normalize": False, "scale": 2.5, "activation": "geglu", "limit": 0.5,
-        "shift": 1.0, "beta": 1.7, "shared": gated, "correction": np.linspace(0.9, -0.9, 6),
-        "router_bias": np.linspace(-0.9, 0.9, 6),
+        "shift": 1.0, "beta": 1.7, "shared": gated, "correction": np.linspace(0.9, -0.9, 12),
+        "router_bias": np.linspace(-0.9, 0.9, 12),
     }  # fmt: skip
     yield from each(lambda: given, values, k=2)
     options = {"k": 2, "shared": gated, "shared_gate": np.ones((1, 8))}
     yield option_case("shared_gate"), given, options
-    of_three = sequence(rng), rng.normal(size=(12, 8)), experts(rng, 12)
-    yield option_case("groups"), of_three, {"k": 2, "groups": 4}
-    yield option_case("top_groups"), of_three, {"k": 2, "groups": 4, "top_groups": 2}
+    yield option_case("groups"), given, {"k": 2, "groups": 4}
+    yield option_case("top_groups"), given, {"k": 2, "groups": 4, "top_groups": 2}
 
 
 def network(f: Any, **changes: Any) -> MapSpec:

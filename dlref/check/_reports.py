@@ -801,6 +801,7 @@ class _Run:
             return None
         return verdict, self.last
 
+    @np.errstate(all="ignore")
     def with_common_causes(self, rows: list[CheckRow]) -> list[CheckRow]:
         """
         Return the rows with the causes that hold in all cases of a form.

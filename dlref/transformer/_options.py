@@ -69,7 +69,7 @@ class BlockOptions:
     eps : float, default 1e-5
         Epsilon of the normalizations.
     inner_eps : float or None
-        Epsilon of the norms inside attention, of queries, keys and latents; None is `eps`.
+        Epsilon of the norms inside attention, of queries, keys and latents; None is ``eps``.
     norm_offset : float, default 0.0
         Added to the weights of norms, including the norms of queries and keys: 1 for models that
         learn the difference from 1 (Gemma, Nemotron).

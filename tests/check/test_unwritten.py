@@ -1,5 +1,10 @@
 """Kernels that leave memory unwritten fail, though it held the right result of an earlier call."""
 
+import ctypes
+import importlib.util
+import sys
+from types import SimpleNamespace
+
 import numpy as np
 import peers
 import pytest
@@ -130,7 +135,11 @@ KERNELS = {
         {},
     ),
 }
-LIBRARIES = {"numpy": np, "torch": peers.torch}
+LIBRARIES = ("numpy", "torch")
+
+
+def library_of(framework):
+    return np if framework == "numpy" else peers.torch
 
 
 def judged(candidate, form, op, given, options, framework):
@@ -141,7 +150,7 @@ def judged(candidate, form, op, given, options, framework):
 @pytest.mark.parametrize("framework", LIBRARIES)
 @pytest.mark.parametrize("name", KERNELS)
 def test_memory_that_is_not_written_holds_no_earlier_result(name, framework):
-    library = LIBRARIES[framework]
+    library = library_of(framework)
     kernel, spoil, *call = KERNELS[name]
     right = kernel(library)
     assert judged(right, *call, framework)
@@ -157,6 +166,35 @@ def test_without_glibc_blocks_that_were_freed_are_filled(name, monkeypatch):
     test_memory_that_is_not_written_holds_no_earlier_result(name, "numpy")
 
 
+@pytest.mark.parametrize(
+    ("target", "name", "value"),
+    [
+        (sys, "platform", "darwin"),
+        (ctypes, "CDLL", lambda _: object()),
+        (unwritten, "HANDLER_VERSION", -1),
+    ],
+)
+def test_other_libraries_have_no_such_memory(target, name, value, monkeypatch):
+    unwritten._glibc.cache_clear()
+    with monkeypatch.context() as patch:
+        patch.setattr(target, name, value)
+        assert unwritten._glibc() is None
+    unwritten._glibc.cache_clear()
+
+
+def test_freed_blocks_of_pytorch_are_filled(monkeypatch):
+    made = []
+
+    def empty(size, **_):
+        made.append(np.zeros(size, np.uint8))
+        return made[-1]
+
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(empty=empty, uint8=np.uint8))
+    unwritten._fill_freed([3], unwritten.NAN, "torch", None)
+    assert len(made) == unwritten.BLOCKS
+    assert all((a == unwritten.NAN).all() for a in made)
+
+
 def test_memory_of_a_device_is_filled():
     for byte in (unwritten.NAN, unwritten.ZERO):
         with unwritten.poisoned((X,), byte, "torch", peers.torch.device("cpu")):
@@ -166,14 +204,15 @@ def test_memory_of_a_device_is_filled():
 
 @pytest.mark.parametrize("count", [1, 3, 100, 300, 5000, 10**6])
 def test_all_new_memory_has_the_byte_and_zeros_are_zero(count):
+    torch = peers.torch if importlib.util.find_spec("torch") else None
     for byte in (unwritten.NAN, unwritten.ZERO):
         for _ in range(3):
             np.full(count, 7.0)  # to be handed out again
             with unwritten.poisoned((np.ones(1),), byte):
-                own, zeros, tensor = np.empty(count), np.zeros(count), peers.torch.empty(count)
+                own, zeros = np.empty(count), np.zeros(count)
+                new = [own] if torch is None else [own, torch.empty(count).numpy()]
                 if unwritten._glibc() is not None:
-                    assert (own.view(np.uint8) == byte).all()
-                    assert (tensor.numpy().view(np.uint8) == byte).all()
+                    assert all((a.view(np.uint8) == byte).all() for a in new)
                 assert not zeros.any()
     assert not np.zeros(count).any()
 

@@ -64,6 +64,7 @@ def test_all_cases_on_a_device():
 
 
 def test_writes_on_a_device_are_seen():
+    pytest.importorskip("torch")
     verdict = check.check_forward(
         lambda x: x.relu_(), act.relu, R.normal(size=5), device="cpu", framework="torch"
     )

@@ -80,15 +80,12 @@ def _is_option(node: ast.expr) -> bool:
 
 def places(node: Any) -> Iterator[tuple[ast.AST, str, Any, ast.expr]]:
     """Yield every expression in the body of a function: its parent, field, list and itself."""
-    body = node.body if isinstance(node.body, list) else [node.body]
-    for parent in (inner for statement in body for inner in ast.walk(statement)):
+    for parent in (inner for statement in node.body for inner in ast.walk(statement)):
         for name, value in ast.iter_fields(parent):
             entries = value if isinstance(value, list) else [value]
             for i, entry in enumerate(entries):
                 if isinstance(entry, ast.expr):
                     yield parent, name, (value, i) if isinstance(value, list) else None, entry
-    if isinstance(node, ast.Lambda):
-        yield node, "body", None, node.body
 
 
 def put(place: Any, entry: ast.expr) -> None:
@@ -108,13 +105,15 @@ def _code_of(f: FunctionType, code: CodeType) -> CodeType | None:
     return next(filter(None, inner), None)
 
 
-def source_of(f: FunctionType) -> tuple[ast.Module, ast.FunctionDef | ast.Lambda]:
+def source_of(f: FunctionType) -> tuple[ast.Module, ast.FunctionDef]:
     """Return the statement of a module that a function is in, and the function in that."""
     tree = ast.parse(inspect.getsource(sys.modules[f.__module__]))
-    first, kinds = f.__code__.co_firstlineno, ast.FunctionDef | ast.Lambda
+    first = f.__code__.co_firstlineno
     every = ((top, node) for top in tree.body for node in ast.walk(top))
     statement, node = next(
-        (top, node) for top, node in every if isinstance(node, kinds) and node.lineno == first
+        (top, node)
+        for top, node in every
+        if isinstance(node, ast.FunctionDef) and node.lineno == first
     )
     return ast.Module([statement], []), node
 
@@ -196,15 +195,20 @@ def _mutants(formula: Any) -> tuple[list[Any], Iterator[Any]]:
 def _as_read(formula: Any) -> Iterator[tuple[str, str, Any]]:
     """Yield the mutants that differ in their mathematics, as a reader would write them."""
     known, further = _mutants(formula)
-    for i in itertools.count():
-        if i == len(known):
-            with contextlib.suppress(OSError):  # the package has no source
-                known += itertools.islice(further, 1)
-        if i == len(known):
-            return
+    i = 0
+    while i < len(known) or _one_more(known, further):
         stands, due = map(as_read, known[i][:2])
         if stands and due and stands != due:
             yield stands, due, known[i][2]
+        i += 1
+
+
+def _one_more(known: list[Any], further: Iterator[Any]) -> bool:
+    """Move a mutant to those that are known, and return whether there was one."""
+    count = len(known)
+    with contextlib.suppress(OSError):  # the package has no source
+        known += itertools.islice(further, 1)
+    return len(known) > count
 
 
 def formula_of(call: ReferenceCall) -> Any:
@@ -239,8 +243,7 @@ def mutations(call: ReferenceCall) -> Trials:
     if formula is None:
         return
 
-    if (right := outputs_of(formula, call)) is not None:
-        yield "", right
-    for stands, due, f in _as_read(formula):
+    mutants = ((f"{s} stands where {due} is due", f) for s, due, f in _as_read(formula))
+    for message, f in itertools.chain([("", formula)], mutants):
         if (other := outputs_of(f, call)) is not None:
-            yield f"{stands} stands where {due} is due", other
+            yield message, other

@@ -6,6 +6,7 @@ import ast
 import contextlib
 import copy
 import functools
+import itertools
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -51,7 +52,7 @@ def _shapes(formula: Any, call: ReferenceCall) -> dict[Any, dict[str, Any]]:
         return {code: {} for code in codes}
     shapes: dict[Any, dict[str, Any]] = {}
 
-    def note(frame: Any, event: str, _: Any) -> None:
+    def note(frame: Any, event: str, _: Any) -> None:  # pragma: no cover  # which is not traced
         if event == "return" and frame.f_code in codes and frame.f_code not in shapes:
             shapes[frame.f_code] = {
                 name: np.shape(value)
@@ -81,7 +82,7 @@ def _message(stands: str, due: str, f: Any, formula: Any) -> str:
 
 def _within(f: Any, formula: Any) -> str:
     """Return in which function a change is, where that is another one than the formula."""
-    return "" if f is formula or f.__name__ == "<lambda>" else f", in {f.__name__}"
+    return "" if f is formula else f", in {f.__name__}"
 
 
 def programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
@@ -103,29 +104,32 @@ def programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
 
 def _with_other_statements(formula: Any, f: Any) -> Iterator[Program]:
     """Yield the programs in which statements of a function are left out, or in another order."""
-    with contextlib.suppress(OSError):
-        tree, node = source_of(f)
-        if isinstance(node, ast.Lambda):
-            return
-        for block in lists_of_statements(node):
-            due = block[:]
-            for message, other in [*statement_changes(block)]:
-                block[:] = [ast.copy_location(ast.fix_missing_locations(s), node) for s in other]
+    tree, node = source_of(f)
+    every = itertools.chain(_moved(f, tree, node), _decided(f, tree, node))
+    for message, code in ((message, code) for message, code in every if code is not None):
+        run = functools.partial(outputs_of, rewritten(formula, {f.__code__: code}))
+        yield Program(message + _within(f, formula), run)
+
+
+def _moved(f: Any, tree: ast.Module, node: ast.FunctionDef) -> Iterator[tuple[str, Any]]:
+    """Yield the code of a function for each change of its statements."""
+    for block in lists_of_statements(node):
+        due = block[:]
+        for message, other in [*statement_changes(block)]:
+            block[:] = [ast.copy_location(ast.fix_missing_locations(s), node) for s in other]
+            code = changed_code(f, tree)
+            block[:] = due
+            yield message, code
+
+
+def _decided(f: Any, tree: ast.Module, node: ast.FunctionDef) -> Iterator[tuple[str, Any]]:
+    """Yield the code of a function for each branch that is never taken, or always."""
+    for place in [*places(node)]:
+        parent, name = place[:2]
+        if name == "test" and isinstance(parent, ast.If | ast.IfExp):
+            due = ast.unparse(read(copy.deepcopy(place[-1])))
+            for value, how in ((False, "never"), (True, "always")):
+                put(place, ast.copy_location(ast.Constant(value), place[-1]))
                 code = changed_code(f, tree)
-                block[:] = due
-                if code is not None:
-                    run = functools.partial(outputs_of, rewritten(formula, {f.__code__: code}))
-                    yield Program(message + _within(f, formula), run)
-        for place in [*places(node)]:
-            parent, name = place[:2]
-            if name == "test" and isinstance(parent, ast.If | ast.IfExp):
-                due_text = ast.unparse(read(copy.deepcopy(place[-1])))
-                for value in (False, True):
-                    put(place, ast.copy_location(ast.Constant(value), place[-1]))
-                    code = changed_code(f, tree)
-                    put(place, place[-1])
-                    if code is not None:
-                        run = functools.partial(outputs_of, rewritten(formula, {f.__code__: code}))
-                        how = "always" if value else "never"
-                        message = f"the branch for '{due_text}' is {how} taken"
-                        yield Program(message + _within(f, formula), run)
+                put(place, place[-1])
+                yield f"the branch for '{due}' is {how} taken", code

@@ -1,0 +1,192 @@
+"""The parts of the search for programs: what is changed, what is tried, and what ends it."""
+
+import ast
+import importlib
+import sys
+
+import numpy as np
+import pytest
+
+from dlref import activations as act
+from dlref import calculus, check, losses
+from dlref.check._oracle.calls import ReferenceCall
+from dlref.check._reports import prepared
+
+changes, evidence, mutations, programs, readings = (
+    importlib.import_module(f"dlref.check._oracle.causes.{name}")
+    for name in ("changes", "evidence", "mutations", "programs", "readings")
+)
+X = np.linspace(-2.0, 2.0, 12).reshape(3, 4)
+SOFTMAX = ReferenceCall(act.softmax, "forward", (X,), {})
+
+
+def evidence_of(got, want=None, call=SOFTMAX):
+    """Return a case of one output, off by more than its bound of 1e-6 or not."""
+    want = call.run() if want is None else want
+    off = frozenset() if np.allclose(got, want, rtol=0, atol=1e-6) else frozenset({0})
+    limits = {0: np.full(np.shape(want), 1e-6)}
+    return evidence.Evidence(call, [got], [want], [np.dtype(np.float32)], limits, off)
+
+
+def further(text, scope=None):
+    node = ast.parse(text, mode="eval").body
+    return {ast.unparse(other) for other in changes.further_changes(node, {}, scope or {})}
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("sum(widths)", "widths[0]"),
+        ("(a, b, c, d, e)", "(e, b, c, d, a)"),
+        ("(a, b, c)", "(c, a, b)"),
+        ("x / 6", "0.1667 * x"),
+        ("a * (b - c)", "a * b - c"),
+        ("(b + c) / a", "b + c / a"),
+        ("x[1:]", "x[:-1]"),
+        ("x[:-1]", "x[1:]"),
+        ("h[t]", "h[t - 1]"),
+        ("h[..., t, :]", "h[..., t + 1, :]"),
+        ("np.where(c, a, b)", "np.where(c, b, a)"),
+        ("np.mean(x, axis=-1)", "np.mean(x, axis=-2)"),
+        ("np.mean(x)", "np.sum(x)"),
+        ("f(x, eps=eps)", "f(x)"),
+        ("f(a, b)", "f(b, a)"),
+        ("a @ b", "a @ b.mT"),
+        ("np.sqrt(x)", "np.sqrt(np.sqrt(x))"),
+        ("x >= y", "x > y"),
+        ("x ** 2", "x ** 3"),
+        ("0.5", "1.0"),
+        ("a.mT", "a"),
+        ("a * b", "a - b"),
+    ],
+)
+def test_expressions_that_stand_for_another(text, other):
+    assert other in further(text)
+
+
+def test_statements_that_stand_for_others():
+    body = ast.parse("for t in steps:\n    h = f(h)\n    dw += h\n    dw = 2 * dw").body
+    block = next(block for block in changes.lists_of_statements(body[0]) if len(block) == 3)
+    messages = {message for message, _ in changes.statement_changes(block)}
+    assert messages == {
+        "h = f(h) is left out",
+        "h = f(h) comes after dw += h, not before",
+        "dw += h is left out",
+        "dw = h stands where dw += h is due",
+        "dw -= h stands where dw += h is due",
+        "dw += h comes after dw = 2 * dw, not before",
+        "dw = 2 * dw is left out",
+    }
+    assert changes.as_sentence(ast.parse("if a:\n    b = 1\n    c = 2").body[0]) == "b = 1"
+
+
+def test_code_that_makes_no_sense():
+    name = ast.Expr(ast.Name("x", ast.Store()))
+    formula = mutations.formula_of(SOFTMAX)
+    tree = ast.fix_missing_locations(ast.Module([name], []))
+    assert mutations.changed_code(formula, tree) is None
+    nonsense = [*mutations.mutants(formula, lambda node: [ast.Name("x", ast.Store())])]
+    assert {due for _, due, _ in nonsense} <= {"e"}  # a name that is stored may be another one
+
+
+def test_variables_are_not_exchanged_beside_a_profiler():
+    formula = mutations.formula_of(SOFTMAX)
+    assert any(programs._shapes(formula, SOFTMAX).values())
+    sys.setprofile(lambda *_: None)
+    try:
+        shapes = programs._shapes(formula, SOFTMAX)
+    finally:
+        sys.setprofile(None)
+    assert not any(shapes.values())
+
+
+def test_a_map_that_refuses_a_change():
+    assert readings._run(lambda call: 1 / 0, SOFTMAX) is None
+    arrays = readings._map_arrays(lambda a: 2 * a, ([np.ones(2)], 3))
+    assert isinstance(arrays, tuple)
+    np.testing.assert_array_equal(arrays[0][0], [2.0, 2.0])
+
+
+def test_cases_that_do_not_speak():
+    right = SOFTMAX.run()
+    assert evidence_of(2 * right).speaks
+    assert not evidence_of(np.zeros_like(right)).speaks
+    assert not evidence_of(np.full_like(right, np.nan)).speaks
+    by_differences = ReferenceCall(lambda x: x * x, "vjp", (X, X), {})
+    assert not evidence_of(X, 2 * X * X, by_differences).speaks
+
+
+def test_outputs_agree_with_a_case():
+    right = SOFTMAX.run()
+    case = evidence_of(2 * right)
+    assert case.agrees([2 * right])
+    assert not case.agrees([right])
+    assert not case.agrees([None])
+    assert not case.agrees([])
+    assert evidence_of(right).agrees([right])
+
+
+def test_a_formula_that_does_not_take_a_case(monkeypatch):
+    case = evidence_of(2 * SOFTMAX.run())
+    assert evidence._own(lambda *_: 1 / 0, case) is None
+    monkeypatch.setattr(evidence, "_own", lambda *_: None)
+    assert evidence.common_program([case, case]) == ""
+
+
+def test_few_numbers_of_one_case_say_nothing():
+    got = SOFTMAX.run()
+    got[0, 0] += 1.0
+    assert evidence.common_program([evidence_of(got)]) == ""
+    assert evidence.common_program([]) == ""
+
+
+@pytest.mark.parametrize(("count", "said"), [(1, "p0"), (3, "p0 or: p1 or: p2"), (4, "")])
+def test_programs_that_no_case_tells_apart(count, said, monkeypatch):
+    right = SOFTMAX.run()
+    case = evidence_of(2 * right)
+
+    def few(*_):
+        for i in range(count):
+            yield programs.Program(f"p{i}", lambda call, i=i: [2 * right + 1e-9 * i])
+        yield programs.Program("another", lambda call: [3 * right])
+
+    monkeypatch.setattr(evidence, "programs", few)
+    monkeypatch.setattr(evidence, "readings", lambda call: iter(()))
+    assert evidence.common_program([case, case, evidence_of(right)]) in (said, "")
+    assert evidence.common_program([case, case]) == said
+
+
+def test_zero_where_the_result_is_infinite():
+    with np.errstate(divide="ignore"):
+        verdict = check.check_forward(
+            lambda x: np.where(x == 0, 0.0, 1 / x), calculus.log_deriv, np.arange(4.0)
+        )
+    assert verdict.cause == "it is 0 where the exact result is infinite or NaN: a special case"
+
+
+def test_other_numbers_that_a_map_refuses(monkeypatch):
+    run = prepared(lambda x: x, act.relu)
+
+    def refusing(*_):
+        msg = "no such numbers"
+        raise ValueError(msg)
+
+    assert run.judge_other("forward", lambda x: x, (X,), {})[0].ok is False
+    monkeypatch.setattr(type(run), "judge_once", refusing)
+    assert run.judge_other("forward", lambda x: x, (X,), {}) is None
+
+
+def test_a_report_is_written_to_a_file_by_its_name():
+    report = check.CheckReport("relu", "float32", ())
+    with pytest.raises(TypeError, match="Argument 'path' must be the name of a file or None, not"):
+        report.to_html(3)
+
+
+def test_a_mean_of_sizes_that_differ_is_one_cause():
+    def wrong(logits, targets):
+        return losses.cross_entropy(logits, targets) * logits.shape[-1]
+
+    shapes = [[(5, 3), (5,)], [(7, 4), (7,)]]
+    report = check.check_all(wrong, losses.cross_entropy, shapes=shapes)
+    assert not report
+    assert "multiplied by axis 1 of" in report._summary()
