@@ -375,14 +375,14 @@ def glm4_moe_lite(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     told["blocks"]["rope_interleaved"] = s.flag(True, "rope_interleave")
     s.only("topk_method", "noaux_tc")
     _sigmoid_router(s, kin, told, groups=(1, 1), scale=1.8)
-    layers, first = told["num_layers"], s.get(1, "first_k_dense_replace")
-    usual = ["dense" if i < 1 else "sparse" for i in range(layers)]
+    blocks = _dense_first(s, told, 1)
+    usual = ["dense" if i < 1 else "sparse" for i in range(len(blocks))]
     types = s.listed(usual, "mlp_layer_types")
-    if len(types) != layers or not set(types) <= {"dense", "sparse"}:
-        s.problems.append(f"'mlp_layer_types' must be {layers} of 'dense' and 'sparse'")
-    if types != ["dense" if i < first else "sparse" for i in range(layers)]:
+    if len(types) != len(blocks) or not set(types) <= {"dense", "sparse"}:
+        s.problems.append(f"'mlp_layer_types' must be {len(blocks)} of 'dense' and 'sparse'")
+    elif types != ["dense" if own else "sparse" for own in blocks]:
         s.problems.append("'first_k_dense_replace' must be as 'mlp_layer_types'")
-    return [{"router": None} if kind == "dense" else {} for kind in types]
+    return blocks
 
 
 def _sigmoid_router(

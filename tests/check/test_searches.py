@@ -77,6 +77,11 @@ def test_statements_that_stand_for_others():
         "dw += h comes after dw = 2 * dw, not before",
         "dw = 2 * dw is left out",
     }
+    (less,) = ast.parse("x -= y").body
+    assert [message for message, _ in changes.statement_changes([less])] == [
+        "x -= y is left out",
+        "x = y stands where x -= y is due",
+    ]
     assert changes.as_sentence(ast.parse("if a:\n    b = 1\n    c = 2").body[0]) == "b = 1"
 
 
@@ -87,6 +92,12 @@ def test_code_that_makes_no_sense():
     assert mutations.changed_code(formula, tree) is None
     nonsense = [*mutations.mutants(formula, lambda node: [ast.Name("x", ast.Store())])]
     assert {due for _, due, _ in nonsense} <= {"e"}  # a name that is stored may be another one
+
+
+def test_outputs_that_are_no_numbers():
+    assert mutations.outputs_of(lambda x: np.array(["a"]), SOFTMAX) is None
+    assert mutations.outputs_of(lambda x: 1 / 0, SOFTMAX) is None
+    assert len(mutations.outputs_of(lambda x: (x, None), SOFTMAX)) == 2
 
 
 def test_variables_are_not_exchanged_beside_a_profiler():

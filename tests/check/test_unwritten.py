@@ -182,6 +182,10 @@ def test_other_libraries_have_no_such_memory(target, name, value, monkeypatch):
     unwritten._glibc.cache_clear()
 
 
+def test_sizes_are_those_of_arrays():
+    assert unwritten._sizes(("a", np.ones(2, np.float32))) == [8, 16]
+
+
 def test_freed_blocks_of_pytorch_are_filled(monkeypatch):
     made = []
 

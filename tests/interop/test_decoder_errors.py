@@ -6,6 +6,7 @@ from decoders import EXPERTS, FAMILIES, SIZES
 from interop_states import configured, state_of
 
 from dlref.interop import from_state_dict, to_state_dict
+from dlref.interop._settings import family_of
 
 SOME = {"a": np.ones(2)}
 
@@ -25,6 +26,8 @@ SOME = {"a": np.ones(2)}
         ("llama", {"architectures": ["GemmaForCausalLM"]}, "'GemmaForCausalLM' is 'gemma', which"),
         ("llama", {"architectures": ["OtherForCausalLM"]}, "is of another family"),
         ("llama", {"sliding_window": [1, 5]}, "sliding_window"),
+        ("glm4_moe_lite", {"mlp_layer_types": ["dense"]}, "'mlp_layer_types' must be "),
+        ("glm4_moe_lite", {"first_k_dense_replace": 0}, "'first_k_dense_replace' must be as"),
         (
             "llama",
             {"rope_parameters": {"full_attention": {}, "sliding_attention": {"factor": 2.0}}},
@@ -77,6 +80,20 @@ def apart(state):
         else:
             named[name] = array
     return named
+
+
+def test_fused_matrices_of_another_size(rng):
+    config = configured("qwen3_next", FAMILIES["qwen3_next"][1][0])
+    state = state_of("qwen3_next", config, rng)
+    name = next(name for name in state if name.endswith("linear_attn.in_proj_ba.weight"))
+    state[name] = state[name][:-1]
+    with pytest.raises(ValueError, match="must fit 2 heads of keys in the layer"):
+        from_state_dict(state, "qwen3_next", config)
+
+
+def test_no_configuration_names_no_family():
+    assert family_of(None) is None
+    assert family_of({"model_type": "llama"}) == "llama"
 
 
 def test_experts_one_by_one(rng):
