@@ -2,6 +2,7 @@
 
 import mpmath
 import numpy as np
+import peers
 import pytest
 
 from dlref import calculus
@@ -68,9 +69,7 @@ def test_special_values(name, x, slope):
 
 
 def test_kinks_of_the_libraries():
-    import jax  # noqa: PLC0415  # only where the peers are
-    import peers  # noqa: PLC0415
-
+    jax = pytest.importorskip("jax", reason="see the dependency group 'peers'")
     torch, at = peers.torch, np.array([-1.0, 1.0])
     _, (theirs,) = peers.value_and_vjp(lambda x: torch.clamp(x, -1, 1), at, dout=np.ones(2))
     np.testing.assert_array_equal(calculus.clip_deriv(at, min=-1, max=1), theirs)

@@ -10,7 +10,7 @@ import pytest
 from dlref import activations as act
 from dlref import calculus, check, losses
 from dlref.check._oracle.calls import ReferenceCall
-from dlref.check._reports import prepared
+from dlref.check._reports import _other_numbers, prepared
 
 changes, evidence, mutations, programs, readings = (
     importlib.import_module(f"dlref.check._oracle.causes.{name}")
@@ -185,6 +185,15 @@ def test_other_numbers_that_a_map_refuses(monkeypatch):
     assert run.judge_other("forward", lambda x: x, (X,), {})[0].ok is False
     monkeypatch.setattr(type(run), "judge_once", refusing)
     assert run.judge_other("forward", lambda x: x, (X,), {}) is None
+
+
+def test_other_numbers_have_the_signs_of_the_first():
+    some = np.linspace(1.0, 2.0, 50)
+    other = _other_numbers(np.random.default_rng(0), some)
+    assert (other > 0).all()
+    assert (other != some).all()
+    both = _other_numbers(np.random.default_rng(0), some - 1.5)
+    assert both.min() < 0 < both.max()
 
 
 def test_a_report_is_written_to_a_file_by_its_name():

@@ -220,3 +220,8 @@ class TestChunks:
         np.testing.assert_allclose(
             steps["out"], encoder_block(x, block, **told, chunk=5), rtol=0, atol=1e-13
         )
+
+
+def test_the_shape_of_a_batch_is_a_tuple():
+    with pytest.raises(TypeError, match="'batch_shape' must be a tuple of integers, not 3"):
+        KVCache.empty(3, 2, 4)
