@@ -843,13 +843,21 @@ def _summary(checks: list[OutputCheck]) -> str:
 
 def without_cause(verdict: Verdict, words: str) -> Verdict:
     """Return a verdict without the causes that contain some words."""
-    checks = [replace(c, cause="") if words in c.cause else c for c in verdict.outputs]
-    return replace(verdict, outputs=tuple(checks), message=_summary(checks))
+    return _with_outputs(
+        verdict, [replace(c, cause="") if words in c.cause else c for c in verdict.outputs]
+    )
 
 
 def with_cause(verdict: Verdict, cause: str) -> Verdict:
     """Return a verdict with one cause for all outputs that are off."""
-    checks = [replace(c, cause=cause) if outcome(c) == "off" else c for c in verdict.outputs]
+    return _with_outputs(
+        verdict,
+        [replace(c, cause=cause) if outcome(c) == "off" else c for c in verdict.outputs],
+    )
+
+
+def _with_outputs(verdict: Verdict, checks: list[OutputCheck]) -> Verdict:
+    """Return a verdict of the same outcome with other checks, and the message that they make."""
     return replace(verdict, outputs=tuple(checks), message=_summary(checks))
 
 

@@ -50,8 +50,8 @@ from ._inputs import (
 from ._oracle.arrays import as_numpy
 from ._oracle.autograd import in_layout, own_vjp
 from ._oracle.calls import ReferenceCall, as_form, learned_options
-from ._oracle.causes import PROGRAM, in_common, is_refuted, is_settled, same_cause
-from ._oracle.causes.evidence import Evidence, common_program
+from ._oracle.causes import PROGRAM, cause_in_common, in_common, is_refuted, is_settled, same_cause
+from ._oracle.causes.evidence import Evidence
 from ._oracle.causes.heuristics import NOISE
 from ._oracle.error_maps import as_html
 from ._oracle.examples import drawn_like, is_valid, jvp_arguments
@@ -809,54 +809,53 @@ class _Run:
         Where each case has the same cause, that is it. Otherwise the program is looked for that
         leads to all results. A cause that one case alone has must hold for other numbers, too.
         """
-        rows = rows[:]
+        verdicts = [row.verdict for row in rows]
         for form in dict.fromkeys(row.form for row in rows):
             numbers = [i for i, row in enumerate(rows) if row.form == form]
-            off = [i for i in numbers if rows[i].outcome == "off"]
-            for i, verdict in self.without_refuted(rows, numbers).items():
-                rows[i] = rows[i]._replace(verdict=verdict)
-            causes = {cause for i in off for cause in _causes(rows[i].verdict)}
-            if not off or (len(off) > 1 and is_settled(causes)):
-                continue
-            every = [self.evidence[i] for i in numbers]
-            other = self.again[off[0]]() if len(off) == 1 and off[0] in self.again else None
-            if other is not None:
-                every.append(other[1])
-                if causes and is_settled(causes) and _shares(causes, other[0]):
-                    continue
-            cause = common_program([e for e in every if e is not None])
-            for i in off if cause else ():
-                if (e := self.evidence[i]) is not None and e.speaks:
-                    rows[i] = rows[i]._replace(verdict=with_cause(rows[i].verdict, cause))
-            if cause:
-                continue
-            chance = {
-                c for c in causes if PROGRAM.match(c)
-            }  # programs that do not explain all cases
-            if other is not None and not other[0].ok:
-                chance |= {c for c in causes if not _shares({c}, other[0])}
-            for i, wrong in itertools.product(off, chance - {""}):
-                rows[i] = rows[i]._replace(verdict=without_cause(rows[i].verdict, wrong))
-        return rows
+            self.refute(verdicts, numbers)
+            self.find_common_cause(verdicts, numbers)
+        return [row._replace(verdict=v) for row, v in zip(rows, verdicts, strict=True)]
 
-    def without_refuted(self, rows: list[CheckRow], numbers: list[int]) -> dict[int, Verdict]:
+    def find_common_cause(self, verdicts: list[Verdict], numbers: list[int]) -> None:
+        """Give the verdicts of some rows the cause that they have in common, if there is one."""
+        off = [i for i in numbers if outcome(verdicts[i]) == "off"]
+        causes = {cause for i in off for cause in _causes(verdicts[i])}
+        if not off or (len(off) > 1 and is_settled(causes)):
+            return
+        cases = [self.evidence[i] for i in numbers]
+        other = self.again[off[0]]() if len(off) == 1 and off[0] in self.again else None
+        if other is not None:
+            if is_settled(causes) and _shares(causes, other[0]):
+                return
+            cases.append(other[1])
+        if cause := cause_in_common([e for e in cases if e is not None]):
+            for i in off:
+                if (e := self.evidence[i]) is not None and e.speaks:
+                    verdicts[i] = with_cause(verdicts[i], cause)
+            return
+        chance = {c for c in causes if PROGRAM.match(c)}  # it would have to explain all cases
+        if other is not None and not other[0].ok:
+            chance |= {c for c in causes if not _shares({c}, other[0])}
+        for i, wrong in itertools.product(off, chance - {""}):
+            verdicts[i] = without_cause(verdicts[i], wrong)
+
+    def refute(self, verdicts: list[Verdict], numbers: list[int]) -> None:
         """
-        Return the verdicts that lose a cause, because another case refutes it.
+        Take a cause from the verdicts of some rows if another row refutes it.
 
         It is one that is right, or one that is off without a cause. The latter does not refute a
         cause of most cases: there may be a second mistake, as in an option.
         """
-        off = [i for i in numbers if rows[i].outcome == "off"]
+        off = [i for i in numbers if outcome(verdicts[i]) == "off"]
         known = {i: e for i in numbers if (e := self.evidence[i]) is not None}
-        other = [e for i, e in known.items() if not any(_causes(rows[i].verdict)) and e.is_clear]
+        other = [e for i, e in known.items() if not any(_causes(verdicts[i])) and e.is_clear]
         small = sorted(other, key=lambda e: (bool(e.off), e.size))[:MAX_OTHER]
-        changed: dict[int, Verdict] = {}
-        for cause in {cause for i in off for cause in _causes(rows[i].verdict) if cause}:
-            most = 2 * sum(cause in _causes(rows[i].verdict) for i in off) > len(off)
-            if any(is_refuted(cause, e) for e in small if not (most and e.off)):
+        every = [cause for i in off for cause in _causes(verdicts[i]) if cause]
+        for cause, count in collections.Counter(every).items():
+            is_most = 2 * count > len(off)
+            if any(is_refuted(cause, e) for e in small if not (is_most and e.off)):
                 for i in off:
-                    changed[i] = without_cause(changed.get(i, rows[i].verdict), cause)
-        return changed
+                    verdicts[i] = without_cause(verdicts[i], cause)
 
 
 def _causes(verdict: Verdict) -> set[str]:

@@ -27,8 +27,8 @@ MAPS = {
     ),
     "maximum of x and 0": (lambda x: calculus.maximum_vjp(1.0, x, 0.0)[0], "maximum", "maximum"),
 }
-OTHERS = {"elu": (0.5,), "maximum": (0.0,), "clip": (-1.0, 1.0)}
-OF_ARRAYS = {"abs", "maximum", "clip"}
+OTHERS = {"elu": (0.5,), "maximum": (0.0,)}
+OF_ARRAYS = {"abs", "maximum"}
 
 
 def number(text):

@@ -155,7 +155,7 @@ def gradient_of_decays_by_sums(
     state: Any = None,
     **options: Any,
 ) -> Any:
-    """Return the vjp of linear attention, that of its decays as running sums of q dq - k dk."""
+    """Return the vjp of linear attention; the decays have running sums of q dq - k dk."""
     inputs = q, k, v, decay, beta, state
     grads = attention.recurrent_linear_attention_vjp(dout, *inputs, **options)
     if decay is None or beta is not None:  # corrections of the state have no such sums

@@ -19,6 +19,7 @@ import numpy as np
 from ...._core.pytree import is_float, tree_leaves
 from ..calls import ReferenceCall
 from . import derivatives, inputs, options
+from .evidence import Evidence, common_program
 from .heuristics import (
     GENERAL_HEURISTICS,
     MIN_SAMPLES,
@@ -36,9 +37,7 @@ from .heuristics import (
 from .mutations import mutations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
-
-    from .evidence import Evidence
+    from collections.abc import Iterable, Iterator, Sequence
 
 
 #: Whether an error inside a mistake or a heuristic is raised: in tests alone, where it is a bug.
@@ -231,13 +230,20 @@ def in_common(causes: Iterable[str]) -> dict[str, str]:
     return {cause: short.get(text, text) for cause, text in alike.items()}
 
 
+def cause_in_common(cases: Sequence[Evidence]) -> str:
+    """Return the changed program that explains all cases; empty if there is none."""
+    with _outlived():
+        return common_program(cases)
+    return ""
+
+
 @np.errstate(all="ignore")
 def is_refuted(cause: str, evidence: Evidence) -> bool:
     """Return whether a mistake leads to other outputs than a candidate's in a case of its own."""
     there = False
     for message, outputs in _trials(evidence.call):
         if same_cause(message, cause):
-            if evidence.agrees(outputs):
+            if evidence.agrees(outputs, evidence.want, slack=4):
                 return False
             there = True
     return there

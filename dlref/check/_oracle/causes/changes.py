@@ -88,32 +88,26 @@ def _orders(items: list[ast.expr]) -> Iterator[list[ast.expr]]:
 def _of_family(call: ast.Call, scope: dict[str, Any]) -> Iterator[ast.expr]:
     """Yield calls of functions that are taken for another: of NumPy, or of a chapter."""
     func = call.func
+    others: list[ast.expr] = []
     if isinstance(func, ast.Attribute):
-        for family in ALIKE:
-            if func.attr in family:
-                for other in family:
-                    if other != func.attr:
-                        yield ast.Call(
-                            ast.Attribute(func.value, other, ast.Load()), call.args, call.keywords
-                        )
+        families = [family for family in ALIKE if func.attr in family]
+        names = [name for family in families for name in family if name != func.attr]
+        others = [ast.Attribute(func.value, name, ast.Load()) for name in names]
     elif isinstance(func, ast.Name) and is_formula(scope.get(func.id)):
-        own = scope[func.id]
-        for name in _like(own):
-            yield ast.Call(ast.Name(name, ast.Load()), call.args, call.keywords)
+        others = [ast.Name(name, ast.Load()) for name in _like(scope[func.id])]
+    yield from (ast.Call(other, call.args, call.keywords) for other in others)
 
 
 @functools.cache
 def _like(f: Any) -> tuple[str, ...]:
-    """Return the formulas of a chapter with the parameters of one, if these are few."""
-    module = sys.modules[f.__module__]
+    """Return the names of the other formulas of a chapter with the parameters of one."""
     wanted = [*inspect.signature(f).parameters]
-    others = [
+    return tuple(
         name
-        for name, other in vars(module).items()
+        for name, other in vars(sys.modules[f.__module__]).items()
         if is_formula(other) and other is not f and other.__module__ == f.__module__
         and [*inspect.signature(other).parameters] == wanted
-    ]  # fmt: skip
-    return tuple(others)
+    )  # fmt: skip
 
 
 def further_changes(
@@ -163,7 +157,7 @@ def _of_operation(node: ast.BinOp) -> Iterator[ast.expr]:
 
 
 def _without_parentheses(node: ast.BinOp) -> Iterator[ast.expr]:
-    """Yield a sum of which one term alone is multiplied or divided."""
+    """Yield sums in which only one of the terms is multiplied or divided."""
     left, right, op = node.left, node.right, node.op
     if isinstance(op, ast.Mult | ast.Div) and _is_sum(left):
         yield ast.BinOp(ast.BinOp(left.left, op, right), left.op, left.right)
@@ -218,22 +212,20 @@ def lists_of_statements(node: ast.AST) -> Iterator[list[ast.stmt]]:
                 yield block
 
 
+def _names(statement: ast.AST, context: type[ast.expr_context]) -> set[str]:
+    every = (n for n in ast.walk(statement) if isinstance(n, ast.Name))
+    return {n.id for n in every if isinstance(n.ctx, context)}
+
+
 def _stored(statement: ast.AST) -> set[str]:
-    return {
-        n.id for n in ast.walk(statement)
-        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)
-    } | {
-        n.target.value.id for n in ast.walk(statement)
-        if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Subscript)
-        and isinstance(n.target.value, ast.Name)
-    }  # fmt: skip
+    """Return the names that a statement assigns, or adds to at some places."""
+    targets = (n.target for n in ast.walk(statement) if isinstance(n, ast.AugAssign))
+    arrays = (target.value for target in targets if isinstance(target, ast.Subscript))
+    return _names(statement, ast.Store) | {a.id for a in arrays if isinstance(a, ast.Name)}
 
 
 def _loaded(statement: ast.AST) -> set[str]:
-    return {
-        n.id for n in ast.walk(statement)
-        if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)
-    }  # fmt: skip
+    return _names(statement, ast.Load)
 
 
 def statement_changes(block: list[ast.stmt]) -> Iterator[tuple[str, list[ast.stmt]]]:

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 MAX_PROGRAMS, MAX_NUMBERS = 4000, 2**13
 #: Numbers of a case that a program is confirmed on, at most.
 MAX_CONFIRMED = 2**18
-#: Programs of which one is the cause, if no case tells them apart; more of them say nothing.
+#: How many programs are named, at most, if no case tells them apart; with more, none is.
 MAX_TIES = 3
 
 
@@ -67,15 +67,25 @@ class Evidence:
             for i in sorted(self.off)
         ]  # fmt: skip
 
-    def agrees(self, outputs: list[Any]) -> bool:
-        """Return whether outputs are the candidate's, up to a few times their bounds."""
+    def agrees(
+        self, outputs: list[Any], right: list[Any], *, explains: bool = True, slack: float = 1.0
+    ) -> bool:
+        """
+        Return whether outputs are the candidate's, and the `right` ones where it is right.
+
+        The latter may differ by `slack` times the bounds of the candidate.
+
+        Few programs explain nearly all of a difference by chance. Where one has done so, it only
+        has to agree up to rounding in the other cases.
+        """
         if any(i >= len(outputs) or outputs[i] is None for i in self.bounds):
             return False
+        close = agrees if explains else _is_rounded
         return all(
-            agrees(pair.got, np.asarray(outputs[pair.number], np.float64), pair)
+            close(pair.got, np.asarray(outputs[pair.number], np.float64), pair)
             for pair in self.pairs
         ) and all(
-            _is_near(outputs[i], self.want[i], 4 * np.asarray(bound))
+            _is_near(outputs[i], right[i], slack * np.asarray(bound))
             for i, bound in self.bounds.items()
             if i not in self.off
         )
@@ -88,7 +98,7 @@ class Evidence:
 
     @functools.cached_property
     def speaks(self) -> bool:
-        """Return whether its outputs can be those of a program: arrays of finite numbers."""
+        """Return whether a program could have led to its outputs: finite numbers, not only 0."""
         if self.call.numeric or not self.off <= self.bounds.keys():
             return False
         for i in self.off:
@@ -103,31 +113,20 @@ class Evidence:
 
 
 def _leads_to(
-    program: Program, evidence: Evidence, own: list[Any], *, is_first: bool = True
+    program: Program, evidence: Evidence, own: list[Any], *, explains: bool
 ) -> list[Any] | None:
-    """
-    Return the outputs of a program, if they are the candidate's.
-
-    In the first case they have to explain nearly all of a difference, which few programs do by
-    chance. These few have to agree in the other cases, up to rounding.
-    """
+    """Return the outputs of a program, if they are the candidate's."""
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         outputs: list[Any] | None = program.run(evidence.call)
     if outputs is None or len(outputs) < len(evidence.want):
         return None
-    for pair in evidence.pairs:
-        other = outputs[pair.number]
-        if other is None:
-            return None
-        limit = 4 * np.asarray(pair.bound)
-        if is_first and not agrees(pair.got, np.asarray(other, np.float64), pair):
-            return None
-        if not is_first and not _is_near(pair.got, other, limit, EPS.get(pair.dtype.name, 0.0)):
-            return None
-    for i in evidence.bounds.keys() - evidence.off:
-        if outputs[i] is None or not _is_near(outputs[i], own[i], evidence.bounds[i]):
-            return None
-    return outputs
+    return outputs if evidence.agrees(outputs, own, explains=explains) else None
+
+
+def _is_rounded(got: Any, want: Any, pair: Pair) -> bool:
+    """Return whether an output differs by no more than a few of its bounds and roundings."""
+    eps = EPS.get(pair.dtype.name, 0.0)
+    return _is_near(got, want, 4 * np.asarray(pair.bound), eps)
 
 
 def _is_near(got: Any, want: Any, bound: Any, eps: float = 0.0) -> bool:
@@ -172,7 +171,7 @@ def common_program(cases: Sequence[Evidence]) -> str:
         for e in (first, *others, *right):
             if (right_ones := own(e)) is None:  # the formula does not take this case
                 continue
-            outputs.append(_leads_to(program, e, right_ones, is_first=e is first))
+            outputs.append(_leads_to(program, e, right_ones, explains=e is first))
             if outputs[-1] is None:
                 break
         if not outputs or outputs[-1] is None or any(_same(outputs, o) for _, o in found):
@@ -180,8 +179,7 @@ def common_program(cases: Sequence[Evidence]) -> str:
         found.append((program.message, outputs))
         if len(found) > MAX_TIES:
             return ""
-    messages = [message for message, _ in found]
-    return messages[0] if len(messages) == 1 else " or: ".join(messages)
+    return " or: ".join(message for message, _ in found)
 
 
 def _same(left: list[Any], right: list[Any]) -> bool:

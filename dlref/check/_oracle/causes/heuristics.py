@@ -493,7 +493,7 @@ def narrow(pair: Pair) -> str:
     """
     Find noise of the size that sums in a narrower format leave.
 
-    A few numbers do not show it, nor those of a table, which are the same each time.
+    It cannot be recognized in a few numbers, nor in a table, which has no random inputs.
     """
     if not any(is_float(a) for a in tree_leaves(pair.call.arguments)):
         return ""

@@ -17,7 +17,7 @@ import numpy as np
 
 from ...._core.pytree import tree_leaves
 from ..calls import ReferenceCall
-from ..formulas import REFUSALS, parts, rewritten
+from ..formulas import FORMATS, REFUSALS, parts, rewritten
 from .common import Trials
 
 if TYPE_CHECKING:
@@ -186,20 +186,31 @@ def as_read(text: str) -> str:
     return "" if names & HIDDEN else ast.unparse(tree)
 
 
+def described(stands: str, due: str) -> str:
+    """Return a change in the letters of a formula; empty if it is no mathematics."""
+    stands, due = map(as_read, (stands, due))
+    if not stands or not due or stands == due:
+        return ""
+    for name in FORMATS:
+        if stands == f"{name}({due})":
+            return f"{due} is rounded to {name}"
+    return f"{stands} stands where {due} is due"
+
+
 @functools.cache
 def _mutants(formula: Any) -> tuple[list[Any], Iterator[Any]]:
     """Return the mutants that were asked for, and all further ones."""
     return [], itertools.islice(mutants(formula), MAX_MUTANTS)
 
 
-def _as_read(formula: Any) -> Iterator[tuple[str, str, Any]]:
-    """Yield the mutants that differ in their mathematics, as a reader would write them."""
+def _described_mutants(formula: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the mutants that differ in their mathematics, each with its description."""
     known, further = _mutants(formula)
     i = 0
     while i < len(known) or _one_more(known, further):
-        stands, due = map(as_read, known[i][:2])
-        if stands and due and stands != due:
-            yield stands, due, known[i][2]
+        stands, due, mutant = known[i]
+        if message := described(stands, due):
+            yield message, mutant
         i += 1
 
 
@@ -243,7 +254,6 @@ def mutations(call: ReferenceCall) -> Trials:
     if formula is None:
         return
 
-    mutants = ((f"{s} stands where {due} is due", f) for s, due, f in _as_read(formula))
-    for message, f in itertools.chain([("", formula)], mutants):
+    for message, f in itertools.chain([("", formula)], _described_mutants(formula)):
         if (other := outputs_of(f, call)) is not None:
             yield message, other

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...._core.pytree import is_float
-from ..formulas import FORMATS, REFUSALS, parts, rewritten
+from ..formulas import REFUSALS, parts, rewritten
 from .changes import further_changes, lists_of_statements, rounded, statement_changes
 from .mutations import (
-    as_read,
     changed_code,
     changes,
+    described,
     mutants,
     outputs_of,
     places,
@@ -69,37 +69,33 @@ def _shapes(formula: Any, call: ReferenceCall) -> dict[Any, dict[str, Any]]:
     return shapes
 
 
-def _message(stands: str, due: str, f: Any, formula: Any) -> str:
-    """Describe a change in the letters of a formula; return "" if it is no mathematics."""
-    stands, due = map(as_read, (stands, due))
-    if not stands or not due or stands == due:
-        return ""
-    for name in FORMATS:
-        if stands == f"{name}({due})":
-            return f"{due} is rounded to {name}{_within(f, formula)}"
-    return f"{stands} stands where {due} is due{_within(f, formula)}"
-
-
 def _within(f: Any, formula: Any) -> str:
     """Return in which function a change is, where that is another one than the formula."""
     return "" if f is formula else f", in {f.__name__}"
 
 
 def programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
-    """Yield the changed programs of a formula, usual changes first."""
+    """Yield the changed programs of a formula, usual changes first; none without its source."""
     shapes = _shapes(formula, call)
     reached = [f for f in parts(formula) if f.__code__ in shapes]
-    for change in (changes, None, rounded):
+    with contextlib.suppress(OSError):
         for f in reached:
-            scope = f.__globals__
-            own = change or functools.partial(
-                further_changes, shapes=shapes[f.__code__], scope=scope
+            yield from _with_other_expressions(formula, f, changes)
+        for f in reached:
+            further = functools.partial(
+                further_changes, shapes=shapes[f.__code__], scope=f.__globals__
             )
-            for stands, due, other in mutants(formula, own, (f,)):
-                if message := _message(stands, due, f, formula):
-                    yield Program(message, functools.partial(outputs_of, other))
-            if change is None:
-                yield from _with_other_statements(formula, f)
+            yield from _with_other_expressions(formula, f, further)
+            yield from _with_other_statements(formula, f)
+        for f in reached:
+            yield from _with_other_expressions(formula, f, rounded)
+
+
+def _with_other_expressions(formula: Any, f: Any, change: Any) -> Iterator[Program]:
+    """Yield the programs in which an expression of a function is another."""
+    for stands, due, other in mutants(formula, change, (f,)):
+        if message := described(stands, due):
+            yield Program(message + _within(f, formula), functools.partial(outputs_of, other))
 
 
 def _with_other_statements(formula: Any, f: Any) -> Iterator[Program]:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...._core.pytree import is_float, map_floats, tree_leaves
+from ..arrays import map_leaves
 from ..formulas import FORMATS
 from .programs import Program
 
@@ -88,19 +89,22 @@ class _Block(NamedTuple):
         n = np.shape(a)[axis]
         return axis, n, self.size_of(n) or n  # where no block is whole, all is read
 
+    def changed(self, call: ReferenceCall) -> ReferenceCall:
+        """Return a call whose arrays have the size that is read in place of the axis's own."""
+        place, n, size = self.of(call)
+
+        def resized(a: Any) -> Any:
+            return _resized(a, place, n, size) if isinstance(a, np.ndarray) else a
+
+        options = {key: map_leaves(resized, value) for key, value in call.options.items()}
+        return replace(call, arguments=map_leaves(resized, call.arguments), options=options)
+
     def run(self, call: ReferenceCall) -> list[Any] | None:
-        """Return the outputs of a call whose arrays have another size in place of one."""
-        with contextlib.suppress(Exception):
-            axis, n, size = self.of(call)
-
-            def resized(value: Any) -> Any:
-                return _resized(value, axis, n, size)
-
-            arguments = tuple(_map_arrays(resized, value) for value in call.arguments)
-            options = {key: _map_arrays(resized, value) for key, value in call.options.items()}
-            out = tree_leaves(replace(call, arguments=arguments, options=options).run())
-            return [None if part is None else _resized(part, axis, size, n) for part in out]
-        return None
+        """Return the outputs of that call, in their own sizes."""
+        if (outputs := _run(self.changed, call)) is None:
+            return None
+        place, n, size = self.of(call)
+        return [None if part is None else _resized(part, place, size, n) for part in outputs]
 
 
 def _block_programs(call: ReferenceCall) -> Iterator[Program]:
@@ -131,15 +135,8 @@ READ_IN_BLOCKS: dict[str, Any] = {
 }
 
 
-def _map_arrays(f: Any, value: Any) -> Any:
-    if isinstance(value, tuple | list) and not hasattr(value, "_fields"):
-        return type(value)(_map_arrays(f, part) for part in value)
-    return f(value) if isinstance(value, np.ndarray) else map_floats(f, value)
-
-
-def _resized(value: Any, place: int, n: int, size: int) -> Any:
+def _resized(a: Any, place: int, n: int, size: int) -> Any:
     """Return an array whose axes of one size have another: more is 0, or True."""
-    a = np.asarray(value)
     for axis, count in enumerate(a.shape):
         if count != n or (n == 1 and axis != a.ndim + place):  # an axis of one is seldom this one
             continue
