@@ -196,12 +196,10 @@ def seed_oss(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 
 def hunyuan(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     told["blocks"]["norm_after_rope"] = True
-    for name, value in {
-        "attention_head_dim": told["head_dim"], "mlp_bias": False, "norm_type": "rms",
-        "use_cla": False, "use_qk_norm": True, "use_rotary_pos_emb": True,
-        "add_classification_head": False,
-    }.items():  # fmt: skip
-        s.only(name, value)
+    s.only_these(
+        attention_head_dim=told["head_dim"], mlp_bias=False, norm_type="rms", use_cla=False,
+        use_qk_norm=True, use_rotary_pos_emb=True, add_classification_head=False,
+    )  # fmt: skip
     s.known |= {"cla_share_factor", "class_num", "dense_list", "pool_type", "org_vocab_size"}
     s.known |= {name for name in s.config if str(name).endswith("_id")}  # of tokens
     s.known |= {"mask_init_id"} | {name for name in s.config if str(name).startswith("im_")}
@@ -236,12 +234,11 @@ def cohere2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     cohere(s, kin, told)
     s.only("head_dim", told["d_model"] // told["num_heads"])
     window, types = _window(s, kin), _by_pattern(s, told, 4)
-    for name, value in {
-        "layer_switch": s.get(4, "sliding_window_pattern"), "use_gated_activation": True,
-        "order_of_interleaved_layers": "local_attn_first", "position_embedding_type": "rope_gptj",
-        "use_embedding_sharing": True, "use_parallel_block": True, "rotary_pct": 1.0,
-    }.items():  # fmt: skip
-        s.only(name, value)
+    s.only_these(
+        layer_switch=s.get(4, "sliding_window_pattern"), use_gated_activation=True,
+        order_of_interleaved_layers="local_attn_first", position_embedding_type="rope_gptj",
+        use_embedding_sharing=True, use_parallel_block=True, rotary_pct=1.0,
+    )  # fmt: skip
     s.known |= {"use_parallel_embedding"}  # of training on several devices
     return [window if is_one and window else {"rope": None} for is_one in types]
 
@@ -268,7 +265,6 @@ def _router(s: Settings, kin: Kin, told: dict[str, Any], **options: Any) -> int:
     k = s.integer(kin.defaults["k"], "num_experts_per_tok")
     if k > count:
         s.problems.append(f"'num_experts_per_tok' must be at most {count}, not {k}")
-    s.known |= {"router_aux_loss_coef", "router_jitter_noise"}  # of training
     told["blocks"]["router"] = {"k": k, **options}
     return count
 
@@ -332,10 +328,9 @@ def gpt_oss(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 def _of_deepseek(s: Settings, told: dict[str, Any], usual: int, score: str) -> None:
     """Read the entries that DeepSeek-V2 and V3 share; `usual` is the number of experts."""
     s.known |= {"head_dim", "qk_head_dim", "v_head_dim", "kv_lora_rank", "q_lora_rank"}
-    s.known |= {"num_key_value_heads", "moe_intermediate_size", "n_shared_experts"}  # in tensors
-    s.known |= {"num_nextn_predict_layers", "num_mtp_layers"}  # layers that are left out
+    s.known |= {"num_key_value_heads"}  # in the tensors
+    _shared_experts(s, told, usual)
     s.only("moe_layer_freq", 1)
-    _only_silu(s, told)
     s.only("scoring_func", score)
     if told["eps"] != OF_LATENTS:
         told["blocks"]["inner_eps"] = OF_LATENTS
@@ -343,6 +338,13 @@ def _of_deepseek(s: Settings, told: dict[str, Any], usual: int, score: str) -> N
     if scaling.get("mscale_all_dim"):
         m = 1 + 0.1 * scaling["mscale_all_dim"] * math.log(max(scaling["factor"], 1))
         told["blocks"]["scale"] = m * m / math.sqrt(told["head_dim"])
+
+
+def _shared_experts(s: Settings, told: dict[str, Any], usual: int) -> None:
+    """Read the experts of DeepSeek and GLM, some of which every token has."""
+    s.known |= {"moe_intermediate_size", "n_shared_experts"}  # in the tensors
+    s.known |= {"num_nextn_predict_layers", "num_mtp_layers"}  # layers that are left out
+    _only_silu(s, told)
     s.config.setdefault("num_experts", s.integer(usual, "n_routed_experts"))
 
 
@@ -397,28 +399,21 @@ def _sigmoid_router(
 
 
 def glm4_moe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    s.known |= {"moe_intermediate_size", "n_shared_experts"}  # in the tensors
-    s.known |= {"num_nextn_predict_layers", "num_mtp_layers"}  # layers that are left out
-    _only_silu(s, told)
+    _shared_experts(s, told, 128)
     s.tensors["self_attn.q_norm.weight"] = s.flag(False, "use_qk_norm")
-    s.config.setdefault("num_experts", s.integer(128, "n_routed_experts"))
     _sigmoid_router(s, kin, told, groups=(1, 1), scale=1.0)
     return _dense_first(s, told, 1)
 
 
 def minimax_m2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     _router(s, kin, told, score="sigmoid")
-    for name, value in {
-        "scoring_func": "sigmoid", "use_qk_norm": True, "qk_norm_type": "per_layer",
-        "use_routing_bias": True, "shared_intermediate_size": 0,
-        "attn_type_list": [1] * told["num_layers"],
-    }.items():  # fmt: skip
-        s.only(name, value)
+    s.only_these(
+        scoring_func="sigmoid", use_qk_norm=True, qk_norm_type="per_layer", use_routing_bias=True,
+        shared_intermediate_size=0, attn_type_list=[1] * told["num_layers"],
+    )  # fmt: skip
     s.known |= {"use_mtp", "num_mtp_modules", "mtp_transformer_layers"}  # layers that are left out
-    s.known |= {
-        "shared_moe_mode",
-        "mlp_intermediate_size",
-    }  # of a shared expert, which is not there
+    # of a shared expert, which is not there
+    s.known |= {"shared_moe_mode", "mlp_intermediate_size"}
     s.known |= {f"layernorm_{name}_beta" for name in ("full_attention", "linear_attention", "mlp")}
 
 

@@ -266,6 +266,11 @@ class Settings:
             reason = f": dlref lacks {lacking}" if lacking else ""
             self.problems.append(f"{name!r} must be {wanted!r}, not {shown(value)}{reason}")
 
+    def only_these(self, **wanted: Any) -> None:
+        """Note a problem for each of several entries that has another value."""
+        for name, value in wanted.items():
+            self.only(name, value)
+
     def no_bias(self, name: str) -> None:
         """Note a problem if gated networks have biases."""
         self.only(name, False, "biases of gated networks")
