@@ -81,7 +81,7 @@ class OutputCheck:
     cause : str
         Explanation of the difference, empty if none is known.
     note : str
-        What is unusual about an output that is not wrong for it: float32 for inputs of 16 bits.
+        A remark on an output that is right, such as float32 for inputs of 16 bits.
 
     See Also
     --------
@@ -452,7 +452,8 @@ def _run_candidate(
     """
     Call a candidate with copies of the arguments, and return its outputs as NumPy's arrays.
 
-    The memory that it allocates is filled with a byte. The settings are those of ``np.errstate``.
+    Every byte of the memory that it allocates is set to `byte`, and `settings` are the caller's
+    settings of ``np.errstate``.
     """
     arguments, options = reference.arguments, reference.options
     with calling(framework):
@@ -494,7 +495,7 @@ def _unwritten(got: list[Any], reference: _Reference, run: Callable[..., list[An
 
 def _without_constants(got: list[Any], reference: _Reference) -> list[Any]:
     """
-    Return gradients without those of constants, which dlref does not have.
+    Drop the gradients of constants, which dlref does not compute.
 
     A function of PyTorch returns a gradient or None for each input, others for each array of
     floats.

@@ -772,7 +772,8 @@ class _Run:
         call = ReferenceCall(op, form, given, kwargs)
         kept: list[Evidence] = []
         verdict = judge(guarded, call, self.limits, self.framework, self.device, kept)
-        self.last = kept[0] if kept and not errors else None
+        # large arrays would fill the memory, and no program is tried on them
+        self.last = next((e for e in kept if e.is_small and not errors), None)
         if errors:
             error = errors[0]
             if why := _unsupported(error, candidate, given):

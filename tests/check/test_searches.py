@@ -139,6 +139,17 @@ def test_outputs_agree_with_a_case():
     assert evidence_of(right).agrees([right], [right])
 
 
+def test_large_cases_are_not_kept():
+    case = evidence_of(2 * SOFTMAX.run())
+    assert case.is_small
+    rows = np.ones((600, 500))
+    large = ReferenceCall(act.softmax, "forward", (rows,), {})
+    assert not evidence_of(rows, rows, large).is_small
+    run = prepared(lambda x: x, act.relu)
+    assert run.judge_once("forward", lambda x: x, (rows,), {})
+    assert run.last is None
+
+
 def test_a_formula_that_does_not_take_a_case(monkeypatch):
     case = evidence_of(2 * SOFTMAX.run())
     assert evidence._own(lambda *_: 1 / 0, case) is None

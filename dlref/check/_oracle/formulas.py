@@ -233,8 +233,8 @@ def computed(formula: Any, *arguments: Any, narrow: bool = False, **options: Any
     """
     Return the outputs of a formula, as a kernel computes it in the dtype of its first array.
 
-    In 16 bits it is computed in float32 but for what is saved in between; or each operation is
-    rounded.
+    For inputs of 16 bits it computes in float32, and rounds only the values that a backward pass
+    would save. If `narrow`, it rounds the result of each operation.
     """
     every = [a for a in tree_leaves(arguments) if is_float(a)]
     dtype = np.asarray(every[0]).dtype if every else np.dtype(np.float64)
@@ -317,16 +317,21 @@ def completed(chapter: str, spec: MapSpec, own: Explanation) -> Explanation:
     return replace(own, plain=plain, variants=variants, each_rounded=each)
 
 
+def every_formula(explanation: Explanation, form: str) -> tuple[Any, ...]:
+    """Return the plain formula of a form, if there is one, and its variants."""
+    plain = explanation.plain.get(form)
+    return (*([plain] if plain else []), *explanation.variants.get(form, ()))
+
+
 def kernels_of(explanation: Explanation, form: str, dtype: np.dtype[Any]) -> list[Any]:
     """
     Return the formulas of a form as kernels compute them.
 
-    In 16 bits, a kernel widens its inputs, and rounds what it saves and its outputs; some round
-    the result of each operation, too.
+    With 16 bits, a kernel widens its inputs, and rounds its outputs and the values that it saves.
+    Some kernels round the result of each operation, too.
     """
     if explanation.jumps:
         return []
-    plain = explanation.plain.get(form)
-    every = (*([plain] if plain else []), *explanation.variants.get(form, ()))
+    every = every_formula(explanation, form)
     ways = (False, True) if dtype.itemsize == 2 and explanation.each_rounded else (False,)
     return [functools.partial(computed, f, narrow=narrow) for narrow in ways for f in every]

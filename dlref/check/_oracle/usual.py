@@ -96,7 +96,7 @@ def binary_cross_entropy_vjp(
     pos_weight: Any = None,
     reduction: Any = "mean",
 ) -> Any:
-    """Return the gradients, that of the target as a difference of losses."""
+    """Return the gradients; the gradient of the target is a difference of losses."""
     w, pi = element_weights(weight, pos_weight, logits)
     slopes = binary_cross_entropy_grad(
         logits, target, weight=weight, pos_weight=pos_weight, reduction=reduction

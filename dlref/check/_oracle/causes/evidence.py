@@ -51,6 +51,11 @@ class Evidence:
         """Return how many numbers go in and out."""
         return sum(np.size(a) for a in tree_leaves((self.call.arguments, tuple(self.want))))
 
+    @property
+    def is_small(self) -> bool:
+        """Return whether programs may be tried on it."""
+        return self.size <= MAX_CONFIRMED
+
     @functools.cached_property
     def wrong(self) -> int:
         """Return how many numbers are off."""
@@ -155,14 +160,14 @@ def _own(formula: Any, evidence: Evidence) -> list[Any] | None:
 
 def common_program(cases: Sequence[Evidence]) -> str:
     """Return the program that a candidate is, from its outputs in all cases; empty if none."""
-    off = [e for e in cases if e.off and e.speaks and e.size <= MAX_CONFIRMED]
+    off = [e for e in cases if e.off and e.speaks]
     first = _first(off)
     if first is None or (formula := formula_of(first.call)) is None:
         return ""
     others = [e for e in off if e is not first]
     if not others and first.wrong < 2 * MIN_SAMPLES:
         return ""
-    right = [e for e in cases if not e.off and e.size <= MAX_CONFIRMED]
+    right = [e for e in cases if not e.off]
     own = functools.cache(functools.partial(_own, formula))
     found: list[tuple[str, list[Any]]] = []
     every = itertools.chain(programs(formula, first.call), readings(first.call))

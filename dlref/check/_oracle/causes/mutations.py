@@ -17,7 +17,7 @@ import numpy as np
 
 from ...._core.pytree import tree_leaves
 from ..calls import ReferenceCall
-from ..formulas import FORMATS, REFUSALS, parts, rewritten
+from ..formulas import FORMATS, REFUSALS, every_formula, parts, rewritten
 from .common import Trials
 
 if TYPE_CHECKING:
@@ -224,8 +224,7 @@ def _one_more(known: list[Any], further: Iterator[Any]) -> bool:
 
 def formula_of(call: ReferenceCall) -> Any:
     """Return the first formula that has these inputs, the plain one or a variant."""
-    plain = call.explanation.plain.get(call.form)
-    for formula in (*((plain,) if plain else ()), *call.explanation.variants.get(call.form, ())):
+    for formula in every_formula(call.explanation, call.form):
         with contextlib.suppress(*REFUSALS):
             formula(*call.arguments, **call.non_default_options)
             return formula
