@@ -48,6 +48,7 @@ exclude_patterns = [
     "_build",
     "exercises",  # parts of the pages of topics
     "steps",
+    "tables",
     "tryit",
     "node_modules",
     "reference/backreferences",

@@ -60,6 +60,57 @@ def batch_of(*cores):
 
 
 @st.composite
+def scans(draw):
+    shape = draw(hnp.array_shapes(min_dims=1, max_dims=3, **SIDES))
+    options = {"axis": draw(st.integers(-len(shape), len(shape) - 1))}
+    options |= {name: draw(st.booleans()) for name in ("reverse", "exclusive")}
+    return Sample((shape,), options)
+
+
+@st.composite
+def taken(draw, updates=False):
+    shape = draw(hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=4))
+    axis = draw(st.integers(0, len(shape) - 1))
+    square = (
+        *shape[:axis],
+        shape[0],
+        *shape[axis + 1 :],
+    )  # places are drawn below the first length
+    indices = draw(SHAPES)
+    added = (*square[:axis], *indices, *square[axis + 1 :])
+    return Sample((square, indices, *([added] if updates else [])), {"axis": axis})
+
+
+@st.composite
+def concatenated(draw):
+    shape = draw(hnp.array_shapes(min_dims=1, max_dims=3, **SIDES))
+    axis = draw(st.integers(-len(shape), len(shape) - 1))
+    lengths = draw(st.lists(st.integers(0, 4), min_size=2, max_size=4))
+    place = axis % len(shape)
+    return Sample(tuple((*shape[:place], n, *shape[place + 1 :]) for n in lengths), {"axis": axis})
+
+
+@st.composite
+def padded(draw):
+    shape = draw(hnp.array_shapes(min_dims=0, max_dims=3, min_side=1, max_side=4))
+    width = st.tuples(st.integers(0, 5), st.integers(0, 5))
+    modes = ["constant", "edge", "reflect", "symmetric", "wrap"]
+    options = {"pad_width": tuple(draw(width) for _ in shape) or 0}
+    return Sample((shape,), options | {"mode": draw(st.sampled_from(modes))})
+
+
+@st.composite
+def sums_of_products(draw):
+    length = {letter: draw(st.integers(0, 3)) for letter in "ijk"}
+    terms = draw(st.lists(st.text("ijk", max_size=3), min_size=1, max_size=3))
+    known = sorted({*"".join(terms)})
+    out = draw(st.permutations(known))[: draw(st.integers(0, len(known)))]
+    arrow = draw(st.sampled_from(["", "->" + "".join(out)]))
+    shapes = (tuple(length[letter] for letter in term) for term in terms)
+    return Sample(tuple(shapes), {"subscripts": ",".join(terms) + arrow})
+
+
+@st.composite
 def reductions(draw, min_side=0):
     shape = draw(hnp.array_shapes(min_dims=0, max_dims=3, min_side=min_side, max_side=4))
     axes = hnp.valid_tuple_axes(len(shape)) | st.none()
@@ -262,6 +313,7 @@ STRATEGIES = {
     "rows": shapes(SOME),
     "rows of several": shapes(hnp.array_shapes(min_dims=1, max_dims=3, min_side=2, max_side=4)),
     "reductions": reductions(),
+    "scans": scans(),
     "reductions of something": reductions(1),
     "losses": of_two(hnp.array_shapes(min_dims=0, max_dims=3, min_side=1, max_side=4)),
     "angles": shapes(SHAPES, st.tuples(st.integers(0, 4))),
@@ -273,6 +325,14 @@ STRATEGIES = {
         for gates, states in ((1, 1), (3, 1), (4, 2))
     },
     "calculus.dot": batch_of("k", "k"),
+    "calculus.scatter_add": taken(updates=True),
+    "calculus.take": taken(),
+    "calculus.where": hnp.mutually_broadcastable_shapes(num_shapes=3, max_dims=3, **SIDES).map(
+        lambda drawn: Sample(drawn.input_shapes)
+    ),
+    "calculus.concatenate": concatenated(),
+    "calculus.pad": padded(),
+    "calculus.einsum": sums_of_products(),
     "calculus.scaled_sum": shapes(SHAPES, st.sampled_from([(), (1,), (1, 1)])),
     "calculus.matmul": hnp.mutually_broadcastable_shapes(
         signature="(n?,k),(k,p?)->(n?,p?)", max_dims=2, **SIDES

@@ -120,7 +120,7 @@ COUNTED = [
     "docs/learn/*[!0-9].rst",
     "docs/topics/*.toml",
     "docs/reference/*.rst",
-    *(f"docs/{folder}/**/*.rst" for folder in ("exercises", "steps", "tryit")),
+    *(f"docs/{folder}/**/*.rst" for folder in ("exercises", "steps", "tables", "tryit")),
 ]
 #: After these words a "what" is an indirect question: "say what is wrong".
 ASKING = (

@@ -77,7 +77,9 @@ def test_float32_is_rounded_once(name):
         got, want = (leaves(FUNCTIONS[name](*a, **options)) for a in (low, cast(low, np.float64)))
         for one, exact in zip(got, want, strict=True):
             unit = np.spacing(np.abs(exact).astype(one.dtype)).astype(np.float64)
-            assert np.nanmax(np.abs(one - exact) / unit, initial=0.0) < 0.51
+            with np.errstate(invalid="ignore"):  # infinities are equal
+                units = np.abs(one - exact) / unit
+            assert np.nanmax(units, initial=0.0) < 0.51
 
 
 @pytest.mark.parametrize(

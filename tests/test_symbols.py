@@ -7,7 +7,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PATTERNS = "dlref/**/*.py gallery/**/*.py docs/*.rst docs/reference/*.rst"
-OWN = "docs/exercises/**/*.rst docs/steps/**/* docs/tryit/**/*"
+OWN = "docs/exercises/**/*.rst docs/steps/**/* docs/tables/**/* docs/tryit/**/*"
 TEXTS = {
     path.relative_to(ROOT).as_posix(): path.read_text(encoding="utf-8")
     for pattern in f"{PATTERNS} {OWN}".split()

@@ -12,7 +12,7 @@ DERIVED = {
     "activations": "glu log_softmax logsumexp relu sigmoid softmax swiglu tanh",
     "attention": "attention_scores attention_weights linear_attention multi_head_attention "
     "multiplicative_attention repeat_kv scaled_dot_product_attention",
-    "calculus": "divide dot inverse logdet matmul mean multiply norm quadratic_form sum",
+    "calculus": "cumsum divide dot inverse logdet matmul mean multiply norm quadratic_form sum",
     "convolution": "conv",
     "losses": "squared_error",
     "neurons": "dropout embedding linear lora_linear mlp neuron",

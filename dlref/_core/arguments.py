@@ -401,11 +401,11 @@ def check_positive(name: str, array: FloatArray) -> None:
         raise ValueError(msg)
 
 
-def check_range(name: str, array: npt.NDArray[np.int64], count: int) -> None:
-    """Raise ValueError unless all entries are indices of `count` things, none negative."""
-    if array.size and (array.min() < 0 or array.max() >= count):
-        worst = array.min() if array.min() < 0 else array.max()
-        msg = f"Argument {name!r} must hold integers from 0 to {count - 1}, not {worst}."
+def check_range(name: str, array: npt.NDArray[np.int64], count: int, *, least: int = 0) -> None:
+    """Raise ValueError unless all entries are indices of `count` things, `least` or larger."""
+    if array.size and (array.min() < least or array.max() >= count):
+        worst = array.min() if array.min() < least else array.max()
+        msg = f"Argument {name!r} must hold integers from {least} to {count - 1}, not {worst}."
         raise ValueError(msg)
 
 

@@ -38,6 +38,10 @@ def nonzero(rng: Any, shape: Any, _first: Any = None) -> Any:
     return positive(rng, shape) * rng.choice([-1, 1], shape)
 
 
+def booleans(rng: Any, shape: Any, _first: Any = None) -> Any:
+    return rng.random(shape) < 0.5
+
+
 def signs(rng: Any, shape: Any, _first: Any = None) -> Any:
     return rng.choice([-1.0, 1.0], shape)
 

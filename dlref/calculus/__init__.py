@@ -1,4 +1,4 @@
-"""Derivatives of the maps that NumPy has: arithmetic, reductions, matrices, chains."""
+"""Derivatives of the maps that NumPy has: elementary functions, reductions, matrices, chains."""
 
 from .._core.names import attach
 

@@ -9,14 +9,9 @@ import functools
 import math
 
 import numpy as np
+import scipy.special
 
 # == shared
-
-
-def absolute(x):
-    """Absolute value."""
-    # np.abs would drop the imaginary part, in which a complex step has the derivative.
-    return np.where(x.real < 0, -x, x)
 
 
 def sum_to_shape(dout, shape):
@@ -85,7 +80,7 @@ def chain_cost(shapes, *, mode="optimal"):
             right, right_order = best(k + 1, j)
             last = widths[i] * widths[k + 1] * widths[j + 1]
             candidates.append((left + right + last, (left_order, right_order)))
-        return min(candidates, key=lambda candidate: candidate[0])
+        return sorted(candidates, key=lambda candidate: candidate[0])[0]
 
     return best(0, len(shapes) - 1)
 
@@ -150,6 +145,244 @@ def total_derivative(partials, inner):
     5.0
     """
     return np.sum([chain_rule(f, u) for f, u in zip(partials, inner, strict=True)], axis=0)
+
+
+# == elementary
+
+
+def exp(x):
+    """Exponential."""
+    return np.exp(x)
+
+
+def exp_deriv(x):
+    """
+    Slope of the exponential: the exponential.
+
+    >>> x = np.array([0.0, np.log(3.0)])
+    >>> print(np.round(exp_deriv(x), 4))
+    [1. 3.]
+    """
+    return np.exp(x)
+
+
+def exp_vjp(dout, x):
+    """Backward pass."""
+    return dout * exp_deriv(x)
+
+
+def log(x):
+    """Natural logarithm."""
+    return np.log(x)
+
+
+def log_deriv(x):
+    """
+    Slope of the logarithm.
+
+    >>> x = np.array([0.25, 1.0, 4.0])
+    >>> print(log_deriv(x))
+    [4.   1.   0.25]
+    """
+    return np.where(x.real < 0, np.nan, 1 / absolute(x))
+
+
+def log_vjp(dout, x):
+    """Backward pass."""
+    return dout * log_deriv(x)
+
+
+def log1p(x):
+    """Logarithm of 1 + x."""
+    return np.log1p(x)
+
+
+def log1p_deriv(x):
+    """
+    Slope of the logarithm of 1 + x.
+
+    >>> x = np.array([0.0, 3.0, -0.5])
+    >>> print(log1p_deriv(x))
+    [1.   0.25 2.  ]
+    """
+    return log_deriv(1 + x)
+
+
+def log1p_vjp(dout, x):
+    """Backward pass."""
+    return dout * log1p_deriv(x)
+
+
+def expm1(x):
+    """Exponential minus 1."""
+    return np.expm1(x)
+
+
+def expm1_deriv(x):
+    """
+    Slope of the exponential minus 1: the constant has none.
+
+    >>> x = np.array([0.0, np.log(3.0)])
+    >>> print(np.round(expm1_deriv(x), 4))
+    [1. 3.]
+    """
+    return np.exp(x)
+
+
+def expm1_vjp(dout, x):
+    """Backward pass."""
+    return dout * expm1_deriv(x)
+
+
+def sqrt(x):
+    """Square root."""
+    return np.sqrt(x)
+
+
+def sqrt_deriv(x):
+    """
+    Slope of the square root.
+
+    >>> x = np.array([0.25, 4.0])
+    >>> print(sqrt_deriv(x))
+    [1.   0.25]
+    """
+    return 1 / (2 * absolute(np.sqrt(x)))
+
+
+def sqrt_vjp(dout, x):
+    """Backward pass."""
+    return dout * sqrt_deriv(x)
+
+
+def sin(x):
+    """Sine."""
+    return np.sin(x)
+
+
+def sin_deriv(x):
+    """
+    Slope of the sine.
+
+    >>> x = np.array([0.0, np.pi / 3])
+    >>> print(np.round(sin_deriv(x), 4))
+    [1.  0.5]
+    """
+    return np.cos(x)
+
+
+def sin_vjp(dout, x):
+    """Backward pass."""
+    return dout * sin_deriv(x)
+
+
+def cos(x):
+    """Cosine."""
+    return np.cos(x)
+
+
+def cos_deriv(x):
+    """
+    Slope of the cosine.
+
+    >>> x = np.array([np.pi / 2, np.pi / 6])
+    >>> print(np.round(cos_deriv(x), 4))
+    [-1.  -0.5]
+    """
+    return -np.sin(x)
+
+
+def cos_vjp(dout, x):
+    """Backward pass."""
+    return dout * cos_deriv(x)
+
+
+def tan(x):
+    """Tangent."""
+    return np.tan(x)
+
+
+def tan_deriv(x):
+    """
+    Slope of the tangent.
+
+    >>> x = np.array([0.0, np.pi / 4])
+    >>> print(np.round(tan_deriv(x), 4))
+    [1. 2.]
+    """
+    return 1 + np.tan(x) ** 2
+
+
+def tan_vjp(dout, x):
+    """Backward pass."""
+    return dout * tan_deriv(x)
+
+
+def erf(x):
+    """Error function."""
+    return scipy.special.erf(x)
+
+
+def erf_deriv(x):
+    """
+    Slope of the error function: its integrand.
+
+    >>> x = np.array([0.0, 1.0])
+    >>> print(np.round(erf_deriv(x), 4))
+    [1.1284 0.4151]
+    """
+    return 2 / np.pi**0.5 * np.exp(-(x**2))
+
+
+def erf_vjp(dout, x):
+    """Backward pass."""
+    return dout * erf_deriv(x)
+
+
+def absolute(x):
+    """Absolute value."""
+    # np.abs would drop the imaginary part, in which a complex step has the derivative.
+    return np.where(x.real < 0, -x, x)
+
+
+def absolute_deriv(x):
+    """
+    Slope of the absolute value, 0 at the kink.
+
+    >>> x = np.array([-2.0, 0.0, 0.5])
+    >>> print(absolute_deriv(x))
+    [-1.  0.  1.]
+    """
+    return np.sign(x.real)
+
+
+def absolute_vjp(dout, x):
+    """Backward pass."""
+    return dout * absolute_deriv(x)
+
+
+def clip(x, *, min=None, max=None):
+    """The input, or the limit that it exceeds."""
+    x = x if min is None else np.where(x.real < min, min, x)
+    return x if max is None else np.where(x.real > max, max, x)
+
+
+def clip_deriv(x, *, min=None, max=None):
+    """
+    Slope of a restriction to an interval: 1 inside and at the limits, 0 outside.
+
+    >>> x = np.array([-3.0, -1.0, 0.5, 1.0, 3.0])
+    >>> print(clip_deriv(x, min=-1, max=1))
+    [0. 1. 1. 1. 0.]
+    """
+    slope = np.where(np.isnan(x), x, np.ones_like(x))
+    slope = slope if min is None else np.where(x < min, 0, slope)
+    return slope if max is None else np.where(x > max, 0, slope)
+
+
+def clip_vjp(dout, x, *, min=None, max=None):
+    """Backward pass."""
+    return dout * clip_deriv(x, min=min, max=max)
 
 
 # == add
@@ -475,6 +708,284 @@ def max_vjp(dout, x, *, axis=None, keepdims=False):
     [0.5 0.  0.5 0. ]
     """
     return spread(dout, x, axis, keepdims) * max_grad(x, axis=axis)
+
+
+# == min
+
+
+def min(x, *, axis=None, keepdims=False):
+    """
+    Smallest element over axes.
+
+    >>> x = np.array([7.0, 2.0, 2.0, 4.0])
+    >>> print(min(x))
+    2.0
+    """
+    return -max(-x, axis=axis, keepdims=keepdims)
+
+
+def min_grad(x, *, axis=None):
+    """Gradient: 1 at the smallest element, shared evenly among equals."""
+    return max_grad(-x, axis=axis)
+
+
+def min_vjp(dout, x, *, axis=None, keepdims=False):
+    """
+    Backward pass.
+
+    >>> x = np.array([7.0, 2.0, 2.0, 4.0])
+    >>> print(min_vjp(1.0, x))
+    [0.  0.5 0.5 0. ]
+    """
+    return spread(dout, x, axis, keepdims) * min_grad(x, axis=axis)
+
+
+# == scans
+
+
+def rows_so_far(x, nothing, axis, reverse, exclusive):
+    """The elements that each number of a scan combines, with `nothing` for all others."""
+    x = np.moveaxis(x, axis, -1)
+    n = x.shape[-1]
+    i, j = np.indices((n, n))
+    earlier = j < i if exclusive else j <= i
+    earlier = earlier.T if reverse else earlier
+    return np.where(earlier, x[..., None, :], np.array(nothing, x.dtype)), earlier
+
+
+def cumsum(x, *, axis=-1, reverse=False, exclusive=False):
+    """
+    Sum of all elements so far.
+
+    >>> x = np.array([1.0, 2.0, 3.0, 4.0])
+    >>> print(cumsum(x))
+    [ 1.  3.  6. 10.]
+    """
+    rows, _ = rows_so_far(x, 0, axis, reverse, exclusive)
+    return np.moveaxis(np.sum(rows, axis=-1), -1, axis)
+
+
+def cumsum_vjp(dout, x, *, axis=-1, reverse=False, exclusive=False):
+    """
+    Backward pass: the sum in the other direction.
+
+    >>> dout, x = np.array([1.0, 0.0, 5.0]), np.zeros(3)
+    >>> print(cumsum_vjp(dout, x))
+    [6. 5. 5.]
+    """
+    return cumsum(dout, axis=axis, reverse=not reverse, exclusive=exclusive)
+
+
+def cumprod(x, *, axis=-1, reverse=False, exclusive=False):
+    """
+    Product of all elements so far.
+
+    >>> x = np.array([2.0, 3.0, 4.0])
+    >>> print(cumprod(x))
+    [ 2.  6. 24.]
+    """
+    rows, _ = rows_so_far(x, 1, axis, reverse, exclusive)
+    return np.moveaxis(np.prod(rows, axis=-1), -1, axis)
+
+
+def cumprod_vjp(dout, x, *, axis=-1, reverse=False, exclusive=False):
+    """
+    Backward pass: in each product, the slope of a factor is the product of the others.
+
+    >>> dout, x = np.array([1.0, 1.0, 1.0]), np.array([2.0, 0.0, 5.0])
+    >>> print(cumprod_vjp(dout, x))
+    [ 1. 12.  0.]
+    """
+    rows, earlier = rows_so_far(x, 1, axis, reverse, exclusive)
+    slopes = np.where(earlier, product_of_others(rows), 0)
+    dout = np.moveaxis(dout, axis, -1)[..., None]
+    return np.moveaxis(np.sum(dout * slopes, axis=-2), -1, axis)
+
+
+def cumlogsumexp(x, *, axis=-1, reverse=False, exclusive=False):
+    """
+    Log-sum-exp of all elements so far.
+
+    >>> x = np.log(np.array([1.0, 2.0, 3.0]))
+    >>> print(np.round(np.exp(cumlogsumexp(x)), 4))
+    [1. 3. 6.]
+    """
+    rows, _ = rows_so_far(x, -np.inf, axis, reverse, exclusive)
+    top = np.max(rows.real, axis=-1, keepdims=True, initial=-np.inf)
+    top = np.where(np.isinf(top), 0, top)
+    sums = np.sum(np.exp(rows - top), axis=-1)
+    return np.moveaxis(top[..., 0] + np.log(sums), -1, axis)
+
+
+def cumlogsumexp_vjp(dout, x, *, axis=-1, reverse=False, exclusive=False):
+    """
+    Backward pass: a softmax over the elements so far, for each result.
+
+    >>> dout, x = np.array([1.0, 1.0]), np.array([1000.0, 1000.0])
+    >>> print(cumlogsumexp_vjp(dout, x))
+    [1.5 0.5]
+    """
+    options = {"axis": axis, "reverse": reverse, "exclusive": exclusive}
+    y = np.moveaxis(cumlogsumexp(x, **options), axis, -1)[..., None]
+    rows, _ = rows_so_far(x, -np.inf, **options)
+    weights = np.exp(rows - np.where(np.isinf(y), 0, y))
+    dout = np.moveaxis(dout, axis, -1)[..., None]
+    return np.moveaxis(np.sum(dout * weights, axis=-2), -1, axis)
+
+
+# == structure
+
+
+def scatter_add(x, indices, updates, *, axis=0):
+    """
+    Add numbers at given places, which may repeat.
+
+    >>> x, updates = np.zeros(3), np.array([1.0, 10.0, 100.0])
+    >>> print(scatter_add(x, np.array([2, 0, 2]), updates))
+    [ 10.   0. 101.]
+    """
+    y = x.astype(np.result_type(x, updates))
+    before = (slice(None),) * (axis % x.ndim)
+    np.add.at(y, (*before, indices), updates)
+    return y
+
+
+def scatter_add_vjp(dout, x, indices, updates, *, axis=0):
+    """
+    Backward pass: each update gets the gradient of its place.
+
+    >>> x, updates = np.zeros(3), np.zeros(3)
+    >>> _, dupdates = scatter_add_vjp(np.array([5.0, 6.0, 7.0]), x, np.array([2, 0, 2]), updates)
+    >>> print(dupdates)
+    [7. 5. 7.]
+    """
+    return dout, take(dout, indices, axis=axis)
+
+
+def take(x, indices, *, axis=0):
+    """Entries along an axis."""
+    return np.take(x, indices, axis=axis)
+
+
+def take_vjp(dout, x, indices, *, axis=0):
+    """
+    Backward pass: the gradients of each entry add up.
+
+    >>> dout = np.array([1.0, 10.0, 100.0])
+    >>> print(take_vjp(dout, np.zeros(3), np.array([2, 0, 2])))
+    [ 10.   0. 101.]
+    """
+    return scatter_add(np.zeros_like(x), indices, dout, axis=axis)
+
+
+def where(condition, w, x):
+    """One operand where a condition holds, the other elsewhere."""
+    return np.where(condition, w, x)
+
+
+def where_vjp(dout, condition, w, x):
+    """
+    Backward pass: to the operand that was chosen.
+
+    >>> condition = np.array([True, False, True])
+    >>> print(*where_vjp(np.array([1.0, 2.0, 3.0]), condition, np.zeros(3), np.zeros(1)))
+    [1. 0. 3.] [2.]
+    """
+    zero = np.zeros_like(dout)
+    dw, dx = np.where(condition, dout, zero), np.where(condition, zero, dout)
+    return sum_to_shape(dw, w.shape), sum_to_shape(dx, x.shape)
+
+
+def concatenate(*arrays, axis=0):
+    """Arrays one after the other."""
+    return np.concatenate(arrays, axis=axis)
+
+
+def concatenate_vjp(dout, *arrays, axis=0):
+    """
+    Backward pass: the gradient is cut where the arrays meet.
+
+    >>> dout = np.array([1.0, 2.0, 3.0, 4.0, 5.0])
+    >>> print(*concatenate_vjp(dout, np.zeros(2), np.zeros(3)))
+    [1. 2.] [3. 4. 5.]
+    """
+    lengths = [array.shape[axis] for array in arrays]
+    return tuple(np.split(dout, np.cumsum(lengths)[:-1], axis=axis))
+
+
+def pad(x, *, pad_width, mode="constant"):
+    """An array with more entries at its borders."""
+    return np.pad(x, pad_width, mode=mode)
+
+
+def pad_vjp(dout, x, *, pad_width, mode="constant"):
+    """
+    Backward pass: an entry and its copies add up.
+
+    >>> dout = np.array([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0])
+    >>> print(pad_vjp(dout, np.zeros(3), pad_width=2, mode="reflect"))
+    [10. 12.  6.]
+    """
+    numbers = np.arange(x.size).reshape(x.shape)
+    constants = {"constant_values": -1} if mode == "constant" else {}
+    source = np.pad(numbers, pad_width, mode=mode, **constants)
+    dx = np.zeros(x.size, x.dtype)
+    np.add.at(dx, source[source >= 0], dout[source >= 0])
+    return dx.reshape(x.shape)
+
+
+def einsum(*operands, subscripts):
+    """Sum of products by indices."""
+    return np.einsum(subscripts, *operands)
+
+
+def written_out(subscripts, operands):
+    """Terms and output of subscripts, with letters in place of three dots."""
+    left, arrow, out = subscripts.replace(" ", "").partition("->")
+    terms = left.split(",")
+    unused = [c for c in "ABCDEFGHIJKLMNOPQRSTUVWXYZ" if c not in subscripts]
+    hidden = [
+        x.ndim - len(t) + 3 if "..." in t else 0 for x, t in zip(operands, terms, strict=True)
+    ]
+    dots = "".join(unused[: sorted(hidden)[-1]])
+    if not arrow:
+        once = [c for c in sorted({*left} - {*".,"}) if left.count(c) == 1]
+        out = "..." + "".join(once)
+    pairs = zip(terms, hidden, strict=True)
+    return [t.replace("...", dots[len(dots) - n :]) for t, n in pairs], out.replace("...", dots)
+
+
+def einsum_vjp(dout, *operands, subscripts):
+    """
+    Backward pass for any subscripts: identity matrices in place of an operand.
+
+    >>> a = np.array([[1.0, 0.0], [3.0, 4.0]])
+    >>> print(einsum_vjp(np.array([5.0, 6.0]), a, subscripts="ii->i"))
+    [[5. 0.]
+     [0. 6.]]
+    """
+    terms, out = written_out(subscripts, operands)
+    shapes = [dict(zip(t, x.shape, strict=True)) for t, x in zip(terms, operands, strict=True)]
+    unused = [c for c in "zyxwvutsrqponmlkjihgfedcba" if c not in "".join([*terms, out])]
+    gradients = []
+    for k, x in enumerate(operands):
+        # Axis i of the operand has a new letter, tied to its own one by an identity matrix, or by
+        # a column of ones where the axis has the length 1 and is repeated.
+        texts, factors = [out], [np.asarray(dout)]
+        for term, other in zip(
+            terms[:k] + terms[k + 1 :], operands[:k] + operands[k + 1 :], strict=True
+        ):
+            texts.append(term)
+            factors.append(other)
+        for letter, new, n in zip(terms[k], unused, x.shape, strict=False):
+            length = n if n != 1 else sorted(shape.get(letter, 1) for shape in shapes)[-1]
+            texts.append(letter + new)
+            factors.append(
+                np.eye(n, dtype=x.dtype) if n == length else np.ones((length, n), x.dtype)
+            )
+        text = ",".join(texts) + "->" + "".join(unused[: x.ndim])
+        gradients.append(np.einsum(text, *factors))
+    return tuple(gradients) if len(gradients) > 1 else gradients[0]
 
 
 # == norm

@@ -173,7 +173,7 @@ def conventions(topic, notes, found):
             "Each line was compared with the library, or with its rule, by running both: "
             ":doc:`/conformance`.\n"
         )
-    out += [n for n in notes if n]
+    out += [f"{n}\n" for n in notes if n]  # a paragraph each
     if topic.record.traps:
         out += ["", *(f"- {line}" for line in topic.record.traps)]
     for title, pages in ANSWERS.items():

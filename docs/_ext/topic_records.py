@@ -35,7 +35,8 @@ class Record:
     backward: str = ""
     #: The function that defines the topic, where it is not the first by name.
     first: str = ""
-    #: Special cases, folded after the main results; a value with its gradient always is.
+    #: Special cases and further forms, folded after the main results; a value with its gradient
+    #: always is.
     special: list = field(default_factory=list)
     #: The gallery script that draws it, where it is not ``<chapter>/plot_<topic>``.
     script: str = ""

@@ -2,7 +2,8 @@
 
 docs/topics has the two sentences and the symbols that it begins with. The definition, the examples
 and the derivation of each form come from the docstrings; what is left of a docstring, its
-parameters and errors, is folded at the end. No text is written twice.
+parameters and errors, is folded at the end. A page of many maps begins with a table from
+docs/tables. No text is written twice.
 """
 
 import importlib
@@ -202,15 +203,15 @@ def opening(topic, srcdir, told):
     return [*out, hero(topic, srcdir), "", heads.check_yours(topic), ""]
 
 
-def defined(topic, parts, code):
+def defined(topic, parts, code, title):
     """Return the definition, whose sentence ends before the code begins, and what follows it."""
     intro, formula, rest = definition(parts["kept"].removeprefix("**Definition.** "))
     finish, rest = continued(rest)
     shown = "\n\n".join(part for part in (formula, finish, code) if part)
     summary = topic.parts[topic.first][""]  # has the map itself where the notes derive from it
     above = summary if ":math:" in summary else ""
-    title = heading("Definition", "-", topic.label("definition"))
-    return [title, above, "", intro, "", shown, ""], rest
+    head = heading(title, "-", topic.label("definition"))
+    return [head, above, "", intro, "", shown, ""], rest
 
 
 #: Where a backward pass takes the three steps of one page.
@@ -241,7 +242,7 @@ def derivations(topic, rest, notes, code_of, examples):
         out += [heading(f"{title}: {name}" if title else name, "~", label), *body(name)]
     folded = [n for n in others if n in topic.special]
     if folded:
-        out += [heading("Special cases", "~")]
+        out += [heading("Special cases and further forms", "~")]
     for name in folded:
         title = FORMS.get(form(name), "")
         summary = f"{title}: {name}" if title else name
@@ -281,8 +282,10 @@ def compose(topic, srcdir, told):
     examples = {n: topic.parts[n].get("Examples", "") for n in topic.names}
     if topic.record.example:
         examples[first] = f"{with_roles(topic.record.example)}\n\n{examples[first]}"
-    top, rest = defined(topic, notes[first], "".join(text for _, text in code[:1]))
-    out = opening(topic, srcdir, told) + top
+    table = part(srcdir / "tables", topic)  # of many maps, so that the title names the first
+    title = f"{FORMS.get(form(first), 'Definition')}: {first}" if table else "Definition"
+    top, rest = defined(topic, notes[first], "".join(text for _, text in code[:1]), title)
+    out = opening(topic, srcdir, told) + table + top
     if not topic.maps:
         out += [*(text for _, text in code[1:]), ""]
     out += [heading("Examples", "-"), *shortened(examples[first]), ""]

@@ -7,11 +7,12 @@ them in the backward pass?
 """
 
 # %%
-# Five ways to share
-# ------------------
+# Six ways to share
+# -----------------
 # The same six numbers, with two equal largest ones and a zero. A sum copies, a
 # mean divides, a product gives each element the product of the others (all of
-# it to the zero here), a maximum gives to the largest, a norm in proportion.
+# it to the zero here), a maximum gives to the largest, a minimum to the
+# smallest, a norm in proportion.
 
 import matplotlib.pyplot as plt
 import numpy as np
@@ -22,8 +23,9 @@ from dlref.calculus import norm_grad, prod_grad
 x = np.array([1.0, -2.0, 0.0, 3.0, 0.5, 3.0])
 labels = [f"{v:g}" for v in x]
 
-fig, axes = plt.subplots(1, 5, figsize=(10, 2.8))
-for ax, name in zip(axes, ["sum", "mean", "prod", "max", "norm"], strict=True):
+fig, axes = plt.subplots(1, 6, figsize=(11, 2.8))
+names = ["sum", "mean", "prod", "max", "min", "norm"]
+for ax, name in zip(axes, names, strict=True):
     ax.bar(range(6), getattr(calculus, f"{name}_grad")(x))
     ax.axhline(0, lw=0.8, color="black")
     ax.set(title=name, xticks=range(6), xticklabels=labels)

@@ -6,7 +6,7 @@ import pytest
 
 from dlref import calculus
 
-STEMS = ["sum", "mean", "prod", "max", "norm"]
+STEMS = ["sum", "mean", "prod", "max", "min", "norm"]
 AXES = [None, 0, -1, (0, 2), (1,), ()]
 
 
@@ -22,7 +22,9 @@ def torch_reduction(torch, stem, axis, ndim):
         return prod
     if axes == ():
         return torch.abs if stem == "norm" else torch.clone
-    name = {"max": torch.amax, "norm": torch.linalg.vector_norm}.get(stem) or getattr(torch, stem)
+    name = {"max": torch.amax, "min": torch.amin, "norm": torch.linalg.vector_norm}.get(
+        stem
+    ) or getattr(torch, stem)
     return lambda x: name(x, dim=axes)
 
 
@@ -88,6 +90,25 @@ class TestProduct:
         x = np.concatenate([[size, size, 1 / size], np.ones(5000)])
         exact = [1.0, 1.0, size, size]
         np.testing.assert_allclose(calculus.prod_grad(x)[[0, 1, 3, -1]], exact)
+
+
+class TestMinimum:
+    def test_is_the_maximum_of_the_negated_elements(self, rng):
+        x = np.rint(rng.normal(size=(5, 7)))
+        np.testing.assert_array_equal(calculus.min_grad(x, axis=1), calculus.max_grad(-x, axis=1))
+
+    def test_ties_nan_and_infinities(self):
+        inf, nan = np.inf, np.nan
+        rows = [[2, 2, 5], [nan, 0, 0], [0, nan, 1], [1, 0, nan], [-inf, inf, 0], 3 * [inf]]
+        want = [[0.5, 0.5, 0], *3 * [3 * [nan]], [1, 0, 0], 3 * [1 / 3]]
+        np.testing.assert_array_equal(calculus.min_grad(rows, axis=1), want)
+
+    def test_unsigned_integers(self):
+        np.testing.assert_array_equal(calculus.min_grad(np.array([3, 1, 2], np.uint8)), [0, 1, 0])
+
+    def test_an_empty_slice_has_no_minimum(self):
+        with pytest.raises(ValueError, match=r"^Argument 'x' must not be empty .*\(2, 0\)"):
+            calculus.min_vjp(np.ones(2), np.ones((2, 0)), axis=1)
 
 
 class TestMaximum:

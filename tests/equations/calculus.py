@@ -1,5 +1,8 @@
 """The displayed equations of dlref.calculus."""
 
+import functools
+import math
+
 import numpy as np
 from equations.evaluate import From, Of, elementwise, mapped
 from equations.ledger import equation, reads
@@ -25,6 +28,147 @@ INVERSE["U"] = INVERSE["u"]
 def both_jacobians(f, w=W, x=X):
     """Return the derivatives of f(w, x) with respect to either operand."""
     return jacobian_of(lambda w: f(w, x), w), jacobian_of(lambda x: f(w, x), x)
+
+
+# Functions of one number
+
+SOME = np.array([0.3, 0.7, 1.6, 2.9])
+#: The slope of each as the text has it. That of expm1 is the text of exp.
+SLOPES = {
+    "exp": "e^x",
+    "log": r"\frac1x",
+    "log1p": r"\frac{1}{1 + x}",
+    "sqrt": r"\frac{1}{2 \sqrt x}",
+    "sin": r"\cos(x)",
+    "cos": r"-\sin(x)",
+    "tan": r"(1 + \tan^2 x)",
+    "erf": r"\frac{2}{\sqrt\pi}\, e^{-x^2}",
+    "absolute": r"\operatorname{sign}(x)",
+    "clip": r"\begin{cases} 1 & a \le x \le b \\ 0 & \text{otherwise} \end{cases}",
+}
+
+
+def of_one_number(name):
+    """Return the environments of a function, and of its convention at a kink."""
+    options = {"min": 0.5, "max": 2.0} if name == "clip" else {}
+    f = functools.partial(getattr(of_calculus, name), **options)
+    slope = functools.partial(getattr(calculus, f"{name}_deriv"), **options)
+    given = {"f": f, "at": "x", "a": 0.5, "b": 2.0}
+    points = SOME if name in {"log", "log1p", "sqrt"} else np.append(SOME, -SOME)
+    rows = elementwise(f, {"x": points}, **given)
+    for x in {"absolute": [0.0], "clip": [0.5, 2.0]}.get(name, []):
+        moved = {r"\pdv{L}{x}": 1.7 * slope(x), r"\dot x": -0.6, r"\dot y": -0.6 * slope(x)}
+        rows.append({"x": x, "u": 1.7, "f'": slope, **given, **moved})
+    return rows
+
+
+def register(name, slope):
+    """Mark both products with a slope as read."""
+
+    def check():
+        return of_one_number(name) + (of_one_number("expm1") if name == "exp" else [])
+
+    check.__name__ = check.__qualname__ = f"products_of_{name}"
+    factor = f"-u\\, {slope[1:]}" if slope[0] == "-" else f"u\\, {slope}"
+    reads(rf"\pdv{{L}}{{x}} = {factor}", rf"\dot y = {slope}\, \dot x")(check)
+
+
+for _name, _slope in SLOPES.items():
+    register(_name, _slope)
+
+
+@equation(
+    r"""e^x = \sum_{n=0}^\infty \frac{x^n}{n!} , \qquad
+    \dv{}{x} e^x = \sum_{n=1}^\infty \frac{x^{n-1}}{(n-1)!} = e^x"""
+)
+def series_of_the_exponential():
+    for x in X:
+        yield math.exp(x), sum(x**n / math.factorial(n) for n in range(40))
+        terms = (x ** (n - 1) / math.factorial(n - 1) for n in range(1, 40))
+        yield complex_step(np.exp, x), sum(terms), math.exp(x), calculus.exp_deriv(x)
+
+
+@reads(
+    r"""1 = e^{\log x}\, \dv{}{x} \log x = x\, \dv{}{x} \log x
+    \quad\Longrightarrow\quad \dv{}{x} \log x = \frac1x"""
+)
+def slope_of_the_logarithm():
+    return of_one_number("log")
+
+
+@reads(r"\dv{}{x} \log(1 + x) = \frac{1}{1 + x}\, \dv{}{x} (1 + x) = \frac{1}{1 + x}")
+def slope_of_log1p():
+    return of_one_number("log1p")
+
+
+@reads(r"\dv{}{x} (e^x - 1) = e^x")
+def slope_of_expm1():
+    return of_one_number("expm1")
+
+
+@reads(
+    r"""1 = 2 y\, \dv{y}{x} \quad\Longrightarrow\quad
+    \dv{y}{x} = \frac{1}{2 y} = \frac{1}{2 \sqrt x}"""
+)
+def slope_of_the_root():
+    return of_one_number("sqrt")
+
+
+@equation(
+    r"""\dv{}{x} (\cos x + \mathrm{i} \sin x) = \dv{}{x} e^{\mathrm{i} x}
+    = \mathrm{i} e^{\mathrm{i} x} = -\sin x + \mathrm{i} \cos x"""
+)
+def velocity_on_the_circle():
+    for x in X:
+        by_parts = complex_step(np.cos, x) + 1j * complex_step(np.sin, x)
+        yield by_parts, 1j * np.exp(1j * x), -math.sin(x) + 1j * math.cos(x)
+        yield by_parts, calculus.cos_deriv(x) + 1j * calculus.sin_deriv(x)
+
+
+@reads(r"\dv{}{x} \sin x = \cos x")
+def slope_of_the_sine():
+    return of_one_number("sin")
+
+
+@reads(r"\dv{}{x} \cos x = -\sin x")
+def slope_of_the_cosine():
+    return of_one_number("cos")
+
+
+@reads(
+    r"""\dv{}{x} \frac{\sin x}{\cos x} = \frac{\cos^2 x + \sin^2 x}{\cos^2 x}
+    = \frac{1}{\cos^2 x} = 1 + \tan^2 x"""
+)
+def slope_of_the_tangent():
+    return of_one_number("tan")
+
+
+@equation(
+    r"""\operatorname{erf} x = \frac{2}{\sqrt\pi} \int_0^x e^{-t^2}\, \dd t
+    \quad\Longrightarrow\quad
+    \dv{}{x} \operatorname{erf} x = \frac{2}{\sqrt\pi}\, e^{-x^2}"""
+)
+def slope_of_the_error_function():
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    for x in X:
+        t = x * (nodes + 1) / 2
+        integral = np.sum(np.exp(-(t**2)) * weights) * x / 2
+        yield math.erf(x), 2 / math.sqrt(math.pi) * integral
+        slope = 2 / math.sqrt(math.pi) * math.exp(-(x**2))
+        yield complex_step(of_calculus.erf, x), slope, calculus.erf_deriv(x)
+
+
+@reads(
+    r"""\dv{}{x} \abs{x} = \operatorname{sign}(x)
+    = \begin{cases} 1 & x > 0 \\ 0 & x = 0 \\ -1 & x < 0 \end{cases}"""
+)
+def slope_of_the_absolute_value():
+    return [row for row in of_one_number("absolute") if row["x"] != 0]
+
+
+@reads(r"f'(x) = \begin{cases} 1 & a \le x \le b \\ 0 & \text{otherwise} \end{cases}")
+def slope_of_a_clip():
+    return of_one_number("clip")
 
 
 # Element by element
@@ -136,8 +280,14 @@ def gradient_of_a_product_of_all():
 
 
 @reads(r"\pdv{y}{x_j} = \delta_{jk} .")
-def gradient_of_the_largest():
-    return mapped(of_calculus.max, {"x": X}, k=np.argmax(X))
+def gradient_of_the_largest_or_the_smallest():
+    largest = mapped(of_calculus.max, {"x": X}, k=np.argmax(X))
+    return [largest, mapped(of_calculus.min, {"x": X}, k=np.argmin(X))]
+
+
+@equation(r"\min_i x_i = -\max_i (-x_i)")
+def the_smallest_element():
+    yield min(X), -max(-X), of_calculus.min(X), X[calculus.min_grad(X) == 1][0]
 
 
 @reads(r"\nabla y = \frac{x}{\norm{x}} .")

@@ -18,7 +18,7 @@ from equations.tex import Name, Node
 STEP = 1e-100
 FUNCTIONS = {
     r"\log": np.log, r"\exp": np.exp, r"\tanh": np.tanh, r"\sin": np.sin, r"\cos": np.cos,
-    r"\sinh": np.sinh, r"\cosh": np.cosh, "sign": lambda x: np.sign(x.real),
+    r"\tan": np.tan, r"\sinh": np.sinh, r"\cosh": np.cosh, "sign": lambda x: np.sign(x.real),
     "erf": scipy.special.erf,
     "artanh": np.arctanh, "diag": np.diag, "tr": np.trace, r"\det": np.linalg.det,
     "Re": np.real, "Im": np.imag, "round": np.round,

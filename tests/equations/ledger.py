@@ -20,7 +20,7 @@ from selection import is_selected
 
 ROOT = Path(__file__).parents[2]
 CHECKS: dict[str, "Check"] = {}
-PARTS = ("exercises", "steps", "tryit")  # of which pages are composed
+PARTS = ("exercises", "steps", "tables", "tryit")  # of which pages are composed
 
 
 class Check:

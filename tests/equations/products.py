@@ -134,11 +134,168 @@ def products_of_max():
 
 
 @reads(
+    r"""\pdv{L}{x_{kj}} = \frac{u_k}{m_k} \begin{cases} 1 & x_{kj} = y_k \\
+    0 & x_{kj} > y_k \end{cases}""",
+    r"\dot y_k = \frac{1}{m_k} \sum_{j :\, y_k = x_{kj}} \dot x_{kj}",
+)
+def products_of_min():
+    ties = np.round(ROWS)
+    seed = np.array([0.3, -1.1, 0.7])
+    found = calculus.min_vjp(seed, ties, axis=1)
+    m = np.sum(ties == ties.min(1, keepdims=True), axis=1)
+    tied = {"x": ties, "y": ties.min(1), "u": seed, "m": m, r"\pdv{L}{x}": found}
+    tied |= {r"\dot x": DROWS, r"\dot y": calculus.min_jvp(ties, DROWS, axis=1)}
+    return [of_rows("min", m=np.ones(3)), tied]
+
+
+@reads(
     r"\pdv{L}{x_{kj}} = u_k\, \frac{x_{kj}}{\norm{x_k}}",
     r"\dot y_k = \frac{1}{\norm{x_k}} \sum_j x_{kj}\, \dot x_{kj}",
 )
 def products_of_norm():
     return of_rows("norm")
+
+
+# Scans
+
+
+@reads(
+    r"y_i = \sum_{j \le i} x_j",
+    r"\pdv{L}{x_j} = \sum_{i \ge j} u_i",
+    r"\dot y_i = \sum_{j \le i} \dot x_j",
+)
+def products_of_cumsum():
+    return mapped(of_calculus.cumsum, {"x": X})
+
+
+@reads(
+    r"y_i = \prod_{j \le i} x_j",
+    r"\pdv{L}{x_j} = \sum_{i \ge j} u_i \prod_{j \ne k \le i} x_k",
+)
+def products_of_cumprod():
+    return mapped(of_calculus.cumprod, {"x": X})
+
+
+@reads(
+    r"y_i = \log \sum_{j \le i} e^{x_j}",
+    r"\pdv{L}{x_j} = \sum_{i \ge j} u_i\, e^{x_j - y_i}",
+    r"\dot y_i = \sum_{j \le i} e^{x_j - y_i}\, \dot x_j",
+)
+def products_of_cumlogsumexp():
+    return mapped(of_calculus.cumlogsumexp, {"x": X})
+
+
+@equation(
+    r"""\pdv{L}{x_j} = p_j\, s_j , \qquad p_j = \prod_{k < j} x_k , \qquad
+    s_j = u_j + x_{j+1}\, s_{j+1}""",
+    r"\dot y_i = x_i\, \dot y_{i-1} + y_{i-1}\, \dot x_i",
+)
+def recurrences_of_cumprod():
+    wanted, *_ = gradients(lambda x: np.sum(U * of_calculus.cumprod(x)), X)
+    s = 0.0
+    for j in range(4, -1, -1):
+        s = U[j] + (X[j + 1] * s if j < 4 else 0.0)
+        yield wanted[j], np.prod(X[:j]) * s
+    y, moved = 1.0, 0.0
+    for x, dx, found in zip(X, DX, calculus.cumprod_jvp(X, DX), strict=True):
+        y, moved = y * x, x * moved + y * dx
+        yield moved, found
+
+
+@equation(
+    r"""m_i = \max(m_{i-1}, x_i) , \qquad
+    z_i = z_{i-1}\, e^{m_{i-1} - m_i} + e^{x_i - m_i} , \qquad y_i = m_i + \log z_i""",
+    r"""\pdv{L}{x_j} = e^{x_j - m_j}\, s_j , \qquad
+    s_j = \frac{u_j}{z_j} + e^{m_j - m_{j+1}}\, s_{j+1}""",
+)
+def recurrences_of_cumlogsumexp():
+    m, z = [-np.inf], [0.0]
+    for x, y in zip(X, of_calculus.cumlogsumexp(X), strict=True):
+        m.append(max(m[-1], x))
+        z.append(z[-1] * np.exp(m[-2] - m[-1]) + np.exp(x - m[-1]))
+        yield y, m[-1] + np.log(z[-1])
+    wanted, *_ = gradients(lambda x: np.sum(U * of_calculus.cumlogsumexp(x)), X)
+    m, z, s = m[1:], z[1:], 0.0
+    for j in range(4, -1, -1):
+        s = U[j] / z[j] + (np.exp(m[j] - m[j + 1]) * s if j < 4 else 0.0)
+        yield wanted[j], np.exp(X[j] - m[j]) * s
+
+
+# Structure
+
+PLACES = np.array([3, 0, 3, 4])
+
+
+def scattered(x, w):
+    return of_calculus.scatter_add(x, PLACES, w)
+
+
+@reads(
+    r"y_i = x_i + \sum_{n :\, t_n = i} w_n",
+    r"\pdv{L}{x_i} = u_i , \qquad \pdv{L}{w_n} = u_{t_n}",
+    r"\dot y_i = \dot x_i + \sum_{n :\, t_n = i} \dot w_n",
+)
+def products_of_scatter_add():
+    return mapped(scattered, {"x": X, "w": W[:4]}, t=PLACES)
+
+
+@reads(r"\pdv{L}{x_i} = \sum_{n :\, t_n = i} u_n", r"\dot y_n = \dot x_{t_n}")
+def products_of_take():
+    return mapped(lambda x: of_calculus.take(x, PLACES), {"x": X}, t=PLACES)
+
+
+@reads(
+    r"y_i = \begin{cases} w_i & c_i = 1 \\ x_i & c_i = 0 \end{cases}",
+    r"""\pdv{L}{w_i} = \begin{cases} u_i & c_i = 1 \\ 0 & c_i = 0 \end{cases} , \qquad
+    \pdv{L}{x_i} = \begin{cases} 0 & c_i = 1 \\ u_i & c_i = 0 \end{cases}""",
+    r"\dot y_i = \begin{cases} \dot w_i & c_i = 1 \\ \dot x_i & c_i = 0 \end{cases}",
+)
+def products_of_where():
+    c = np.array([1, 0, 0, 1, 1])
+    return mapped(lambda w, x: of_calculus.where(c == 1, w, x), PAIR, c=c)
+
+
+@reads(
+    r"\pdv{L}{w_i} = u_i , \qquad \pdv{L}{x_i} = u_{n+i}",
+    r"\dot y_i = \dot w_i , \qquad \dot y_{n+i} = \dot x_i",
+)
+def products_of_concatenate():
+    return mapped(of_calculus.concatenate, {"w": W, "x": X}, n=5, i=range(5))
+
+
+@reads(r"\pdv{L}{x_j} = \sum_{i :\, s_i = j} u_i", r"\dot y_i = \dot x_{s_i}")
+def products_of_pad():
+    def padded(x, mode):
+        return of_calculus.pad(x, pad_width=(3, 2), mode=mode)
+
+    return [
+        mapped(functools.partial(padded, mode=mode), {"x": X}, s=s)
+        for mode, s in {
+            "edge": [0, 0, 0, 0, 1, 2, 3, 4, 4, 4],
+            "wrap": [2, 3, 4, 0, 1, 2, 3, 4, 0, 1],
+            "reflect": [3, 2, 1, 0, 1, 2, 3, 4, 3, 2],
+            "symmetric": [2, 1, 0, 0, 1, 2, 3, 4, 4, 3],
+        }.items()
+    ]
+
+
+@reads(
+    r"""Y_{ik} = \sum_j A_{ij} B_{jk} , \qquad
+    \pdv{L}{A_{ij}} = \sum_k U_{ik} B_{jk} , \qquad
+    \pdv{L}{B_{jk}} = \sum_i A_{ij} U_{ik}""",
+    r"\dot Y_{ik} = \sum_j \dot A_{ij} B_{jk} + \sum_j A_{ij} \dot B_{jk}",
+)
+def products_of_einsum():
+    def product(a, b):
+        return of_calculus.einsum(a, b, subscripts="ij,jk->ik")
+
+    found = mapped(product, {"A": ROWS, "B": DROWS.T}, "Y")
+    return {**found, "U": found["u"]}
+
+
+@reads(r"y_i = A_{ii} , \qquad \pdv{L}{A_{ij}} = \delta_{ij}\, u_i")
+def products_of_the_diagonal():
+    return mapped(lambda a: of_calculus.einsum(a, subscripts="ii->i"), {"A": A})
 
 
 @reads(

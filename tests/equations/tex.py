@@ -26,8 +26,8 @@ RELATIONS = {
 }  # fmt: skip
 SEPARATORS = {r"\qquad", r"\quad", r"\\", r"\Rightarrow", r"\Longrightarrow", ",", ";", "&"}
 FUNCTIONS = {
-    *(r"\log", r"\exp", r"\tanh", r"\sin", r"\cos", r"\sinh", r"\cosh", r"\det", "sign", "tr"),
-    *("diag", "erf", "artanh", "Re", "Im", "softmax", "clip", "round", "ulp", "sg", "relu"),
+    *(r"\log", r"\exp", r"\tanh", r"\sin", r"\cos", r"\tan", r"\sinh", r"\cosh", r"\det", "sign"),
+    *("tr", "diag", "erf", "artanh", "Re", "Im", "softmax", "clip", "round", "ulp", "sg", "relu"),
 }
 DECORATIONS = {
     r"\vec", r"\mat", r"\dot", r"\hat", r"\bar", r"\tilde", r"\mathcal", r"\mathrm", r"\dd",

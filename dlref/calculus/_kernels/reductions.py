@@ -1,4 +1,4 @@
-r"""Sum, mean, product, maximum and norm; the dot product and the scaled sum."""
+r"""Sum, mean, product, maximum, minimum and norm; the dot product and the scaled sum."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     # (start, stop, cotangents of the rows, rows, gradients to fill)
     RowKernel = Callable[[int, int, FloatArray, FloatArray, FloatArray], None]
 
-__all__ = ["_vjp", "by_rows", "grad", "jvp", "max_rows"]
+__all__ = ["_vjp", "by_rows", "grad", "jvp", "max_rows", "min_rows"]
 
 
 @kernel
@@ -37,19 +37,34 @@ def max_rows(start: int, stop: int, dout: FloatArray, x: FloatArray, dx: FloatAr
         for i in range(x.shape[1]):
             if x[r, i] > top or np.isnan(x[r, i]):
                 top = x[r, i]
-        ties = 0
+        _share(dout[r], x[r], top, dx[r])
+
+
+@kernel
+def min_rows(start: int, stop: int, dout: FloatArray, x: FloatArray, dx: FloatArray) -> None:
+    for r in range(start, stop):
+        bottom = x[r, 0]
         for i in range(x.shape[1]):
-            ties += x[r, i] == top
-        share = np.float64(dout[r]) / ties if ties > 0 else np.nan  # none: top is NaN
-        for i in range(x.shape[1]):
-            dx[r, i] = share if x[r, i] == top or ties == 0 else 0.0
+            if x[r, i] < bottom or np.isnan(x[r, i]):
+                bottom = x[r, i]
+        _share(dout[r], x[r], bottom, dx[r])
+
+
+@kernel
+def _share(dout: float, x: FloatArray, chosen: float, dx: FloatArray) -> None:
+    ties = 0
+    for i in range(x.size):
+        ties += x[i] == chosen
+    share = np.float64(dout) / ties if ties > 0 else np.nan  # none: the chosen one is NaN
+    for i in range(x.size):
+        dx[i] = share if x[i] == chosen or ties == 0 else 0.0
 
 
 def by_rows(
     row_kernel: RowKernel, dout: FloatArray, x: FloatArray, axes: tuple[int, ...]
 ) -> FloatArray:
     """Pass the slices of `x` to a kernel as rows; return its results in the shape of `x`."""
-    if row_kernel is max_rows and 0 in (x.shape[axis] for axis in axes):
+    if row_kernel in (max_rows, min_rows) and 0 in (x.shape[axis] for axis in axes):
         msg = f"Argument 'x' must not be empty where it is reduced, not of shape {x.shape}."
         raise ValueError(msg)
     kept = x.ndim - len(axes)

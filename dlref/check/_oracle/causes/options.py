@@ -69,7 +69,8 @@ def other_options(call: ReferenceCall) -> Trials:
             if value != settings[key]:
                 yield f"{key} is {value}, not {settings[key]}", call.with_options(**{key: value})
     if isinstance(settings.get("axis"), int):
-        ndim = np.ndim(call.inputs[0])
+        first = call.inputs[0]
+        ndim = np.ndim(first[0] if isinstance(first, tuple) else first)  # primals of a jvp
         for axis in range(ndim):
             if axis != settings["axis"] % ndim:
                 yield f"it is along axis {axis}", call.with_options(axis=axis)
