@@ -59,6 +59,7 @@ class Topic:
         self.parts = {n: sections(inspect.getdoc(getattr(module, n))) for n in self.names}
         title = record.title or name.replace("_", " ")
         self.title, self.symbols = title[0].upper() + title[1:], record.symbols
+        self.table = ""  # of its maps, where they are many
         backward = any(form(n) == "vjp" for n in names)
         if backward and "upstream gradient" not in self.symbols.replace("not an upstream", ""):
             self.symbols = f"{self.symbols[:-1]}; {UPSTREAM}" if self.symbols else UPSTREAM
@@ -203,15 +204,27 @@ def opening(topic, srcdir, told):
     return [*out, hero(topic, srcdir), "", heads.check_yours(topic), ""]
 
 
-def defined(topic, parts, code, title):
+def grouped(topic, names):
+    """Return names in groups: on the page of many maps, the forms of one map are one group."""
+    groups = {}
+    for name in names:
+        of = name.removesuffix(f"_{form(name)}") if topic.table else name
+        groups.setdefault(of, []).append(name)
+    return list(groups.values())
+
+
+def defined(topic, parts, code):
     """Return the definition, whose sentence ends before the code begins, and what follows it."""
     intro, formula, rest = definition(parts["kept"].removeprefix("**Definition.** "))
     finish, rest = continued(rest)
     shown = "\n\n".join(part for part in (formula, finish, code) if part)
     summary = topic.parts[topic.first][""]  # has the map itself where the notes derive from it
     above = summary if ":math:" in summary else ""
-    head = heading(title, "-", topic.label("definition"))
-    return [head, above, "", intro, "", shown, ""], rest
+    head = [heading("Definition", "-", topic.label("definition"))]
+    if topic.table:
+        title = f"{FORMS[form(topic.first)]}: {topic.first}" if form(topic.first) else topic.first
+        head += [topic.table, "", heading(title, "~")]
+    return [*head, above, "", intro, "", shown, ""], rest
 
 
 #: Where a backward pass takes the three steps of one page.
@@ -243,10 +256,11 @@ def derivations(topic, rest, notes, code_of, examples):
     folded = [n for n in others if n in topic.special]
     if folded:
         out += [heading("Special cases and further forms", "~")]
-    for name in folded:
-        title = FORMS.get(form(name), "")
-        summary = f"{title}: {name}" if title else name
-        out += [facts.dropdown(summary, "\n".join(body(name)).strip("\n"))]
+    for names in grouped(topic, folded):
+        title = FORMS.get(form(names[0]), "") if len(names) == 1 else ""
+        summary = f"{title}: {names[0]}" if title else ", ".join(names)
+        text = "\n".join(line for name in names for line in body(name))
+        out += [facts.dropdown(summary, text.strip("\n"))]
     return out
 
 
@@ -282,10 +296,9 @@ def compose(topic, srcdir, told):
     examples = {n: topic.parts[n].get("Examples", "") for n in topic.names}
     if topic.record.example:
         examples[first] = f"{with_roles(topic.record.example)}\n\n{examples[first]}"
-    table = part(srcdir / "tables", topic)  # of many maps, so that the title names the first
-    title = f"{FORMS.get(form(first), 'Definition')}: {first}" if table else "Definition"
-    top, rest = defined(topic, notes[first], "".join(text for _, text in code[:1]), title)
-    out = opening(topic, srcdir, told) + table + top
+    topic.table = "\n".join(part(srcdir / "tables", topic))
+    top, rest = defined(topic, notes[first], "".join(text for _, text in code[:1]))
+    out = opening(topic, srcdir, told) + top
     if not topic.maps:
         out += [*(text for _, text in code[1:]), ""]
     out += [heading("Examples", "-"), *shortened(examples[first]), ""]
@@ -321,9 +334,10 @@ def compose(topic, srcdir, told):
     if sources:
         out += [heading("References", "-"), "\n".join(sources), ""]
     out += [heading("Parameters and errors", "-")]
-    for name in topic.names:
-        kind = "class" if name in topic.classes else "function"
-        out += [f".. dropdown:: {name}\n", f"   .. auto{kind}:: {name}\n"]
+    for names in grouped(topic, topic.names):
+        out += [f".. dropdown:: {', '.join(names)}\n"]
+        kinds = ("class" if name in topic.classes else "function" for name in names)
+        out += [f"   .. auto{kind}:: {name}\n" for kind, name in zip(kinds, names, strict=True)]
     out += [".. only:: html and not epub\n"]
     out += [f"   .. minigallery:: ../gallery/{topic.record.script}.py"]
     out += ["      :add-heading: Figures", "      :heading-level: -", ""]

@@ -36,8 +36,6 @@ def test_fifty_digits(name):
 
 @pytest.mark.parametrize("name", [*SLOPES, "absolute", "clip"])
 def test_pytorch(name, rng, assert_close):
-    import peers  # noqa: PLC0415  # only where PyTorch is
-
     torch = peers.torch
     x = rng.uniform(0.1, 2, size=(5, 4)) if name in {"log", "sqrt"} else rng.normal(size=(5, 4))
     x = np.abs(x) if name == "log1p" else x

@@ -26,9 +26,10 @@ MAPS = {
         "abs",
     ),
     "maximum of x and 0": (lambda x: calculus.maximum_vjp(1.0, x, 0.0)[0], "maximum", "maximum"),
+    "clip to −1 and 1": (lambda x: calculus.clip_deriv(x, min=-1.0, max=1.0), "clip", "clip"),
 }
-OTHERS = {"elu": (0.5,), "maximum": (0.0,)}
-OF_ARRAYS = {"abs", "maximum"}
+OTHERS = {"elu": (0.5,), "maximum": (0.0,), "clip": (-1.0, 1.0)}
+OF_ARRAYS = {"abs", "maximum", "clip"}
 
 
 def number(text):
