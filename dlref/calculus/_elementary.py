@@ -1,7 +1,7 @@
 r"""
 Functions of one number, element by element.
 
-NumPy and SciPy have the functions. A slope is a few of their calls, and `_kernels.elementwise`
+NumPy and SciPy have the functions. A slope takes a few of their calls, and `_kernels.elementwise`
 multiplies by it.
 """
 
@@ -119,15 +119,13 @@ def exp_deriv(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    The exponential is a power series, and the derivative of each of its terms is the term before
-    it:
+    The exponential is the only function that is its own derivative and has the value 1 at 0. It is
+    a power series, and the derivative of each of its terms is the term before it:
 
     .. math::
 
        e^x = \sum_{n=0}^\infty \frac{x^n}{n!} , \qquad
        \dv{}{x} e^x = \sum_{n=1}^\infty \frac{x^{n-1}}{(n-1)!} = e^x
-
-    It is the only function that is its own derivative and has the value 1 at 0.
 
     Examples
     --------
@@ -159,7 +157,7 @@ def exp_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: \pdv{L}{x} = u\, e^x
 
-    The factor is the output. A backward pass that keeps :math:`y = e^x` needs neither x nor a
+    The factor is the output. A backward pass that has kept :math:`y = e^x` needs neither x nor a
     second exponential.
 
     Examples
@@ -192,7 +190,7 @@ def exp_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArra
     -----
     .. math:: \dot y = e^x\, \dot x
 
-    The relative change of the output is the change of the input, :math:`\dot y / y = \dot x`.
+    The relative change of the output is the change of the input: :math:`\dot y / y = \dot x`.
 
     Examples
     --------
@@ -238,7 +236,7 @@ def log_deriv(x: npt.ArrayLike) -> FloatArray:
        1 = e^{\log x}\, \dv{}{x} \log x = x\, \dv{}{x} \log x
        \quad\Longrightarrow\quad \dv{}{x} \log x = \frac1x
 
-    The factor :math:`\log 10` or :math:`\log 2` of another base divides the slope.
+    The logarithm to another base, 10 or 2, divides the slope by :math:`\log 10` or :math:`\log 2`.
 
     **Special values.** The slope is infinite at 0. The logarithm of a negative number is NaN, and
     so is its derivative; PyTorch and JAX return the reciprocal there, the slope of :math:`\log
@@ -274,7 +272,7 @@ def log_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     .. math:: \pdv{L}{x} = u\, \frac1x
 
     It is the last step of cross-entropy, where x is the probability of the right class: the loss
-    :math:`-\log x` has the gradient :math:`-1 / x`, so that a small probability pulls hard.
+    :math:`-\log x` has the gradient :math:`-1 / x`, which is large where the probability is small.
 
     Examples
     --------
@@ -346,9 +344,9 @@ def log1p_deriv(x: npt.ArrayLike) -> FloatArray:
 
     .. math:: \dv{}{x} \log(1 + x) = \frac{1}{1 + x}\, \dv{}{x} (1 + x) = \frac{1}{1 + x}
 
-    The function has a name of its own for the sake of digits: for a small x the sum :math:`1 + x`
-    is rounded, and its logarithm has few correct digits. The derivative does not suffer from the
-    rounding, since it is near 1 there.
+    The function exists for accuracy: for a small x the sum :math:`1 + x` is rounded, and its
+    logarithm has few correct digits. The rounding does not hurt the derivative, which is near 1
+    there.
 
     **Special values.** The slope is infinite at -1 and NaN below.
 
@@ -381,8 +379,8 @@ def log1p_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: \pdv{L}{x} = u\, \frac{1}{1 + x}
 
-    Near 0 the gradient passes unchanged; an x that is large takes only its reciprocal of it. This
-    is how a logarithm of counts keeps a few large ones from ruling the loss.
+    Near 0 the gradient passes unchanged; at a large x it is divided by about x. If a model takes
+    :math:`\log(1 + x)` of counts, a few large counts do not dominate the loss.
 
     Examples
     --------
@@ -413,7 +411,7 @@ def log1p_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatAr
     -----
     .. math:: \dot y = \frac{1}{1 + x}\, \dot x
 
-    To first order :math:`\log(1 + x)` is x, and near 0 the tangent is passed on.
+    Near 0 the function is x, to first order, and the tangent passes unchanged.
 
     Examples
     --------
@@ -455,8 +453,8 @@ def expm1_deriv(x: npt.ArrayLike) -> FloatArray:
 
     .. math:: \dv{}{x} (e^x - 1) = e^x
 
-    With the output y it is :math:`1 + y`. The code computes the exponential again, because for a
-    very negative x the output is near -1 and the sum cancels.
+    In terms of the output y it is :math:`1 + y`. The code computes the exponential again, because
+    for a very negative x the output is near -1 and the sum cancels.
 
     Examples
     --------
@@ -488,7 +486,7 @@ def expm1_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: \pdv{L}{x} = u\, e^x
 
-    The gradient vanishes on the left, where the output no longer moves away from -1.
+    The gradient vanishes for very negative x, where the output stays near -1.
 
     Examples
     --------
@@ -520,7 +518,7 @@ def expm1_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatAr
     -----
     .. math:: \dot y = e^x\, \dot x
 
-    The tangent is the one of :func:`exp_jvp`: the 1 that is subtracted does not move.
+    This is the tangent of :func:`exp_jvp`, since the constant 1 does not change.
 
     Examples
     --------
@@ -594,8 +592,8 @@ def sqrt_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: \pdv{L}{x} = u\, \frac{1}{2 \sqrt x}
 
-    A root near 0 magnifies the gradient without bound. This is why a normalization adds eps to the
-    variance inside its root, and why a norm has a convention at 0.
+    Near 0 the factor grows without bound. This is why a normalization adds eps to the variance
+    inside its root, and why the gradient of a norm at 0 is a convention.
 
     Examples
     --------
@@ -626,7 +624,7 @@ def sqrt_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArr
     -----
     .. math:: \dot y = \frac{1}{2 \sqrt x}\, \dot x
 
-    A root halves relative changes, :math:`\dot y / y = \dot x / (2 x)`.
+    A root halves relative changes: :math:`\dot y / y = \dot x / (2 x)`.
 
     Examples
     --------
@@ -705,8 +703,7 @@ def sin_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: \pdv{L}{x} = u\, \cos(x)
 
-    No gradient passes at a crest, where the cosine is 0. Sinusoidal positions and rotations are
-    made of these slopes.
+    No gradient passes where the sine has its maximum or minimum, since the cosine is 0 there.
 
     Examples
     --------
@@ -778,7 +775,7 @@ def cos_deriv(x: npt.ArrayLike) -> FloatArray:
 
     Notes
     -----
-    It is the real part of the derivation of :func:`sin_deriv`. The cosine falls where the sine is
+    This is the real part of the derivation in :func:`sin_deriv`. The cosine falls where the sine is
     positive:
 
     .. math:: \dv{}{x} \cos x = -\sin x
@@ -813,7 +810,7 @@ def cos_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: \pdv{L}{x} = -u\, \sin(x)
 
-    The minus sign is the one of a quarter turn: two of them, the second derivative, are
+    The sine has the slope :math:`\cos x`, so that the second derivative of the cosine is
     :math:`-\cos x`.
 
     Examples
@@ -846,7 +843,7 @@ def cos_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArra
     -----
     .. math:: \dot y = -\sin(x)\, \dot x
 
-    Near 0 the cosine moves only to second order.
+    Near 0 the cosine changes only to second order.
 
     Examples
     --------
@@ -870,7 +867,7 @@ def tan_deriv(x: npt.ArrayLike) -> FloatArray:
     Returns
     -------
     ndarray, shape ``x.shape``
-        At least 1.
+        The slope, at least 1.
 
     Raises
     ------
@@ -891,8 +888,8 @@ def tan_deriv(x: npt.ArrayLike) -> FloatArray:
        \dv{}{x} \frac{\sin x}{\cos x} = \frac{\cos^2 x + \sin^2 x}{\cos^2 x}
        = \frac{1}{\cos^2 x} = 1 + \tan^2 x
 
-    The code takes the last form, which needs the value alone. The hyperbolic tangent has a minus
-    sign in its place.
+    The code uses the last form, which needs only the tangent itself. The slope of the hyperbolic
+    tangent has a minus sign in place of the plus.
 
     Examples
     --------
@@ -957,7 +954,7 @@ def tan_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArra
     -----
     .. math:: \dot y = (1 + \tan^2 x)\, \dot x
 
-    A tangent never gets smaller.
+    The factor is at least 1, so the output moves at least as fast as the input.
 
     Examples
     --------
@@ -981,7 +978,7 @@ def erf_deriv(x: npt.ArrayLike) -> FloatArray:
     Returns
     -------
     ndarray, shape ``x.shape``
-        A bell curve of area 2.
+        The slope, a bell curve with the area 2.
 
     Raises
     ------
@@ -990,7 +987,7 @@ def erf_deriv(x: npt.ArrayLike) -> FloatArray:
 
     See Also
     --------
-    dlref.activations.gelu : The activation that is made of it.
+    dlref.activations.gelu : The activation that uses the error function.
 
     Notes
     -----
@@ -1111,9 +1108,9 @@ def absolute_deriv(x: npt.ArrayLike) -> FloatArray:
        \dv{}{x} \abs{x} = \operatorname{sign}(x)
        = \begin{cases} 1 & x > 0 \\ 0 & x = 0 \\ -1 & x < 0 \end{cases}
 
-    **The kink.** At 0 no derivative exists. Every number from -1 to 1 is a subgradient: the slope
-    of a line through the origin that stays below the graph. The one that is returned, 0, is the
-    smallest, and the middle of them. PyTorch returns it as well; JAX returns 1.
+    **The kink.** The absolute value has no derivative at 0. Every number from -1 to 1 is a
+    subgradient there: the slope of a line through the origin that stays below the graph. dlref
+    returns 0, the middle of the range, as PyTorch does; JAX returns 1.
 
     Examples
     --------
@@ -1144,8 +1141,8 @@ def absolute_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     -----
     .. math:: \pdv{L}{x} = u\, \operatorname{sign}(x)
 
-    The size of the gradient does not depend on the size of x. A penalty on the sum of absolute
-    values (L1) therefore pulls small weights to 0 as hard as large ones.
+    The size of the gradient does not depend on the size of x. An L1 penalty, the sum of the
+    absolute values of the weights, therefore pulls small weights toward 0 as hard as large ones.
 
     Examples
     --------
@@ -1176,8 +1173,8 @@ def absolute_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> Floa
     -----
     .. math:: \dot y = \operatorname{sign}(x)\, \dot x
 
-    At 0 the derivative in a direction is :math:`\abs{\dot x}`, which is not linear. The 0 returned
-    is, and stays the adjoint of :func:`absolute_vjp`.
+    At 0 the directional derivative is :math:`\abs{\dot x}`, which is not linear in the direction.
+    dlref returns 0 instead, which is linear and the adjoint of :func:`absolute_vjp`.
 
     Examples
     --------
@@ -1220,15 +1217,15 @@ def clip_deriv(
 
     Notes
     -----
-    With the limits a and b, :math:`f(x) = \min(\max(x, a), b)`. Inside the function is x, outside
-    it is constant:
+    With the limits :math:`a` and :math:`b` the function is :math:`f(x) = \min(\max(x, a), b)`.
+    Between the limits it is x, and outside it is constant:
 
     .. math:: f'(x) = \begin{cases} 1 & a \le x \le b \\ 0 & \text{otherwise} \end{cases}
 
-    **The kink.** At a limit every number from 0 to 1 lies between the slopes of the two sides. The
-    one returned is 1, as by ``torch.clamp``: an element at the limit can still move back. JAX
-    returns 1/2, the product of the slopes of maximum and minimum, and
-    :func:`dlref.activations.hard_tanh` returns 0, as PyTorch's does.
+    **The kinks of a clip.** At a limit the slope is 0 on one side and 1 on the other. dlref returns
+    1, as ``torch.clamp`` does, so that an element at the limit can still move back. JAX returns
+    1/2, the product of the slopes of maximum and minimum. :func:`dlref.activations.hard_tanh`
+    returns 0, as PyTorch's does.
 
     Examples
     --------
@@ -1265,8 +1262,8 @@ def clip_vjp(
     -----
     .. math:: \pdv{L}{x} = u\, \begin{cases} 1 & a \le x \le b \\ 0 & \text{otherwise} \end{cases}
 
-    An element that was clipped gets no gradient and stays where it is. This is how PPO's loss stops
-    a step that went far enough.
+    An element that was clipped gets no gradient. The clipped loss of PPO uses this: once the ratio
+    of probabilities has left the interval, the clipped term pushes it no further.
 
     Examples
     --------
@@ -1305,7 +1302,7 @@ def clip_jvp(
     -----
     .. math:: \dot y = \begin{cases} 1 & a \le x \le b \\ 0 & \text{otherwise} \end{cases}\, \dot x
 
-    A limit that is None lets every tangent of its side through.
+    If a limit is None, every tangent on its side passes.
 
     Examples
     --------

@@ -279,14 +279,20 @@ def cumsum(
 
     Notes
     -----
+    Each output is the sum of the elements up to its own place:
+
     .. math:: y_i = \sum_{j \le i} x_j
 
-    With `exclusive` the sum is over :math:`j < i`, with `reverse` over :math:`j \ge i`, and with
-    both over :math:`j > i`. It is the product with a triangular matrix of ones, which is never
-    formed. The positions of packed documents and the decay of a linear attention are such sums.
+    The row of outputs is the product of a lower triangular matrix of ones and the row of elements;
+    the matrix is never formed. The positions of packed documents are such sums, and so is the
+    logarithm of the decay in linear attention.
 
-    **Conventions.** NumPy and JAX's ``jnp.cumsum`` scan the flattened array if no axis is given;
-    PyTorch wants an axis. ``jax.lax`` has `reverse`, TensorFlow has both options.
+    **All options.** With `exclusive` the sum is over :math:`j < i`, with `reverse` over
+    :math:`j \ge i`, and with both over :math:`j > i`. The other scans have the same options.
+
+    **Conventions.** If no axis is given, NumPy's ``cumsum`` and JAX's ``jnp.cumsum`` scan the
+    flattened array; PyTorch requires an axis. ``jax.lax.cumsum`` has `reverse`, and TensorFlow's
+    ``cumsum`` has both options.
 
     Examples
     --------
@@ -327,9 +333,11 @@ def cumprod(
 
     Notes
     -----
+    Each output is the product of the elements up to its own place:
+
     .. math:: y_i = \prod_{j \le i} x_j
 
-    Forget gates multiply in this way: a state that is written at time 0 has been multiplied by all
+    Forget gates multiply in this way: a state that was written at time 0 has been multiplied by all
     gates up to time i. In diffusion, :math:`\bar\alpha_t` is the product of
     :math:`1 - \beta_s` up to t, and in rendering the transmittance is an exclusive product.
 
@@ -371,10 +379,13 @@ def cumlogsumexp(
 
     Notes
     -----
+    Each output is the logarithm of the sum of the exponentials up to its own place:
+
     .. math:: y_i = \log \sum_{j \le i} e^{x_j}
 
-    It is :func:`cumsum` for numbers that are given by their logarithms: probabilities of a long
-    sequence, or the denominators of a causal attention with one query for all positions.
+    It is :func:`cumsum` for numbers that are given by their logarithms, such as the probabilities
+    of a long sequence. The denominators of a causal attention are such sums if all positions share
+    one query.
 
     **Numerics.** No exponential overflows, because the scan carries two numbers, the largest
     element so far, :math:`m_i`, and the sum :math:`z_i` of the exponentials of :math:`x_j - m_i`. A
@@ -389,14 +400,14 @@ def cumlogsumexp(
 
     Examples
     --------
-    Logarithms of 1, 2 and 3, of which the sums so far are 1, 3 and 6:
+    These are the logarithms of 1, 2 and 3, whose cumulative sums are 1, 3 and 6:
 
     >>> import numpy as np
     >>> from dlref.calculus import cumlogsumexp
     >>> np.exp(cumlogsumexp(np.log([1, 2, 3]))).round(12)
     array([1., 3., 6.])
 
-    Elements whose exponential would overflow:
+    The exponentials of these elements would overflow:
 
     >>> (cumlogsumexp([1000, 1000, 1000]) - 1000).round(6)
     array([0.      , 0.693147, 1.098612])
@@ -444,8 +455,8 @@ def cumsum_vjp(
 
     Examples
     --------
-    A reward counts for every action before it, so that the weights of policy gradients are a
-    reversed sum:
+    In policy gradients a reward counts for every action before it, so the weights of the actions
+    are a reversed sum of the rewards:
 
     >>> from dlref.calculus import cumsum_vjp
     >>> cumsum_vjp([1, 0, 5], [0, 0, 0])
@@ -475,7 +486,7 @@ def cumprod_vjp(
     Returns
     -------
     ndarray, shape ``x.shape``
-        The gradient, right where elements are zero.
+        The gradient, which is correct where elements are zero, too.
 
     Notes
     -----
@@ -484,24 +495,24 @@ def cumprod_vjp(
 
     .. math:: \pdv{L}{x_j} = \sum_{i \ge j} u_i \prod_{j \ne k \le i} x_k
 
-    The textbook divides by :math:`x_j` a reversed sum of :math:`u_i y_i`, and gets NaN at a zero.
-    Split the product at j instead. The factors before j are common to all terms, and the sum of the
-    products of later factors obeys a recurrence that runs backward:
+    The textbook formula divides a reversed sum of :math:`u_i y_i` by :math:`x_j`, which gives NaN
+    at a zero. dlref splits the product at j instead. The factors before j are common to all terms,
+    and the sum of the products of later factors obeys a recurrence that runs backward:
 
     .. math::
 
         \pdv{L}{x_j} = p_j\, s_j , \qquad p_j = \prod_{k < j} x_k , \qquad
         s_j = u_j + x_{j+1}\, s_{j+1}
 
-    This takes three multiplications an element and no division. After a zero every :math:`p_j` is
-    zero, and at the zero itself the gradient is usually not.
+    This takes three multiplications for each element and no division. Behind a zero every
+    :math:`p_j` is zero, so the gradient is zero there. At the zero itself it usually is not.
 
     **Range.** A partial product that leaves the range of float64 makes the gradient infinite, zero
     or NaN; the result of :func:`prod_grad` does not depend on partial products.
 
     Examples
     --------
-    The division would give NaN for the zero:
+    The gradient of the zero is 12. A division would give NaN there:
 
     >>> from dlref.calculus import cumprod_vjp
     >>> cumprod_vjp([1, 1, 1], [2, 0, 5])
@@ -541,20 +552,20 @@ def cumlogsumexp_vjp(
 
     .. math:: \pdv{L}{x_j} = \sum_{i \ge j} u_i\, e^{x_j - y_i}
 
-    The exponentials of :math:`-y_i` alone may overflow. With the largest element so far,
-    :math:`m_i`, and :math:`z_i = e^{y_i - m_i}`, all exponents are 0 or negative in
+    The exponentials of :math:`-y_i` alone may overflow. The code uses the largest element so far,
+    :math:`m_i`, and :math:`z_i = e^{y_i - m_i}`, so that no exponent is positive:
 
     .. math::
 
         \pdv{L}{x_j} = e^{x_j - m_j}\, s_j , \qquad
         s_j = \frac{u_j}{z_j} + e^{m_j - m_{j+1}}\, s_{j+1}
 
-    **Special values.** An element of -inf gets the gradient 0. An infinite one makes NaN of its own
-    gradient and of those before it.
+    **Special values.** An element of -inf gets the gradient 0. If an element is +inf, its own
+    gradient and the gradients before it are NaN.
 
     Examples
     --------
-    The first result is the first element; the second one is shared by two equal elements:
+    The first result depends on the first element only; two equal elements share the second one:
 
     >>> from dlref.calculus import cumlogsumexp_vjp
     >>> cumlogsumexp_vjp([1, 1], [1000, 1000])
@@ -592,7 +603,7 @@ def cumsum_jvp(
     -----
     .. math:: \dot y_i = \sum_{j \le i} \dot x_j
 
-    The map is linear, and its own derivative.
+    The map is linear, so it is its own derivative.
 
     Examples
     --------
@@ -639,7 +650,7 @@ def cumprod_jvp(
 
     Examples
     --------
-    The second product is 0 whatever the first factor is, the tangent of the zero moves it:
+    The second product is 0 whatever the first factor is; only the tangent of the zero moves it:
 
     >>> from dlref.calculus import cumprod_jvp
     >>> cumprod_jvp([2, 0, 5], [1, 1, 0])
@@ -680,13 +691,13 @@ def cumlogsumexp_jvp(
 
     .. math:: \dot y_i = \sum_{j \le i} e^{x_j - y_i}\, \dot x_j
 
-    This is a causal attention whose scores are the same for every query. The code adds up
+    This is causal attention with the same scores for every query. The code adds up
     :math:`e^{x_j - m_i}\, \dot x_j` as it adds up the denominator :math:`z_i`, and divides at the
     end.
 
     Examples
     --------
-    Equal elements have equal weights, so that the tangents are running means:
+    Equal elements have equal weights, so the results are running means of the tangents:
 
     >>> from dlref.calculus import cumlogsumexp_jvp
     >>> cumlogsumexp_jvp([7, 7, 7, 7], [1, 3, 5, 7])

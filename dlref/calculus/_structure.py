@@ -132,13 +132,14 @@ def scatter_add(
 
     .. math:: y_i = x_i + \sum_{n :\, t_n = i} w_n
 
-    Every map on this page moves numbers, and its Jacobian has entries 0 and 1. Taking entries,
-    :math:`y_n = x_{t_n}`, has a one in row n and column :math:`t_n`. The transposed matrix adds
-    :math:`u_n` at the place :math:`t_n`: gather and scatter-add are each other's backward pass.
+    A map that moves numbers has a Jacobian of zeros and ones. The Jacobian of taking entries,
+    :math:`y_n = x_{t_n}`, has a one in row n and column :math:`t_n`. Its transpose adds :math:`u_n`
+    at the place :math:`t_n`: gather and scatter-add are each other's backward pass.
 
-    **Conventions.** ``torch.index_add`` and JAX's ``x.at[t].add(w)`` compute the same. In NumPy
-    ``x[t] += w`` does not: of several updates of one place it keeps the last. ``numpy.add.at`` adds
-    all. ``torch.scatter_add`` has an index for every single element.
+    **Conventions.** ``torch.index_add`` and JAX's ``x.at[t].add(w)`` compute the same as
+    :func:`scatter_add`. NumPy's ``x[t] += w`` does not: if several updates have the same place, it
+    keeps the last one, while ``numpy.add.at`` adds them all. ``torch.scatter_add`` takes an index
+    for every single element.
 
     Examples
     --------
@@ -165,7 +166,7 @@ def scatter_add_vjp(
     axis: int = 0,
 ) -> tuple[FloatArray, FloatArray]:
     r"""
-    Vector-Jacobian product (reverse mode) of adding at places: the gradient is taken there.
+    Vector-Jacobian product (reverse mode) of scatter-add: the gradient is read at the places.
 
     Parameters
     ----------
@@ -183,11 +184,11 @@ def scatter_add_vjp(
 
     Notes
     -----
-    Each update enters one sum, with slope 1. With the updates w and their places t:
+    Each update is added to one sum, with the slope 1. With the updates w and their places t:
 
     .. math:: \pdv{L}{x_i} = u_i , \qquad \pdv{L}{w_n} = u_{t_n}
 
-    Updates of the same place get the same gradient, a copy each.
+    Updates with the same place get the same gradient.
 
     Examples
     --------
@@ -250,9 +251,9 @@ def take_vjp(
 
     The indices are integers and have no derivative.
 
-    **Conventions.** ``numpy.take`` and ``jnp.take`` flatten the array if no axis is given;
-    ``torch.index_select`` wants an axis, and no negative index. ``torch.gather`` and
-    ``numpy.take_along_axis`` have an index for every element.
+    **Conventions.** If no axis is given, ``numpy.take`` and ``jnp.take`` flatten the array;
+    ``torch.index_select`` requires an axis and refuses negative indices. ``torch.gather`` and
+    ``numpy.take_along_axis`` take an index for every element.
 
     Examples
     --------
@@ -260,7 +261,7 @@ def take_vjp(
     >>> take_vjp([1, 10, 100], [0, 0, 0], [2, 0, 2])
     array([ 10.,   0., 101.])
 
-    Every second column, none twice:
+    This takes the columns 0 and 2, so the gradient of the column 1 is 0:
 
     >>> take_vjp([[1, 2], [3, 4]], [[0, 0, 0], [0, 0, 0]], [0, 2], axis=1)
     array([[1., 0., 2.],
@@ -323,11 +324,11 @@ def where_vjp(
 
     Notes
     -----
-    With a condition c that is 1 or 0,
+    The condition c, which is 1 or 0, chooses between the operands:
 
     .. math:: y_i = \begin{cases} w_i & c_i = 1 \\ x_i & c_i = 0 \end{cases}
 
-    and the gradient goes to the operand that was chosen:
+    The gradient goes to the operand that was chosen:
 
     .. math::
 
@@ -336,9 +337,9 @@ def where_vjp(
 
     The condition itself has no derivative: it is constant almost everywhere.
 
-    **Two conventions.** The gradient 0 of the operand that was not chosen does not stop a NaN that
-    is made before it: in ``where(x > 0, sqrt(x), 0)`` the slope of the root at 0 is infinite, and 0
-    times infinity is NaN, in PyTorch and JAX, too. Choose before the root as well:
+    **NaN in the other operand.** The operand that was not chosen gets the gradient 0, but the
+    backward pass goes on from there. In ``where(x > 0, sqrt(x), 0)`` the slope of the root at 0 is
+    infinite, and 0 times infinity is NaN, in PyTorch and JAX as well. Choose before the root, too:
     ``where(x > 0, sqrt(where(x > 0, x, 1)), 0)``.
 
     Examples
@@ -379,7 +380,7 @@ def concatenate_vjp(
     dout: npt.ArrayLike, *arrays: npt.ArrayLike, axis: int = 0
 ) -> tuple[FloatArray, ...]:
     r"""
-    Vector-Jacobian product (reverse mode) of a concatenation: the gradient is cut.
+    Vector-Jacobian product (reverse mode) of a concatenation: the gradient is split.
 
     Parameters
     ----------
@@ -409,13 +410,13 @@ def concatenate_vjp(
 
     Notes
     -----
-    Of w with n entries and x, the output is w, then x. Each part of the gradient goes back to the
-    array that the part is from:
+    The output has the n entries of w first, then the entries of x. Each part of the gradient goes
+    back to its own array:
 
     .. math:: \pdv{L}{w_i} = u_i , \qquad \pdv{L}{x_i} = u_{n+i}
 
-    Skip connections of U-Nets, key-value caches and the heads of an attention are joined so. The
-    stacking of arrays along a new axis is the same after a reshape.
+    U-Nets concatenate their skip connections, and attention its heads and its key-value cache.
+    Stacking arrays along a new axis is the same up to a reshape.
 
     Examples
     --------
@@ -492,8 +493,8 @@ def pad_vjp(
     pad_width : int, pair of int, or sequence of pairs
         Entries added before and after each axis, as in ``numpy.pad``.
     mode : {"constant", "edge", "reflect", "symmetric", "wrap"}
-        What is added: constants; the entry at the edge; a reflection without the edge or with it;
-        or the array again, periodically.
+        The entries that are added: constants; the entry at the edge; a reflection without the edge
+        or with it; or the array again, periodically.
 
     Returns
     -------
@@ -517,15 +518,15 @@ def pad_vjp(
     -----
     In every mode an output repeats one entry, :math:`y_i = x_{s_i}`, or is a constant. For a row of
     n entries with p more on the left, :math:`s_i` is :math:`i - p`, brought back into the range
-    from 0 to :math:`n - 1`: the edge clips it, the wrap takes it modulo n, the reflection folds it
-    at both ends. As for :func:`take_vjp`, gradients of the copies add up:
+    from 0 to :math:`n - 1`: "edge" clips it, "wrap" takes it modulo n, and "reflect" folds it back
+    at both ends. As in :func:`take_vjp`, the gradients of the copies add up:
 
     .. math:: \pdv{L}{x_j} = \sum_{i :\, s_i = j} u_i
 
-    In the mode "constant" no entry is repeated, and the gradient is cut at the borders.
+    In the mode "constant" no entry is repeated, and the gradient of the border is dropped.
 
-    **Conventions.** The modes have NumPy's names, which JAX shares. PyTorch calls the edge
-    ``replicate`` and the wrap ``circular``, and counts the axes of the widths from the last.
+    **Conventions.** The modes have the names that NumPy and JAX use. PyTorch calls "edge"
+    ``replicate`` and "wrap" ``circular``, and lists the widths from the last axis to the first.
 
     Examples
     --------
@@ -533,7 +534,7 @@ def pad_vjp(
     >>> pad_vjp([1, 2, 3, 4, 5, 6, 7], [0, 0, 0], pad_width=2)
     array([3., 4., 5.])
 
-    The order of the entries is 2, 1, 0, 1, 2, 1, 0 in the reflection:
+    The reflection has the entries in the order 2, 1, 0, 1, 2, 1, 0:
 
     >>> pad_vjp([1, 2, 3, 4, 5, 6, 7], [0, 0, 0], pad_width=2, mode="reflect")
     array([10., 12.,  6.])
@@ -641,7 +642,7 @@ def _exchanged(
 
 def einsum_vjp(dout: npt.ArrayLike, *operands: npt.ArrayLike, subscripts: str) -> Gradients:
     r"""
-    Vector-Jacobian product (reverse mode) of a sum of products by its indices.
+    Vector-Jacobian product (reverse mode) of an Einstein summation (einsum).
 
     Parameters
     ----------
@@ -682,22 +683,22 @@ def einsum_vjp(dout: npt.ArrayLike, *operands: npt.ArrayLike, subscripts: str) -
         \pdv{L}{A_{ij}} = \sum_k U_{ik} B_{jk} , \qquad
         \pdv{L}{B_{jk}} = \sum_i A_{ij} U_{ik}
 
-    The sum runs over all letters that the operand does not have. This is the whole rule where each
-    letter of an operand occurs once in it, and in the output or another operand. Two cases are
-    left. A letter that only this operand has is summed over, as j in ``"ij->i"``, and the gradient
-    is copied along it. A letter that repeats within the operand, as in ``"ii->i"``, reads the
-    diagonal, and the gradient is 0 beside it:
+    The sum runs over all letters that the operand does not have. The rule is complete if each
+    letter of the operand occurs once in it, and also in the output or in another operand. Two cases
+    are left. If only this operand has a letter, as j in ``"ij->i"``, the forward pass sums over it,
+    and the gradient is copied along it. If a letter repeats within the operand, as in ``"ii->i"``,
+    the forward pass reads the diagonal, and the gradient is 0 off the diagonal:
 
     .. math:: y_i = A_{ii} , \qquad \pdv{L}{A_{ij}} = \delta_{ij}\, u_i
 
-    A trace, ``"ii->"``, has both: its gradient is a multiple of the identity.
+    A trace, ``"ii->"``, is both cases at once, and its gradient is a multiple of the identity.
 
     **Cost.** Each gradient costs about as much as the forward pass. Products of more than two
     operands are computed in pairs, and all sums in float64.
 
     Examples
     --------
-    A bilinear form, whose gradients are two products and an outer product:
+    The gradients of a bilinear form are two products and an outer product:
 
     >>> import numpy as np
     >>> from dlref.calculus import einsum_vjp
@@ -710,7 +711,7 @@ def einsum_vjp(dout: npt.ArrayLike, *operands: npt.ArrayLike, subscripts: str) -
     array([[ 5.,  6.],
            [10., 12.]])
 
-    The diagonal:
+    The gradient of a diagonal stands on the diagonal:
 
     >>> einsum_vjp([5, 6], A, subscripts="ii->i")
     array([[5., 0.],
@@ -736,7 +737,7 @@ def einsum_vjp(dout: npt.ArrayLike, *operands: npt.ArrayLike, subscripts: str) -
 
 def scatter_add_jvp(primals: Any, tangents: Any, *, axis: int = 0) -> FloatArray:
     r"""
-    Jacobian-vector product (forward mode) of adding at places.
+    Jacobian-vector product (forward mode) of scatter-add.
 
     Parameters
     ----------
@@ -756,7 +757,7 @@ def scatter_add_jvp(primals: Any, tangents: Any, *, axis: int = 0) -> FloatArray
     -----
     .. math:: \dot y_i = \dot x_i + \sum_{n :\, t_n = i} \dot w_n
 
-    The map is linear in both arrays, and its own derivative.
+    The map is linear in both arrays, so it is its own derivative.
 
     Examples
     --------
@@ -809,7 +810,7 @@ def take_jvp(primals: Any, tangents: Any, *, axis: int = 0) -> FloatArray:
     -----
     .. math:: \dot y_n = \dot x_{t_n}
 
-    Tangents are taken as the entries are; one that is read twice occurs twice.
+    The tangents are taken at the same places as the entries.
 
     Examples
     --------
@@ -845,7 +846,7 @@ def where_jvp(primals: Any, tangents: Any) -> FloatArray:
 
         \dot y_i = \begin{cases} \dot w_i & c_i = 1 \\ \dot x_i & c_i = 0 \end{cases}
 
-    Nothing is multiplied by 0: an infinite tangent of the other operand does not matter.
+    Nothing is multiplied by 0, so an infinite tangent of the other operand does not matter.
 
     Examples
     --------
@@ -882,7 +883,7 @@ def concatenate_jvp(primals: Any, tangents: Any, *, axis: int = 0) -> FloatArray
 
     .. math:: \dot y_i = \dot w_i , \qquad \dot y_{n+i} = \dot x_i
 
-    Tangents follow each other as the arrays do.
+    The tangents are concatenated as the arrays are.
 
     Examples
     --------
@@ -926,11 +927,11 @@ def pad_jvp(
 
     Notes
     -----
-    With :math:`s_i` the entry that the output i repeats,
+    If the output i repeats the entry :math:`s_i`, it repeats the tangent as well:
 
     .. math:: \dot y_i = \dot x_{s_i}
 
-    and 0 where the output is a constant.
+    Where the output is a constant, its tangent is 0.
 
     Examples
     --------
@@ -949,7 +950,7 @@ def pad_jvp(
 
 def einsum_jvp(primals: Any, tangents: Any, *, subscripts: str) -> FloatArray:
     r"""
-    Jacobian-vector product (forward mode) of a sum of products by its indices.
+    Jacobian-vector product (forward mode) of an Einstein summation (einsum).
 
     Parameters
     ----------
@@ -967,7 +968,7 @@ def einsum_jvp(primals: Any, tangents: Any, *, subscripts: str) -> FloatArray:
 
     Notes
     -----
-    The product rule, with the subscripts unchanged. For two factors and ``"ij,jk->ik"``:
+    This is the product rule, with the subscripts unchanged. For two factors and ``"ij,jk->ik"``:
 
     .. math:: \dot Y_{ik} = \sum_j \dot A_{ij} B_{jk} + \sum_j A_{ij} \dot B_{jk}
 

@@ -14,6 +14,12 @@ import scipy.special
 # == shared
 
 
+def absolute(x):
+    """Absolute value."""
+    # np.abs would drop the imaginary part, in which a complex step has the derivative.
+    return np.where(x.real < 0, -x, x)
+
+
 def sum_to_shape(dout, shape):
     """Backward pass of a broadcast: the sum over all copies of an element."""
     added = dout.ndim - len(shape)
@@ -337,12 +343,6 @@ def erf_deriv(x):
 def erf_vjp(dout, x):
     """Backward pass."""
     return dout * erf_deriv(x)
-
-
-def absolute(x):
-    """Absolute value."""
-    # np.abs would drop the imaginary part, in which a complex step has the derivative.
-    return np.where(x.real < 0, -x, x)
 
 
 def absolute_deriv(x):

@@ -28,8 +28,9 @@ NUMERICS = {
     "Which formula",
 }  # fmt: skip
 TRAPS = {
-    "Conventions", "Mean", "Mean or sum", "Pairing", "Rows without keys", "Scalar expansion",
-    "The kink", "Thresholds", "Ties", "Two conventions", "What to compare with",
+    "Conventions", "Mean", "Mean or sum", "NaN in the other operand", "Pairing",
+    "Rows without keys", "Scalar expansion", "The kink", "The kinks of a clip", "Thresholds",
+    "Ties", "Two conventions", "What to compare with",
 }  # fmt: skip
 
 

@@ -206,11 +206,12 @@ def opening(topic, srcdir, told):
 
 def grouped(topic, names):
     """Return names in groups: on the page of many maps, the forms of one map are one group."""
-    groups = {}
+    if not topic.table:
+        return [[name] for name in names]
+    groups = {name.removesuffix(f"_{form(name)}"): [] for name in topic.names}
     for name in names:
-        of = name.removesuffix(f"_{form(name)}") if topic.table else name
-        groups.setdefault(of, []).append(name)
-    return list(groups.values())
+        groups[name.removesuffix(f"_{form(name)}")].append(name)
+    return [*filter(None, groups.values())]
 
 
 def defined(topic, parts, code):

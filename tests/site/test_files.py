@@ -262,12 +262,13 @@ def test_the_main_result_comes_before_its_special_cases(site, trees, topic):
 
 def test_special_cases_are_folded_and_last(topics, report):
     problems, count = [], 0
+    special = "//section[@id='special-cases-and-further-forms']"
     for page, tree in topics.items():
-        for fold in tree.xpath("//section[@id='special-cases-and-further-forms']/details"):
+        for fold in tree.xpath(f"{special}/details"):
             count += 1
             if fold.get("open") is not None:
                 problems.append((page, "unfolded special case"))
-        if tree.xpath("//section[@id='special-cases-and-further-forms']/following-sibling::section"):
+        if tree.xpath(f"{special}/following-sibling::section"):
             problems.append((page, "a main result after special cases"))
         if "value-and-grad" in " ".join(tree.xpath("//section[@id='derivation']/section/@id")):
             problems.append((page, "a value with its gradient that is not folded"))
