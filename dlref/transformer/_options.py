@@ -171,14 +171,14 @@ class BlockOptions:
 
     def __post_init__(self) -> None:
         """Check every field but those that attention checks where it begins."""
+        if self.inner_eps is not None:
+            as_number("inner_eps", self.inner_eps, least=0)
+        as_number("eps", self.eps, least=0)
         self.heads()
         by_name(self.activation)
         check_flags(norm_first=self.norm_first, parallel=self.parallel)
         if self.norm is not None:
             choice("norm", self.norm, ("layer", "rms"))
-        as_number("eps", self.eps, least=0)
-        if self.inner_eps is not None:
-            as_number("inner_eps", self.inner_eps, least=0)
         as_number("residual_scale", self.residual_scale)
         if self.chunk is not None:
             as_integer("chunk", self.chunk, least=1)

@@ -12,7 +12,7 @@ import dlref
 from dlref import check
 from dlref._core.pytree import map_floats, tree_leaves
 from dlref.check._oracle.examples import in_form
-from dlref.check._oracle.formulas import REFUSALS, computed
+from dlref.check._oracle.formulas import REFUSALS, AtRandom, Computed, computed
 
 MAPS = {record.name: record for record in RECORDS if record.functions}
 #: Inputs that lose more digits than these formulas keep.
@@ -93,3 +93,12 @@ def test_a_kernel_of_16_bits_returns_them(name, narrow, dtype):
         for g, w in zip(got, want, strict=True):
             assert g.dtype == dtype
             np.testing.assert_allclose(np.asarray(g, float), w, atol=0.1 * np.max(abs(w)))
+
+
+@pytest.mark.parametrize("kind", [Computed, AtRandom])
+def test_functions_of_numpy_keep_the_kind_of_an_array(kind):
+    """Of a slope that begins with where(x > 0, x, 0), nothing was computed as kernels do."""
+    x = np.linspace(-2, 2, 5, dtype=np.float32).view(kind)
+    for out in (np.where(x > 0, x, 0), np.concatenate([x, x]), np.stack([x, x]), np.tril(x)):
+        assert type(out) is kind
+    assert type(np.where(x > 0, 1, 2)) is np.ndarray

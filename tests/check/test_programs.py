@@ -1,5 +1,7 @@
 """A cause is a changed program that leads to all results of a kernel, in all cases."""
 
+import ast
+import contextlib
 import importlib
 import inspect
 
@@ -9,13 +11,15 @@ from scipy.special import ndtr
 
 from dlref import activations as act
 from dlref import attention as att
-from dlref import check, training
+from dlref import check, training, transformer
 from dlref import normalization as norm
 from dlref.check._oracle.calls import ReferenceCall
 from dlref.check._oracle.causes import is_settled, same_cause
+from dlref.formulas import transformer as blocks
 
 programs = importlib.import_module("dlref.check._oracle.causes.programs")
-formula_of = importlib.import_module("dlref.check._oracle.causes.mutations").formula_of
+mutations = importlib.import_module("dlref.check._oracle.causes.mutations")
+formula_of, mutants = mutations.formula_of, mutations.mutants
 
 R = np.random.default_rng(12)
 X, U = R.normal(size=(2, 5, 7))
@@ -166,6 +170,28 @@ def test_all_kinds_of_changes_are_tried():
         assert any(words in message for message in messages), words
 
 
+def test_a_changed_program_does_not_write_to_what_formulas_share():
+    """Without dict() around BLOCK_OPTIONS, it would be updated: all later verdicts were wrong."""
+    before = dict(blocks.BLOCK_OPTIONS)
+
+    def without_copy(node):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "dict":
+            yield node.args[0]
+
+    refused = [due for _, due, f in mutants(blocks.encoder_block, without_copy) if not run(f)]
+    assert "dict(BLOCK_OPTIONS)" in refused
+    assert before == blocks.BLOCK_OPTIONS
+
+
+def run(f):
+    """Return whether a formula of a block can be computed."""
+    x, params = next(check.hard_inputs(transformer.encoder_block, "float64")).inputs
+    with contextlib.suppress(AttributeError, TypeError, KeyError):
+        f(x, params, num_heads=2)
+        return True
+    return False
+
+
 def test_variables_of_one_shape_are_exchanged():
     call = ReferenceCall(norm.rms_norm, "vjp", (U, X, X[0]), {})
     messages = {p.message for p in programs.programs(formula_of(call), call)}
@@ -193,6 +219,10 @@ def test_causes_that_are_one(left, right, same):
     [
         ({"it is halved"}, True),
         ({"it is halved", ""}, False),
+        (
+            {"it is halved", "it is halved; or divided by the option 'scale', 2, once too often"},
+            True,
+        ),
         ({"eps is 1e-05 or 0.001, not 1e-06", "eps is 0.001, not 1e-06"}, True),
         ({"it is the exact result times 36.99"}, False),
         ({"the errors are noise, of some size"}, False),

@@ -7,6 +7,7 @@ near the inputs, is allowed. A formula that does not take some inputs raises Not
 
 from __future__ import annotations
 
+import copy
 import dis
 import functools
 import importlib
@@ -14,14 +15,14 @@ import inspect
 import pkgutil
 import zlib
 from dataclasses import replace
-from types import FunctionType
+from types import FunctionType, MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ... import formulas
 from ..._core.pytree import is_float, map_floats, tree_leaves
-from .stochastic_rounding import StochasticallyRounded
+from .stochastic_rounding import Inherited, StochasticallyRounded
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -94,6 +95,13 @@ def parts(formula: Any) -> tuple[Any, ...]:
     return tuple(filter(is_formula, every))
 
 
+def _protected(value: Any) -> Any:
+    """Return a global value that a changed formula cannot write to: others use it, too."""
+    if isinstance(value, dict):
+        return MappingProxyType(value)
+    return copy.deepcopy(value) if isinstance(value, list | set | np.ndarray) else value
+
+
 def rewritten(formula: Any, others: Mapping[Any, Any]) -> Any:
     """Return a copy of a formula that calls other functions, or has the code of others."""
     changed = {f for f in parts(formula) if f in others or f.__code__ in others}
@@ -115,7 +123,8 @@ def rewritten(formula: Any, others: Mapping[Any, Any]) -> Any:
             made[f] = FunctionType(code, scope, f.__name__)
             made[f].__defaults__ = tuple(map(again, f.__defaults__ or ())) or None
             made[f].__kwdefaults__ = f.__kwdefaults__
-            scope |= {name: again(scope[name]) for name in names(f.__code__) if name in scope}
+            used = {name: scope[name] for name in names(f.__code__) if name in scope}
+            scope |= {name: again(_protected(value)) for name, value in used.items()}
         return made[f]
 
     return again(formula)
@@ -124,7 +133,7 @@ def rewritten(formula: Any, others: Mapping[Any, Any]) -> Any:
 # How a kernel computes a formula.
 
 
-class Computed(np.ndarray[Any, Any]):
+class Computed(Inherited):
     """
     An array that computes as kernels do.
 

@@ -15,7 +15,20 @@ EXACT = {
 }
 
 
-class StochasticallyRounded(np.ndarray[Any, Any]):
+class Inherited(np.ndarray[Any, Any]):
+    """An array whose kind the results of all functions have, also of those that return others."""
+
+    def __array_function__(self, f: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        """Return arrays of this kind from `numpy.where`, for example, which loses it."""
+        out = super().__array_function__(f, types, args, kwargs)
+        if type(out) is not np.ndarray or out.dtype.kind != "f":
+            return out
+        out = out.view(type(self))
+        out.__array_finalize__(self)
+        return out
+
+
+class StochasticallyRounded(Inherited):
     """
     An array whose operations return the rounded result or one of its neighbors, at random.
 

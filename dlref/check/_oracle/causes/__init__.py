@@ -222,12 +222,17 @@ def is_settled(causes: set[str]) -> bool:
 def in_common(causes: Iterable[str]) -> dict[str, str]:
     """Return each cause as it holds for all cases: with shared values, and no sizes that differ."""
     causes = [*causes]
-    alike = {cause: cause for cause in causes} | shared_values(causes)
+    alike = {cause: _shared_reading(cause, causes) for cause in causes} | shared_values(causes)
     texts: dict[str, set[str]] = {}
     for text in alike.values():
         texts.setdefault(SIZE.sub("", text), set()).add(text)
     short = {text: key for key, some in texts.items() for text in some if len(some) > 1}
     return {cause: short.get(text, text) for cause, text in alike.items()}
+
+
+def _shared_reading(cause: str, causes: list[str]) -> str:
+    """Return the first of the readings of a cause, "a; or b", that is the cause of another case."""
+    return next((text for text in cause.split("; or ") if text in causes), cause)
 
 
 def cause_in_common(cases: Sequence[Evidence]) -> str:
