@@ -2,8 +2,8 @@
 
 docs/topics has the two sentences and the symbols that it begins with. The definition, the examples
 and the derivation of each form come from the docstrings; what is left of a docstring, its
-parameters and errors, is folded at the end. A page of many maps begins with a table from
-docs/tables. No text is written twice.
+parameters and errors, is folded at the end. The definition of a page of many maps begins with a
+table from docs/tables. No text is written twice.
 """
 
 import importlib
