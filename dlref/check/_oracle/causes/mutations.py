@@ -177,6 +177,7 @@ def read(node: ast.AST) -> Any:
     return _Read().visit(node)
 
 
+@functools.lru_cache(4096)
 def as_read(text: str) -> str:
     """Return an expression as a reader would write it; empty if it is no mathematics."""
     tree = read(ast.parse(text, mode="eval"))
