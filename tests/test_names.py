@@ -12,15 +12,16 @@ from pathlib import Path
 import pytest
 
 import dlref
-from dlref._core.names import called, suggestion
+from dlref._core.names import _note, called, suggestion
 
 TABLE = Path(__file__).parents[1] / "docs" / "results" / "names.csv"
 LIBRARIES = ("torch", "jax")
 
 
 def rows():
-    """Yield map, PyTorch's name, JAX's name and other names."""
-    for here, names in sorted(called().items()):
+    """Yield map, PyTorch's name, JAX's name and other names; none of what differs."""
+    for here, every in sorted(called().items()):
+        names = [name for name in every if not _note(name.rpartition(".")[2], here)]
         cells = [f":obj:`dlref.{here}`"]
         for library in LIBRARIES:
             own = [f"``{n}``" for n in names if n.partition(".")[0] == library and "." in n]
@@ -76,12 +77,34 @@ def test_every_name_of_a_library_is_there(library):
         ("recurrent", "LSTMCell", "dlref.recurrent.lstm_cell"),
         ("check", "gradcheck", "dlref.check.check_gradients"),
         ("attention", "KVCache_vjp", "dlref.attention.KVCache"),
+        # in no table: found by the words of signatures and docstrings
+        ("losses", "grpo_loss", "dlref.losses.policy_loss"),
+        ("losses", "ppo_loss", "dlref.losses.policy_loss"),
+        ("losses", "contrastive_loss", "dlref.losses.info_nce"),
+        ("losses", "label_smoothed_nll_loss", "dlref.losses.cross_entropy"),
+        ("attention", "mla", "dlref.attention.latent_attention"),
+        ("attention", "merge_state", "dlref.attention.merge_attention"),
+        ("attention", "flash_attn_func", "dlref.attention.scaled_dot_product_attention"),
+        ("positions", "mrope", "dlref.positions.rope_tables_multi"),
+        ("convolution", "causal_conv1d_fn", "dlref.convolution.causal_conv"),
+        ("quantization", "mxfp4", "dlref.quantization.quantize_blocks"),
+        ("neurons", "lora", "dlref.neurons.lora_linear"),
+        ("training", "lion", "dlref.training.lion_step"),
+        ("training", "get_cosine_schedule_with_warmup", "dlref.training.cosine_schedule"),
+        ("recurrent", "selective_scan_fn_vjp", "dlref.recurrent.selective_scan_vjp"),
     ],
 )
 def test_a_wrong_name_is_told_the_right_one(chapter, name, found):
     module = getattr(dlref, chapter) if chapter else dlref
     with pytest.raises(AttributeError, match=f"has no attribute '{name}'. It may be '{found}'"):
         getattr(module, name)
+
+
+def test_a_name_of_another_convention_says_so():
+    with pytest.raises(
+        AttributeError, match=r"l2_norm'. But for one difference: it divides by the"
+    ):
+        dlref.normalization.normalize  # noqa: B018
 
 
 def test_a_name_of_nothing_gets_no_suggestion():

@@ -50,7 +50,15 @@ from ._inputs import (
 from ._oracle.arrays import as_numpy
 from ._oracle.autograd import in_layout, own_vjp
 from ._oracle.calls import ReferenceCall, as_form, learned_options
-from ._oracle.causes import PROGRAM, cause_in_common, in_common, is_refuted, is_settled, same_cause
+from ._oracle.causes import (
+    PROGRAM,
+    cause_in_common,
+    in_common,
+    is_refuted,
+    is_settled,
+    next_cause,
+    same_cause,
+)
 from ._oracle.causes.evidence import Evidence
 from ._oracle.causes.heuristics import NOISE
 from ._oracle.error_maps import as_html
@@ -836,7 +844,7 @@ class _Run:
             return
         chance = {c for c in causes if PROGRAM.match(c)}  # it would have to explain all cases
         if other is not None and not other[0].ok:
-            chance |= {c for c in causes if not _shares({c}, other[0])}
+            chance |= {c for c in causes if not _holds(c, *other)}
         for i, wrong in itertools.product(off, chance - {""}):
             verdicts[i] = without_cause(verdicts[i], wrong)
 
@@ -851,12 +859,24 @@ class _Run:
         known = {i: e for i in numbers if (e := self.evidence[i]) is not None}
         other = [e for i, e in known.items() if not any(_causes(verdicts[i])) and e.is_clear]
         small = sorted(other, key=lambda e: (bool(e.off), e.size))[:MAX_OTHER]
-        every = [cause for i in off for cause in _causes(verdicts[i]) if cause]
-        for cause, count in collections.Counter(every).items():
-            is_most = 2 * count > len(off)
-            if any(is_refuted(cause, e) for e in small if not (is_most and e.off)):
-                for i in off:
+        refuted: frozenset[str] = frozenset()
+        while True:
+            every = [cause for i in off for cause in _causes(verdicts[i]) if cause]
+            more = {
+                cause
+                for cause, count in collections.Counter(every).items()
+                for is_most in [2 * count > len(off)]
+                if any(is_refuted(cause, e) for e in small if not (is_most and e.off))
+            }
+            if not more - refuted:
+                return
+            refuted |= more
+            for i in off:
+                had = _causes(verdicts[i])
+                for cause in more:
                     verdicts[i] = without_cause(verdicts[i], cause)
+                if had & more and i in known and (cause := next_cause(known[i], refuted)):
+                    verdicts[i] = with_cause(verdicts[i], cause)
 
 
 def _causes(verdict: Verdict) -> set[str]:
@@ -867,6 +887,14 @@ def _causes(verdict: Verdict) -> set[str]:
 def _shares(causes: set[str], verdict: Verdict) -> bool:
     """Return whether each of some causes is one of a verdict."""
     return all(any(same_cause(cause, other) for other in _causes(verdict)) for cause in causes)
+
+
+def _holds(cause: str, verdict: Verdict, evidence: Evidence | None) -> bool:
+    """Return whether a cause explains other numbers, too, be it the first that does or the next."""
+    if _shares({cause}, verdict):
+        return True
+    known = frozenset(_causes(verdict))
+    return evidence is not None and same_cause(cause, next_cause(evidence, known))
 
 
 def _other_numbers(rng: Any, a: Any) -> Any:

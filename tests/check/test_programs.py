@@ -11,7 +11,7 @@ from scipy.special import ndtr
 
 from dlref import activations as act
 from dlref import attention as att
-from dlref import check, training, transformer
+from dlref import check, losses, neurons, training, transformer
 from dlref import normalization as norm
 from dlref.check._oracle.calls import ReferenceCall
 from dlref.check._oracle.causes import is_settled, same_cause
@@ -59,6 +59,17 @@ def softmax_vjp(u, x, axis=-1):
     return p * (u - (u * p).mean(axis, keepdims=True))
 
 
+def online_logsumexp(x, axis=-1, block=32):
+    """Add up blocks whose earlier sums keep an older maximum."""
+    x = np.moveaxis(x, axis, -1)
+    most, total = np.full(x.shape[:-1], -np.inf, x.dtype), np.zeros(x.shape[:-1], x.dtype)
+    for i in range(0, x.shape[-1], block):
+        part = x[..., i : i + block]
+        most = np.maximum(most, part.max(-1))
+        total = total + np.exp(part - most[..., None]).sum(-1)
+    return most + np.log(total)
+
+
 def gelu_vjp(u, x):
     density = np.exp(-x * x) / np.sqrt(2 * np.pi)
     return (u * (ndtr(x) + x * density)).astype(x.dtype)
@@ -93,6 +104,38 @@ def momentum_after(p, g, state, *, learning_rate, momentum=0.9):
             "forward",
             lambda *a, **options: attention(*a, **options, cut=True),
             "axis -2 of k is cut to a multiple of 64: the last block is left out",
+        ),
+        (
+            act.logsumexp,
+            "forward",
+            online_logsumexp,
+            "the sum so far is not rescaled where a later block of 32 has a larger maximum",
+        ),
+        (
+            SDPA,
+            "forward",
+            lambda q, k, v, *, scale=None: SDPA(q, k[..., ::-1, :], v, scale=scale),
+            "the order of k along axis -2 is reversed",
+        ),
+        (
+            neurons.lora_linear,
+            "forward",
+            lambda x, w, a, b, bias=None, scale=1.0: neurons.lora_linear(
+                x, w, a, b, bias, scale=scale * len(a)
+            ),
+            "scale * low.shape[-1] stands where scale is due",
+        ),
+        (
+            act.silu,
+            "vjp",
+            lambda u, x: u * (1 + np.exp(-x) + x * np.exp(-x) / (1 + np.exp(-x)) ** 2),
+            "1 + e + beta * x * e / (1 + e) ** 2 stands where",
+        ),
+        (
+            act.log_softmax,
+            "vjp",
+            lambda u, x: u + act.softmax(x),
+            "dout + softmax(x, axis=axis) * sum(dout, axis=axis) stands where",
         ),
     ],
 )
@@ -140,6 +183,41 @@ def test_a_cause_that_other_numbers_do_not_show_is_kept():
     case = [check.TestCase("a zero", (np.array([0.0, 1.0, 2.0, -1.0, 3.0]),), {})]
     (cause,) = check.check_all(None, act.relu, vjp=wrong, cases=case).causes
     assert cause.startswith("only where x is 0")
+
+
+def test_a_cause_that_right_cases_refute_makes_room_for_the_next():
+    """With no rows, the sum is 0 as well; where there are rows, it is the mean."""
+    none, some = np.full(3, -100), np.array([0, 2, -100])
+
+    def wrong(x, target):
+        return losses.cross_entropy(x, target) if (target >= 0).any() else np.float64(0)
+
+    x = X[:3]
+    assert check.check_forward(wrong, losses.cross_entropy, x, none).cause.startswith("reduction")
+    cases = [check.TestCase(str(t), (x, t), {}) for t in (none, some)]
+    (cause,) = check.check_all(wrong, losses.cross_entropy, cases=cases, options=()).causes
+    assert cause == "it is 0 where the exact result is infinite or NaN: a special case"
+
+
+@pytest.mark.parametrize(
+    ("change", "cause"),
+    [
+        (lambda p, g: (p, tuple(a + 0.5 * b for a, b in zip(g, p, strict=True)), 0.0, 1.0),
+         "the weight decay is added to the gradient, not taken from the parameters"),
+        (lambda p, g: (p, g, 0.5, 0.95), "the weight decay is applied twice"),
+    ],
+)  # fmt: skip
+def test_decay(change, cause):
+    def wrong(p, g, state, *, learning_rate, weight_decay):
+        p, g, decay, factor = change(p, g)
+        p, state = training.lion_step(p, g, state, learning_rate=0.1, weight_decay=decay)
+        return tuple(factor * a for a in p), state
+
+    p, g = (X, U[0, 0]), (U, X[0, 0])
+    options = {"learning_rate": 0.1, "weight_decay": 0.5}
+    cases = [check.TestCase(str(n), (p[:n], g[:n], None), options) for n in (1, 2)]
+    report = check.check_all(wrong, training.lion_step, cases=cases)
+    assert next(iter(report.causes)) == cause
 
 
 def test_steps_in_another_order():

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dlref import activations as act
-from dlref import check, losses
+from dlref import attention, check, losses
 from dlref.check._oracle.calls import ReferenceCall
 from dlref.check._reports import _other_numbers, prepared
 
@@ -58,6 +58,12 @@ def further(text, scope=None):
         ("0.5", "1.0"),
         ("a.mT", "a"),
         ("a * b", "a - b"),
+        ("a & b", "a | b"),
+        ("a | b", "b"),
+        ("~seen", "seen"),
+        ("np.sum(x, axis=axis)", "np.sum(x, axis=(axis - 1, axis))"),
+        ("np.sum(x, axis=-1)", "np.sum(x, axis=None)"),
+        ("softplus(-z)", "np.maximum(0, 1 + -z)"),
     ],
 )
 def test_expressions_that_stand_for_another(text, other):
@@ -76,13 +82,58 @@ def test_statements_that_stand_for_others():
         "dw -= h stands where dw += h is due",
         "dw += h comes after dw = 2 * dw, not before",
         "dw = 2 * dw is left out",
+        "h = f(h) is done twice",
+        "h = f(h) is done again after dw += h",
+        "h = f(h) is done again after dw = 2 * dw",
+        "dw += h is done twice",
+        "dw += h is done again after dw = 2 * dw",
+        "dw = 2 * dw is done twice",
     }
     (less,) = ast.parse("x -= y").body
     assert [message for message, _ in changes.statement_changes([less])] == [
         "x -= y is left out",
         "x = y stands where x -= y is due",
+        "x -= y is done twice",
     ]
     assert changes.as_sentence(ast.parse("if a:\n    b = 1\n    c = 2").body[0]) == "b = 1"
+
+
+def test_a_number_in_other_units():
+    node = ast.parse("scale", mode="eval").body
+    shapes = {"scale": (), "low": (4, 8)}
+    others = {ast.unparse(other) for other in changes.further_changes(node, shapes, {})}
+    assert {"scale * low.shape[-1]", "scale / low.shape[-2] ** 0.5"} <= others
+
+
+@pytest.mark.parametrize(
+    ("stands", "due", "said"),
+    [
+        ("(b, a)", "(a, b)", "a and b are exchanged in a tuple"),
+        ("f(x, b, a)", "f(x, a, b)", "a and b are exchanged in f(x, a, b)"),
+        ("(c, a, b)", "(a, b, c)", "(c, a, b) stands where (a, b, c) is due"),
+        ("g(b, a)", "f(a, b)", "g(b, a) stands where f(a, b) is due"),
+        ("(*b, _, T)", "(*b, T)", "(*b, _, T) stands where (*b, T) is due"),
+    ],
+)
+def test_how_a_change_is_described(stands, due, said):
+    assert mutations.described(stands, due) == said
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (np.logical_not, "it is inverted"),
+        (np.ones_like, "it is True everywhere"),
+        (np.zeros_like, "it is False everywhere"),
+        (np.triu, ""),
+    ],
+)
+def test_arrays_of_true_and_false(change, said):
+    verdict = check.check_forward(
+        lambda ids: change(ids[:, None] == ids), attention.document_mask, np.array([0, 1, 0])
+    )
+    assert not verdict
+    assert verdict.cause == said
 
 
 def test_code_that_makes_no_sense():
@@ -165,7 +216,8 @@ def test_without_a_source_there_are_no_programs(monkeypatch):
     formula = mutations.formula_of(SOFTMAX)
     assert next(programs.programs(formula, SOFTMAX)).message
     monkeypatch.setattr(mutations.inspect, "getsource", missing)
-    assert [*programs.programs(formula, SOFTMAX)] == []
+    assert all("rescaled" in message for message, _ in programs.programs(formula, SOFTMAX))
+    assert [*programs.pairs_of_changes(formula)] == []
 
 
 def test_few_numbers_of_one_case_say_nothing():

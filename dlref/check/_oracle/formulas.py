@@ -326,6 +326,24 @@ def completed(chapter: str, spec: MapSpec, own: Explanation) -> Explanation:
     return replace(own, plain=plain, variants=variants, each_rounded=each)
 
 
+def spellings(call: Any) -> tuple[Any, ...]:
+    """Return the formula of a call as dlref.formulas has it, and as textbooks write it."""
+    from .usual import TEXTBOOK  # noqa: PLC0415
+
+    own = getattr(
+        _module_of(call.core.__module__), call.spec.name + FORMS.get(call.form, "."), None
+    )
+    return (own, _with(TEXTBOOK, own)) if own else ()
+
+
+def _module_of(name: str) -> Any:
+    """Return the formulas of the chapter of a module; None if it has none."""
+    chapter = name.split(".")[1]
+    return (
+        importlib.import_module(f"{formulas.__name__}.{chapter}") if chapter in CHAPTERS else None
+    )
+
+
 def every_formula(explanation: Explanation, form: str) -> tuple[Any, ...]:
     """Return the plain formula of a form, if there is one, and its variants."""
     plain = explanation.plain.get(form)

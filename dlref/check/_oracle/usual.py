@@ -105,6 +105,37 @@ def binary_cross_entropy_vjp(
     return dout * slopes, dout * reduce_grad(of_target, logits.size, reduction)
 
 
+# As textbooks write them: overflow is left to the reader.
+
+
+def sigmoid_deriv_by_exponentials(x: Any) -> Any:
+    """Return the slope by the quotient rule."""
+    e = np.exp(-x)
+    return e / (1 + e) ** 2
+
+
+def silu_deriv_by_exponentials(x: Any, *, beta: float = 1.0) -> Any:
+    """Return the slope by the quotient rule."""
+    e = np.exp(-beta * x)
+    return (1 + e + beta * x * e) / (1 + e) ** 2
+
+
+def softplus_as_it_stands(x: Any, *, beta: float = 1.0) -> Any:
+    """Return log(1 + exp(x))."""
+    return np.log(1 + np.exp(beta * x)) / beta
+
+
+def log_softmax_as_it_stands(x: Any, *, axis: int = -1) -> Any:
+    """Return x less the logarithm of the sum of exponentials."""
+    return x - np.log(np.sum(np.exp(x), axis=axis, keepdims=True))
+
+
+def softmax_vjp_by_products(dout: Any, x: Any, *, axis: int = -1) -> Any:
+    """Return p dout less p times the sum of p dout."""
+    p = activations.softmax(x, axis=axis)
+    return p * dout - p * np.sum(p * dout, axis=axis, keepdims=True)
+
+
 # By the logarithms of probabilities.
 
 
@@ -128,6 +159,14 @@ _OWN: dict[Any, tuple[Any, ...]] = {
 }
 #: The functions that stand in the place of formulas.
 INSTEAD = {getattr(module, f.__name__): f for module, fs in _OWN.items() for f in fs}
+#: Formulas in the spelling of textbooks, whose changes are tried as causes as well.
+TEXTBOOK: dict[Any, Any] = {
+    activations.sigmoid_deriv: sigmoid_deriv_by_exponentials,
+    activations.silu_deriv: silu_deriv_by_exponentials,
+    activations.softplus: softplus_as_it_stands,
+    activations.log_softmax: log_softmax_as_it_stands,
+    activations.softmax_vjp: softmax_vjp_by_products,
+}
 #: The probabilities, from their logarithms.
 BY_LOGSUMEXP: dict[Any, Any] = {
     activations.softmax: softmax_by_logsumexp,

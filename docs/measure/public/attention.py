@@ -185,7 +185,7 @@ FRESH = [
     Wrong("microsoft/unilm#1612", SDPA, "forward", attention, "window minus 1 twice",
         "1 is subtracted from the window twice: it is one key too short.",
         (r"one (key )?too short(?! on both)", r"one key (less|fewer)",
-         r"left.*(short|- 1)|window(\[0\]|.*left).*- 1")),
+         r"left.*(short|- 1)|window(\[0\]|.*left).*- 1", r"^r > -left stands")),
     Wrong("proger/hippogriff#7", SDPA, "forward", attention, "negative window",
         "The window is unbounded to the left: its left end is ignored.",
         (r"window.*(ignored|left|unbounded|None)", r"left.*(ignored|unbounded|None)")),

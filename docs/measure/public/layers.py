@@ -277,7 +277,7 @@ GIVEN = [
     Wrong("C", neurons.lora_linear, "forward", lora_linear, "alpha",
         "alpha stands for alpha / r: the correction is r times too large.",
         (r"rank|\br\b|\balpha\b", r"len\(a\)|a\.shape|number of rows of a",
-         r"2\.0 \* \(x @ a\.T\)")),
+         r"2\.0 \* \(x @ a\.T\)", r"scale \* low\.shape")),
     Wrong("D", convolution.conv, "forward", conv, "dilation ignored",
         "The dilation is ignored.", (r"dilation", r"shape"),
         SPREAD),
@@ -307,7 +307,7 @@ GIVEN = [
         "A sliding window stands for a chunk.", (r"window",),
         cases(((12,), {"size": 4}), ((9,), {"size": 3}))),
     Wrong("D", att.document_mask, "forward", document_mask, "all documents",
-        "Documents see each other.", (r"document|ids|all|every",),
+        "Documents see each other.", (r"document|ids|all|every|True",),
         cases(((np.array([0, 0, 1, 1, 2]),), {}), ((np.array([[0, 1, 1, 3]]),), {}))),
 ]  # fmt: skip
 FRESH = [

@@ -161,7 +161,7 @@ GIVEN = [
         "An array of three axes is taken for one of two: the last two axes are one row.",
         (r"rows are joined", r"(two|all|other|last) axes",
          r"ax[ei]s?\b.*(joined|flattened|-2|1, 2)",
-         r"rank|flatten|reshape")),
+         r"rank|flatten|reshape|range\(1, ndim")),
     Wrong("GPU", norm.group_norm, "forward", group_norm, "difference of squares",
         "The variance is computed as E[x^2] - E[x]^2, which cancels.",
         (r"E\[x", r"cancel", r"square of the mean|mean of (the )?squares|difference of squares",

@@ -230,7 +230,8 @@ LINEAR, LSTM, GRU = att.recurrent_linear_attention, recurrent.lstm, recurrent.gr
 GIVEN = [
     Wrong("C", LSTM, "vjp", lstm_backward, "last step alone",
         "The upstream gradients of the hidden states between the steps are not used.",
-        (r"(last|final) (step|state|time)", r"(dh|hidden).*(last|final|between|steps)",
+        (r"(last|final) (step|state|time|entry of dout)",
+         r"(dh|hidden).*(last|final|between|steps)",
          r"dh\[.*T - 1|upstream.*(steps|times)"), LAYER),
     Wrong("D", GRU, "forward", gru_cell, "old state missing",
         "The term z h is missing.",

@@ -57,11 +57,11 @@ def _up_to_an_error(trials: Iterator[Any]) -> Iterator[Any]:
         yield from trials
 
 
-def _first_match(heuristics: Iterable[Any], pair: Pair) -> str:
+def _first_match(heuristics: Iterable[Any], pair: Pair, refuted: frozenset[str]) -> str:
     """Return the message of the first heuristic that applies."""
     for heuristic in heuristics:
         with _outlived():
-            if message := heuristic(pair):
+            if (message := heuristic(pair)) and message not in refuted:
                 return str(message)
     return ""
 
@@ -92,11 +92,13 @@ def cause_of(
     bound: Any,
     dtype: Any,
     right: tuple[int, ...] = (),
+    refuted: frozenset[str] = frozenset(),
 ) -> str:
     """
     Return the explanation of the difference of one output, empty if none is known.
 
     `right` has the numbers of the outputs that are right, which a mutation has to leave alone.
+    Explanations that other cases have refuted are passed over.
     """
     exact = np.asarray(want[number], np.float64)
     if got is None:
@@ -104,19 +106,26 @@ def cause_of(
     if got.dtype.kind not in "fiub" and got.dtype.name != "bfloat16":
         return ""
     if got.dtype.kind == "b":
-        return "it is inverted" if np.array_equal(got, np.asarray(want[number]) == 0) else ""
+        return _of_conditions(got, np.asarray(want[number]))
     # values of another dtype are explained as well, once they are rounded to the right one
     values = got.astype(dtype) if is_float(got) else got
     pair = Pair(call, number, values.astype(np.float64), exact, bound, np.dtype(dtype), right)
     if pair.got.shape != exact.shape:
         return (
-            _first_match((transposed, not_summed), pair)
-            or _mistaken([pair])
+            _first_match((transposed, not_summed), pair, refuted)
+            or _mistaken([pair], refuted=refuted)
             or _another(pair, want)
         )
     if not exact.size or (pair.dtype != got.dtype and np.all(np.abs(pair.got - exact) <= bound)):
         return ""
-    return _explained(pair) or _another(pair, want)
+    return _explained(pair, refuted) or _another(pair, want)
+
+
+def _of_conditions(got: Any, want: Any) -> str:
+    """Return what is wrong with an array of True and False."""
+    if np.array_equal(got, want == 0):
+        return "it is inverted"
+    return f"it is {bool(got.flat[0])} everywhere" if got.size > 1 and np.ptp(got + 0) == 0 else ""
 
 
 def _another(pair: Pair, want: list[Any]) -> str:
@@ -144,16 +153,25 @@ def common_cause(
     return _mistaken(pairs, others)
 
 
-def _explained(pair: Pair) -> str:
+def _explained(pair: Pair, refuted: frozenset[str]) -> str:
     why = pair.call.explanation
     first = without_inputs, *why.heuristics
     last = overflown, *GENERAL_HEURISTICS, *why.last_heuristics, mutated, undefined, narrow
-    return _first_match(first, pair) or _mistaken([pair]) or _first_match(last, pair)
+    return (
+        _first_match(first, pair, refuted)
+        or _mistaken([pair], refuted=refuted)
+        or _first_match(last, pair, refuted)
+    )
 
 
-def _mistaken(pairs: list[Pair], others: dict[int, Any] | None = None) -> str:
+def _mistaken(
+    pairs: list[Pair],
+    others: dict[int, Any] | None = None,
+    refuted: frozenset[str] = frozenset(),
+) -> str:
     """Return the mistake that leads to outputs; all values of an option that do."""
-    trials = iter(pairs[0].call.once(_trials))
+    every = pairs[0].call.once(_trials)
+    trials = iter((text, other) for text, other in every if text not in refuted)
     right = others or {}
     said = next((text for text, other in trials if _leads_to(pairs, other, right)), "")
     if not (match := VALUE.fullmatch(said)) or match["key"] not in pairs[0].call.settings:
@@ -200,7 +218,7 @@ def mutated(pair: Pair) -> str:
 
 
 #: The message of a changed program; a mean in place of a sum is seen in a result as well.
-PROGRAM = re.compile(r"(?!a mean|a sum).* stands where .* is due")
+PROGRAM = re.compile(r"(?!a mean|a sum).* stands where .* is due|.* are exchanged in .*")
 #: The size of an axis, or of an array.
 SIZE = re.compile(r" \(\d+\)|(?<=the size) \d+")
 #: Observations of a result, which say little about the mistake that led to it.
@@ -233,6 +251,19 @@ def in_common(causes: Iterable[str]) -> dict[str, str]:
 def _shared_reading(cause: str, causes: list[str]) -> str:
     """Return the first of the readings of a cause, "a; or b", that is the cause of another case."""
     return next((text for text in cause.split("; or ") if text in causes), cause)
+
+
+def next_cause(evidence: Evidence, refuted: frozenset[str]) -> str:
+    """Return what else explains all outputs of a case that are off; empty if nothing does."""
+    right = tuple(evidence.bounds.keys() - evidence.off)
+    causes = {
+        cause_of(
+            evidence.call, i, evidence.got[i], evidence.want, evidence.bounds[i],
+            evidence.dtypes[i], right, refuted,
+        )
+        for i in evidence.off
+    }  # fmt: skip
+    return causes.pop() if len(causes) == 1 else ""
 
 
 def cause_in_common(cases: Sequence[Evidence]) -> str:

@@ -33,10 +33,20 @@ OPERATIONS: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
 }  # fmt: skip
 #: Functions of one number, which may be applied twice.
 OF_NUMBERS = {"sqrt", "exp", "log", "tanh", "sigmoid", "softmax", "abs", "square"}
-#: Axes that are taken for each other.
-AXES = (-1, -2, 0)
+#: Losses of a margin z that stand for the logistic one, as functions of -z.
+OF_MARGINS = ("np.maximum(0, 1 + ({}))", "np.maximum(0, {})", "(1 + ({})) ** 2", "np.exp({})")
+#: Axes that are taken for each other; None is all of them.
+ALL_BUT_FIRST = "tuple(range(1, np.ndim({})))"
+AXES = ("-1", "-2", "0", "(-2, -1)", "None", ALL_BUT_FIRST)
+#: And in place of the option.
+OF_AXIS = ("axis - 1", "(axis - 1, axis)", "None", ALL_BUT_FIRST)
 #: Parameters of functions that are no part of the mathematics.
 SILENT = {"axis", "keepdims", "dtype", "strict"}
+
+
+def expression(text: str) -> ast.expr:
+    """Return the syntax tree of an expression."""
+    return ast.parse(text, mode="eval").body
 
 
 def _constants(value: Any) -> Iterator[Any]:
@@ -119,6 +129,7 @@ def further_changes(
         yield from (ast.Name(name, ast.Load()) for name in same)
         if shapes[node.id] == ():
             yield ast.BinOp(ast.Constant(1), ast.Sub(), node)
+            yield from _with_sizes(node, shapes)
     elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
         yield from (ast.Subscript(node.value, index, node.ctx) for index in _indices(node.slice))
     elif isinstance(node, ast.Compare):
@@ -132,8 +143,22 @@ def further_changes(
         yield from (type(node)(order, node.ctx) for order in _orders(node.elts))
     elif isinstance(node, ast.BinOp):
         yield from _of_operation(node)
+    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
+        yield node.operand
     elif isinstance(node, ast.Call):
         yield from _of_call(node, scope)
+
+
+def _with_sizes(number: ast.Name, shapes: dict[str, Any]) -> Iterator[ast.expr]:
+    """Yield a number times or over the size of an axis, or its root: a scale, or a share."""
+    sizes = {
+        n: f"{a}.shape[{i}]"
+        for a, shape in shapes.items()
+        for i, n in enumerate(shape, -len(shape))
+    }
+    for text in sizes.values():
+        for size in (text, f"{text} ** 0.5"):
+            yield from (ast.BinOp(number, op, expression(size)) for op in (ast.Mult(), ast.Div()))
 
 
 def _of_operation(node: ast.BinOp) -> Iterator[ast.expr]:
@@ -147,6 +172,9 @@ def _of_operation(node: ast.BinOp) -> Iterator[ast.expr]:
             yield ast.BinOp(ast.Constant(round(1 / value, digits)), ast.Mult(), left)
     if isinstance(op, ast.Sub | ast.Div | ast.MatMult):
         yield ast.BinOp(right, op, left)
+    if isinstance(op, ast.BitAnd | ast.BitOr):  # of masks
+        other = ast.BitOr() if isinstance(op, ast.BitAnd) else ast.BitAnd()
+        yield from (left, right, ast.BinOp(left, other, right))
     if isinstance(op, ast.MatMult):
         yield ast.BinOp(left, op, ast.Attribute(right, "mT", ast.Load()))
         yield ast.BinOp(ast.Attribute(left, "mT", ast.Load()), op, right)
@@ -175,10 +203,11 @@ def _of_call(node: ast.Call, scope: dict[str, Any]) -> Iterator[ast.expr]:
     name = ast.unparse(node.func).rpartition(".")[2]
     for i, keyword in enumerate(node.keywords):
         rest = [*node.keywords[:i], *node.keywords[i + 1 :]]
-        if keyword.arg == "axis" and isinstance(keyword.value, ast.UnaryOp | ast.Constant):
-            for axis in AXES:
-                other = ast.keyword("axis", ast.Constant(axis))
-                if ast.unparse(keyword.value) != str(axis):
+        if keyword.arg == "axis":
+            array = ast.unparse(node.args[0]) if node.args else "x"
+            for axis in AXES if not isinstance(keyword.value, ast.Name) else OF_AXIS:
+                other = ast.keyword("axis", expression(axis.format(array)))
+                if ast.unparse(keyword.value) != axis:
                     yield ast.Call(node.func, node.args, [*rest, other])
         elif keyword.arg is not None and keyword.arg not in SILENT:
             yield ast.Call(node.func, node.args, rest)  # the option is not handed on
@@ -192,6 +221,8 @@ def _of_call(node: ast.Call, scope: dict[str, Any]) -> Iterator[ast.expr]:
             args = node.args[:]
             args[i], args[i + 1] = args[i + 1], args[i]
             yield ast.Call(node.func, args, node.keywords)
+    if name == "softplus" and len(node.args) == 1:
+        yield from (expression(text.format(ast.unparse(node.args[0]))) for text in OF_MARGINS)
     if len(node.args) == 1 and name in OF_NUMBERS:
         yield ast.Call(node.func, [node], [])
     yield from _of_family(node, scope)
@@ -242,7 +273,13 @@ def statement_changes(block: list[ast.stmt]) -> Iterator[tuple[str, list[ast.stm
                 yield f"{as_sentence(less)} stands where {text} is due", [*block[:i], less, *rest]
         elif isinstance(first, ast.Assign) and _stored(first) & _loaded(first.value):
             yield f"{text} is left out", [*block[:i], ast.Pass(), *rest]
+        is_repeated = isinstance(first, ast.AugAssign) or _stored(first) & _loaded(first)
+        if is_repeated and not isinstance(first, ast.Return | ast.If | ast.For):
+            yield f"{text} is done twice", [*block[: i + 1], *block[i:]]
         for j, second in enumerate(rest, i + 1):
+            if is_repeated and isinstance(second, ast.Assign | ast.AugAssign):
+                again = [*block[: j + 1], first, *block[j + 1 :]]
+                yield f"{text} is done again after {as_sentence(second)}", again
             if isinstance(first, ast.Return | ast.Expr) or isinstance(second, ast.Return):
                 break
             if _stored(first) & (_loaded(second) | _stored(second)):

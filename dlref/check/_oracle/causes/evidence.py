@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...._core.pytree import is_float, tree_leaves
+from ..formulas import spellings
 from ..stochastic_rounding import EPS
 from .heuristics import MIN_SAMPLES, Pair, agrees
 from .mutations import formula_of, outputs_of
-from .programs import Program, programs
+from .programs import Program, pairs_of_changes, programs
 from .readings import readings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from ..calls import ReferenceCall
 
@@ -162,29 +163,47 @@ def common_program(cases: Sequence[Evidence]) -> str:
     """Return the program that a candidate is, from its outputs in all cases; empty if none."""
     off = [e for e in cases if e.off and e.speaks]
     first = _first(off)
-    if first is None or (formula := formula_of(first.call)) is None:
+    if first is None:
         return ""
     others = [e for e in off if e is not first]
     if not others and first.wrong < 2 * MIN_SAMPLES:
         return ""
     right = [e for e in cases if not e.off]
-    own = functools.cache(functools.partial(_own, formula))
-    found: list[tuple[str, list[Any]]] = []
-    every = itertools.chain(programs(formula, first.call), readings(first.call))
-    for program in itertools.islice(every, MAX_PROGRAMS):
-        outputs: list[Any] = []
-        for e in (first, *others, *right):
-            if (right_ones := own(e)) is None:  # the formula does not take this case
+    for every, own in _searches(first.call):
+        found: list[tuple[str, list[Any]]] = []
+        for program in every:
+            outputs: list[Any] = []
+            for e in (first, *others, *right):
+                if (right_ones := own(e)) is None:  # the formula does not take this case
+                    continue
+                outputs.append(_leads_to(program, e, right_ones, explains=e is first))
+                if outputs[-1] is None:
+                    break
+            if not outputs or outputs[-1] is None or any(_same(outputs, o) for _, o in found):
                 continue
-            outputs.append(_leads_to(program, e, right_ones, explains=e is first))
-            if outputs[-1] is None:
-                break
-        if not outputs or outputs[-1] is None or any(_same(outputs, o) for _, o in found):
-            continue
-        found.append((program.message, outputs))
-        if len(found) > MAX_TIES:
-            return ""
-    return " or: ".join(message for message, _ in found)
+            found.append((program.message, outputs))
+            if len(found) > MAX_TIES:
+                return ""
+        if found:
+            return " or: ".join(message for message, _ in found)
+    return ""
+
+
+def _searches(call: ReferenceCall) -> Iterator[tuple[Iterable[Program], Any]]:
+    """Yield programs, and what returns the right outputs of a case: the first search that finds."""
+    formula = formula_of(call)
+    if formula is None:
+        return
+    own = functools.cache(functools.partial(_own, formula))
+    every = itertools.chain(readings(call), programs(formula, call))
+    yield itertools.islice(every, MAX_PROGRAMS), own
+    others = [f for f in dict.fromkeys(spellings(call)) if f is not formula]
+    for other in others:
+        own = functools.cache(functools.partial(_own, other))
+        yield itertools.islice(programs(other, call), MAX_PROGRAMS), own
+    for other in (formula, *others):
+        own = functools.cache(functools.partial(_own, other))
+        yield pairs_of_changes(other), own
 
 
 def _same(left: list[Any], right: list[Any]) -> bool:

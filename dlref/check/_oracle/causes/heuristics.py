@@ -223,7 +223,7 @@ def _largest_exponent(pair: Pair) -> float:
 
 def without_inputs(pair: Pair) -> str:
     """Find an output that is zero, or one number everywhere, where the exact one is not."""
-    if not np.any(pair.got):
+    if not np.any(pair.got) and np.isfinite(pair.want).any():
         return "it is zero: not computed, not written, or multiplied by 0"
     if pair.want.size >= MIN_SAMPLES and np.ptp(pair.got) == 0 and np.ptp(pair.want):
         return "it is one number in all places"
@@ -342,6 +342,8 @@ def _ratios(call: ReferenceCall) -> Iterator[tuple[str, float]]:
     if "delta" in call.settings:
         yield "it is divided by delta, as PyTorch's SmoothL1Loss is", 1 / call.settings["delta"]
     loss = call.spec.is_loss
+    if (factor := _decay(call)) != 1:
+        yield "the weight decay is applied twice", factor
     yield from _of_options(call, is_set=True)
     yield from ((f"it is {message}", size) for size, message in FACTORS_OF_TWO.items())
     if loss:
@@ -386,6 +388,12 @@ def _factors(call: ReferenceCall) -> Iterator[tuple[float, str, bool]]:
         for i, number in enumerate(numbers if key in COMPLEMENTED_OPTIONS else ()):
             place = f" {i}" if len(numbers) > 1 else ""
             yield 1 - number, f"1 less the option {key!r}{place}, {number:g}", is_set
+
+
+def _decay(call: ReferenceCall) -> float:
+    """Return the factor by which an optimizer decays the parameters; 1 if there is none."""
+    rate, decay = (call.settings.get(key) or 0.0 for key in ("learning_rate", "weight_decay"))
+    return 1.0 - float(rate * decay)
 
 
 def _of_options(call: ReferenceCall, *, is_set: bool) -> Iterator[tuple[str, float]]:

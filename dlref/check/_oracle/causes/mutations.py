@@ -151,7 +151,7 @@ class _Read(ast.NodeTransformer):
     """Drops dtypes and shapes, and gives functions their usual names."""
 
     def visit_Name(self, node: ast.Name) -> Any:
-        return ast.Name(node.id.lstrip("_"))
+        return ast.Name(node.id.lstrip("_") or "_")
 
     def visit_Attribute(self, node: ast.Attribute) -> Any:
         value = self.visit(node.value)
@@ -177,6 +177,7 @@ def read(node: ast.AST) -> Any:
     return _Read().visit(node)
 
 
+@functools.lru_cache(4096)
 def as_read(text: str) -> str:
     """Return an expression as a reader would write it; empty if it is no mathematics."""
     tree = read(ast.parse(text, mode="eval"))
@@ -194,7 +195,29 @@ def described(stands: str, due: str) -> str:
     for name in FORMATS:
         if stands == f"{name}({due})":
             return f"{due} is rounded to {name}"
+    if exchanged := _exchanged(stands, due):
+        return exchanged
     return f"{stands} stands where {due} is due"
+
+
+def _exchanged(stands: str, due: str) -> str:
+    """Return which two entries of a tuple, or arguments of a call, are exchanged, if any are."""
+    a, b = (ast.parse(text, mode="eval").body for text in (stands, due))
+    where = "a tuple"
+    if isinstance(a, ast.Call) and isinstance(b, ast.Call):
+        where = due
+        if ast.unparse(a.func) != ast.unparse(b.func):
+            return ""
+        some, other = a.args, b.args
+    elif isinstance(a, ast.Tuple) and isinstance(b, ast.Tuple):
+        some, other = a.elts, b.elts
+    else:
+        return ""
+    pairs = zip(map(ast.unparse, some), map(ast.unparse, other), strict=False)
+    moved = [(left, right) for left, right in pairs if left != right]
+    if len(some) != len(other) or len(moved) != 2 or moved[0] != moved[1][::-1]:
+        return ""
+    return f"{moved[0][1]} and {moved[0][0]} are exchanged in {where}"
 
 
 @functools.cache

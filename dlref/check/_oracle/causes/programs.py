@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...._core.pytree import is_float
+from ....formulas import activations, attention
 from ..formulas import REFUSALS, parts, rewritten
 from .changes import further_changes, lists_of_statements, rounded, statement_changes
 from .mutations import (
@@ -31,6 +32,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..calls import ReferenceCall
+
+
+#: Changes of one expression that a formula has at most, if two at once are tried.
+MAX_CHANGES = 80
+#: Sizes of blocks in which kernels read an axis.
+BLOCKS = (16, 32, 64, 128, 256)
 
 
 class Program(NamedTuple):
@@ -78,6 +85,7 @@ def programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
     """Yield the changed programs of a formula, usual changes first; none without its source."""
     shapes = _shapes(formula, call)
     reached = [f for f in parts(formula) if f.__code__ in shapes]
+    yield from _with_online_softmax(formula)
     with contextlib.suppress(OSError):
         for f in reached:
             yield from _with_other_expressions(formula, f, changes)
@@ -91,11 +99,89 @@ def programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
             yield from _with_other_expressions(formula, f, rounded)
 
 
+def _with_online_softmax(formula: Any) -> Iterator[Program]:
+    """Yield programs whose softmax is over blocks, and keeps what an older maximum led to."""
+    for block in (1, *BLOCKS):
+        for what, f in NOT_RESCALED.items():
+            others = {
+                whole: functools.partial(f, result, block) for whole, result in BY_SUMS.items()
+            }
+            if not {*others} & {*parts(formula)}:
+                return
+            message = f"{what} is not rescaled where a later block of {block} has a larger maximum"
+            run = functools.partial(outputs_of, rewritten(formula, others))
+            yield Program(message, run)
+
+
+def _blocks(x: Any, axis: int, block: int) -> tuple[Any, Any, Any]:
+    """Return exponentials less the maximum so far, what rescales each, and the last maximum."""
+    n = x.shape[axis]
+    ends = np.minimum(np.arange(n) // block * block + block, n) - 1
+    so_far = np.maximum.accumulate(x, axis).take(ends, axis)
+    so_far = np.where(np.isfinite(so_far), so_far, 0)
+    last = so_far.take([-1], axis)
+    return np.exp(x - so_far), np.exp(so_far - last), last
+
+
+def _sum_not_rescaled(result: Any, block: int, x: Any, axis: int = -1) -> Any:
+    e, scale, last = _blocks(x, axis, block)
+    return result(e * scale, e.sum(axis, keepdims=True), last, axis)
+
+
+def _terms_not_rescaled(result: Any, block: int, x: Any, axis: int = -1) -> Any:
+    e, scale, last = _blocks(x, axis, block)
+    return result(e, (e * scale).sum(axis, keepdims=True), last, axis)
+
+
+#: What an online softmax forgets to rescale.
+NOT_RESCALED = {
+    "the sum so far": _sum_not_rescaled,
+    "the average so far": _terms_not_rescaled,
+}
+#: Functions of exponentials, their sum and the maximum, along an axis.
+BY_SUMS: dict[Any, Any] = {
+    activations.softmax: lambda e, z, m, axis: e / z,
+    activations.log_softmax: lambda e, z, m, axis: np.log(e / z),
+    activations.logsumexp: lambda e, z, m, axis: np.squeeze(m + np.log(z), axis),
+    attention.weights_and_lse: lambda e, z, m, axis: (
+        e / np.where(z == 0, 1, z),
+        np.where(z == 0, -np.inf, m + np.log(z))[..., 0],
+    ),
+}
+
+
 def _with_other_expressions(formula: Any, f: Any, change: Any) -> Iterator[Program]:
     """Yield the programs in which an expression of a function is another."""
     for stands, due, other in mutants(formula, change, (f,)):
         if message := described(stands, due):
             yield Program(message + _within(f, formula), functools.partial(outputs_of, other))
+
+
+def pairs_of_changes(formula: Any) -> Iterator[Program]:
+    """Yield programs with two changes in the expressions of a formula; none of a long one."""
+    with contextlib.suppress(OSError):
+        tree, node = source_of(formula)
+        own = places(node)
+        if sum(1 for place in own for _ in changes(place[-1])) > MAX_CHANGES:
+            return
+        for i, place in enumerate([*places(node)]):
+            for message, _ in _each_change(formula, tree, place):
+                for second in [*places(node)][i + 1 :]:
+                    for more, code in _each_change(formula, tree, second):
+                        if code is not None and second[-1] is not place[-1]:
+                            other = rewritten(formula, {formula.__code__: code})
+                            run = functools.partial(outputs_of, other)
+                            yield Program(f"{message}; and {more}", run)
+
+
+def _each_change(formula: Any, tree: ast.Module, place: Any) -> Iterator[tuple[str, Any]]:
+    """Yield a description and the code of each change at a place, which has it meanwhile."""
+    due = place[-1]
+    for entry in changes(due):
+        if message := described(ast.unparse(entry), ast.unparse(due)):
+            put(place, ast.copy_location(ast.fix_missing_locations(entry), due))
+            yield message, changed_code(formula, tree)
+            put(place, due)
 
 
 def _with_other_statements(formula: Any, f: Any) -> Iterator[Program]:

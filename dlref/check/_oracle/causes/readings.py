@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ...._core.pytree import is_float, map_floats, tree_leaves
+from ...._core.pytree import is_float, map_floats, named_leaves, tree_leaves, tree_unflatten
 from ..arrays import map_leaves
 from ..formulas import FORMATS
-from .programs import Program
+from .programs import BLOCKS, Program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..calls import ReferenceCall
-
-#: Sizes of blocks in which kernels read an axis.
-BLOCKS = (16, 32, 64, 128, 256)
 
 
 def readings(call: ReferenceCall) -> Iterator[Program]:
@@ -38,7 +36,66 @@ def readings(call: ReferenceCall) -> Iterator[Program]:
                     change = functools.partial(_with_default, key=key, due=value, value=other)
                     message = f"{key} is {other:g}, not {value:.6g}"
                     yield Program(message, functools.partial(_run, change))
+    if call.settings.get("weight_decay") and {"params", "grads"} <= {*call.names}:
+        message = "the weight decay is added to the gradient, not taken from the parameters"
+        yield Program(message, functools.partial(_run, _with_coupled_decay))
     yield from _block_programs(call)
+    yield from _entry_programs(call)
+
+
+def _with_coupled_decay(call: ReferenceCall) -> ReferenceCall:
+    params, grads, *rest = call.arguments
+    decay = call.settings["weight_decay"]
+    grads = tree_unflatten(
+        grads, (g + decay * p for p, g in zip(tree_leaves(params), tree_leaves(grads), strict=True))
+    )
+    return replace(call, arguments=(params, grads, *rest)).with_options(weight_decay=0.0)
+
+
+def _entry_programs(call: ReferenceCall) -> Iterator[Program]:
+    """Yield programs that read some entries of an array in place of others."""
+    if call.form == "jvp":
+        return
+    names = ["dout"] * (call.form == "vjp") + call.names
+    every = (
+        leaf for pair in zip(names, call.arguments, strict=True) for leaf in named_leaves(*pair)
+    )
+    for number, (name, a) in enumerate((name, a) for name, a in every if is_float(a)):
+        for axis in (axis for axis in range(-np.ndim(a), 0) if np.shape(a)[axis] > 1):
+            for how, f in ENTRIES.items():
+                change = functools.partial(
+                    _with_leaf, number=number, f=functools.partial(f, axis=axis)
+                )
+                message = how.format(f"of {name} along axis {axis}")
+                yield Program(message, functools.partial(_run, change))
+
+
+def _with_leaf(call: ReferenceCall, *, number: int, f: Any) -> ReferenceCall:
+    """Return a call with another array in place of one, by its number among all."""
+    count = itertools.count()
+    changed = map_floats(lambda a: f(a) if next(count) == number else a, call.arguments)
+    return replace(call, arguments=changed)
+
+
+def _only(a: Any, axis: int, place: int) -> Any:
+    """Return an array that is zero but for one entry along an axis."""
+    there = np.arange(a.shape[axis]) == place % a.shape[axis]
+    return a * np.expand_dims(there, [i for i in range(a.ndim) if i != axis % a.ndim])
+
+
+#: How kernels read the entries of an array along an axis.
+ENTRIES: dict[str, Any] = {
+    "the first entry {} stands for all": lambda a, axis: np.repeat(
+        a.take([0], axis), a.shape[axis], axis
+    ),
+    "only the last entry {} is read: the others count as 0": functools.partial(_only, place=-1),
+    "only the first entry {} is read: the others count as 0": functools.partial(_only, place=0),
+    "the last entry {} is left out": lambda a, axis: a - _only(a, axis, -1),
+    "the first entry {} is left out": lambda a, axis: a - _only(a, axis, 0),
+    "the order {} is reversed": np.flip,
+    "each entry {} is the one before": functools.partial(np.roll, shift=1),
+    "each entry {} is the one after": functools.partial(np.roll, shift=-1),
+}
 
 
 def _run(change: Any, call: ReferenceCall) -> list[Any] | None:
