@@ -1,6 +1,7 @@
 """Kernels that leave memory unwritten fail, though it held the right result of an earlier call."""
 
 import ctypes
+import gc
 import importlib.util
 import sys
 from types import SimpleNamespace
@@ -251,6 +252,25 @@ def test_a_kernel_that_is_compiled():
         for _ in range(TIMES):
             assert check.check_forward(right, act.relu, x)
             assert not check.check_forward(wrong, act.relu, x)
+
+
+@pytest.mark.parametrize("collects", [True, False])
+def test_no_garbage_is_collected_in_such_memory(collects):
+    """Numba crashed in a collection while it compiled: freed memory is filled, too."""
+    seen = []
+
+    def right(x):
+        seen.append(gc.isenabled())
+        return np.maximum(x, 0)
+
+    before = gc.isenabled()
+    (gc.enable if collects else gc.disable)()
+    try:
+        assert check.check_forward(right, act.relu, X)
+        assert gc.isenabled() is collects
+    finally:
+        (gc.enable if before else gc.disable)()
+    assert not any(seen)
 
 
 def test_a_nan_that_is_computed_is_not_called_unwritten():

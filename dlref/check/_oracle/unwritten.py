@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import functools
+import gc
 import importlib
 import sys
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -114,6 +115,10 @@ def poisoned(
         return
     _fill_small(glibc.library, values, byte)
     before = glibc.set_handler(glibc.handler)
+    # glibc fills what is freed as well. Objects of other libraries that are destroyed only now may
+    # still be read by them: numba has crashed so, while it compiled.
+    collects = gc.isenabled()
+    gc.disable()
     # The option is the complement of the byte; the bit above it makes 0 different from no option.
     glibc.library.mallopt(M_PERTURB, 0x100 | (byte ^ 0xFF))
     try:
@@ -121,6 +126,8 @@ def poisoned(
     finally:
         glibc.library.mallopt(M_PERTURB, 0)
         glibc.set_handler(before)
+        if collects:
+            gc.enable()
 
 
 def _sizes(values: Any) -> list[int]:
