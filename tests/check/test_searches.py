@@ -16,6 +16,7 @@ changes, evidence, mutations, programs, readings = (
     importlib.import_module(f"dlref.check._oracle.causes.{name}")
     for name in ("changes", "evidence", "mutations", "programs", "readings")
 )
+causes = importlib.import_module("dlref.check._oracle.causes")
 X = np.linspace(-2.0, 2.0, 12).reshape(3, 4)
 SOFTMAX = ReferenceCall(act.softmax, "forward", (X,), {})
 
@@ -218,6 +219,32 @@ def test_without_a_source_there_are_no_programs(monkeypatch):
     monkeypatch.setattr(mutations.inspect, "getsource", missing)
     assert all("rescaled" in message for message, _ in programs.programs(formula, SOFTMAX))
     assert [*programs.pairs_of_changes(formula)] == []
+
+
+def test_two_changes_are_tried_in_short_formulas(monkeypatch):
+    formula = importlib.import_module("dlref.formulas.attention").indexer_scores
+    messages = [message for message, _ in programs.pairs_of_changes(formula)]
+    assert messages
+    assert all("; and " in message and "np" not in message for message in messages)
+    monkeypatch.setattr(programs, "MAX_CHANGES", 3)
+    assert [*programs.pairs_of_changes(formula)] == []
+
+
+def test_entries_of_a_tangent_are_not_exchanged():
+    tangent = ReferenceCall(act.softmax, "jvp", (X, X), {})
+    assert not any("along" in message for message, _ in readings._entry_programs(tangent))
+    cotangent = ReferenceCall(act.softmax, "vjp", (X, X), {})
+    assert any("of dout along" in message for message, _ in readings._entry_programs(cotangent))
+
+
+def test_an_error_of_the_search_is_outlived(monkeypatch):
+    def wrong(_):
+        msg = "no such program"
+        raise LookupError(msg)
+
+    monkeypatch.setattr(causes, "common_program", wrong)
+    monkeypatch.setattr(causes, "RAISE", False)
+    assert causes.cause_in_common([]) == ""
 
 
 def test_few_numbers_of_one_case_say_nothing():
