@@ -149,6 +149,41 @@ def test_one_program_leads_to_all_results(op, form, wrong, message):
     assert len(report.causes) <= 2
 
 
+@pytest.mark.parametrize("what", ["sum", "average"])
+def test_an_online_softmax_that_is_not_rescaled(what):
+    """Attention in blocks of 16 keys, whose sum or average keeps an older maximum."""
+
+    def wrong(q, k, v, *, scale=None):
+        s = (
+            q
+            @ np.swapaxes(k, -1, -2)
+            * q.dtype.type(q.shape[-1] ** -0.5 if scale is None else scale)
+        )
+        most = np.full((*s.shape[:-1], 1), -np.inf, s.dtype)
+        total = out = 0
+        for i in range(0, s.shape[-1], 16):
+            part = s[..., i : i + 16]
+            old, most = most, np.maximum(most, part.max(-1, keepdims=True))
+            e, by = np.exp(part - most), np.exp(old - most)
+            total = (1 if what == "sum" else by) * total + e.sum(-1, keepdims=True)
+            out = (1 if what == "average" else by) * out + e @ v[..., i : i + 16, :]
+        return (out / total).astype(q.dtype)
+
+    report = check.check_all(wrong, SDPA, options=["scale"])
+    assert not report
+    assert "not rescaled" in report._summary()
+
+
+def test_a_scores_sink_has_no_online_softmax():
+    online = importlib.import_module("dlref.check._oracle.causes.online")
+    _, others = next(online.not_rescaled(16))
+    f = others[importlib.import_module("dlref.formulas.attention").weights_and_lse]
+    p, lse = f(X)
+    np.testing.assert_allclose(p * np.exp(lse)[..., None], np.exp(X))
+    with pytest.raises(NotImplementedError):
+        f(X, 0.0)
+
+
 def test_a_program_has_to_lead_to_all_results():
     """Of three cases, two have one slip and the third has another: no cause is better than one."""
     count = iter(range(99))

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...._core.pytree import is_float
-from ....formulas import activations, attention
 from ..formulas import REFUSALS, parts, rewritten
 from .changes import further_changes, lists_of_statements, rounded, statement_changes
 from .mutations import (
@@ -101,53 +100,15 @@ def programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
 
 def _with_online_softmax(formula: Any) -> Iterator[Program]:
     """Yield programs whose softmax is over blocks, and keeps what an older maximum led to."""
+    from .online import not_rescaled  # noqa: PLC0415  # it imports formulas, and these SciPy
+
     for block in (1, *BLOCKS):
-        for what, f in NOT_RESCALED.items():
-            others = {
-                whole: functools.partial(f, result, block) for whole, result in BY_SUMS.items()
-            }
+        for what, others in not_rescaled(block):
             if not {*others} & {*parts(formula)}:
                 return
             message = f"{what} is not rescaled where a later block of {block} has a larger maximum"
             run = functools.partial(outputs_of, rewritten(formula, others))
             yield Program(message, run)
-
-
-def _blocks(x: Any, axis: int, block: int) -> tuple[Any, Any, Any]:
-    """Return exponentials less the maximum so far, what rescales each, and the last maximum."""
-    n = x.shape[axis]
-    ends = np.minimum(np.arange(n) // block * block + block, n) - 1
-    so_far = np.maximum.accumulate(x, axis).take(ends, axis)
-    so_far = np.where(np.isfinite(so_far), so_far, 0)
-    last = so_far.take([-1], axis)
-    return np.exp(x - so_far), np.exp(so_far - last), last
-
-
-def _sum_not_rescaled(result: Any, block: int, x: Any, axis: int = -1) -> Any:
-    e, scale, last = _blocks(x, axis, block)
-    return result(e * scale, e.sum(axis, keepdims=True), last, axis)
-
-
-def _terms_not_rescaled(result: Any, block: int, x: Any, axis: int = -1) -> Any:
-    e, scale, last = _blocks(x, axis, block)
-    return result(e, (e * scale).sum(axis, keepdims=True), last, axis)
-
-
-#: What an online softmax forgets to rescale.
-NOT_RESCALED = {
-    "the sum so far": _sum_not_rescaled,
-    "the average so far": _terms_not_rescaled,
-}
-#: Functions of exponentials, their sum and the maximum, along an axis.
-BY_SUMS: dict[Any, Any] = {
-    activations.softmax: lambda e, z, m, axis: e / z,
-    activations.log_softmax: lambda e, z, m, axis: np.log(e / z),
-    activations.logsumexp: lambda e, z, m, axis: np.squeeze(m + np.log(z), axis),
-    attention.weights_and_lse: lambda e, z, m, axis: (
-        e / np.where(z == 0, 1, z),
-        np.where(z == 0, -np.inf, m + np.log(z))[..., 0],
-    ),
-}
 
 
 def _with_other_expressions(formula: Any, f: Any, change: Any) -> Iterator[Program]:
