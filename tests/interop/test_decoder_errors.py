@@ -26,6 +26,9 @@ SOME = {"a": np.ones(2)}
         ("llama", {"architectures": ["GemmaForCausalLM"]}, "'GemmaForCausalLM' is 'gemma', which"),
         ("llama", {"architectures": ["OtherForCausalLM"]}, "is of another family"),
         ("llama", {"sliding_window": [1, 5]}, "sliding_window"),
+        ("deepseek_v2", {"num_experts_per_tok": None}, "'num_experts_per_tok' must be there"),
+        ("deepseek_v2", {"num_experts_per_tok": 2, "topk_method": "noaux_tc"},
+         "'topk_method' must be greedy or group_limited_greedy"),
         ("glm4_moe_lite", {"mlp_layer_types": ["dense"]}, "'mlp_layer_types' must be "),
         ("glm4_moe_lite", {"first_k_dense_replace": 0}, "'first_k_dense_replace' must be as"),
         (
