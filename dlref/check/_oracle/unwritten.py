@@ -115,7 +115,7 @@ def poisoned(
         return
     _fill_small(glibc.library, values, byte)
     before = glibc.set_handler(glibc.handler)
-    # glibc fills what is freed as well. Objects of other libraries that are destroyed only now may
+    # glibc fills freed memory as well. Objects of other libraries that are destroyed only now may
     # still be read by them: numba has crashed so, while it compiled.
     collects = gc.isenabled()
     gc.disable()

@@ -122,7 +122,7 @@ def cause_of(
 
 
 def _of_conditions(got: Any, want: Any) -> str:
-    """Return what is wrong with an array of True and False."""
+    """Return the mistake that an array of True and False shows."""
     if np.array_equal(got, want == 0):
         return "it is inverted"
     return f"it is {bool(got.flat[0])} everywhere" if got.size > 1 and np.ptp(got + 0) == 0 else ""
@@ -254,7 +254,7 @@ def _shared_reading(cause: str, causes: list[str]) -> str:
 
 
 def next_cause(evidence: Evidence, refuted: frozenset[str]) -> str:
-    """Return what else explains all outputs of a case that are off; empty if nothing does."""
+    """Return the next explanation of all outputs that are off in a case; empty if there is none."""
     right = tuple(evidence.bounds.keys() - evidence.off)
     causes = {
         cause_of(

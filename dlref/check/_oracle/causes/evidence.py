@@ -190,7 +190,7 @@ def common_program(cases: Sequence[Evidence]) -> str:
 
 
 def _searches(call: ReferenceCall) -> Iterator[tuple[Iterable[Program], Any]]:
-    """Yield programs, and what returns the right outputs of a case: the first search that finds."""
+    """Yield programs, and a function that returns the right outputs of a case, by search."""
     formula = formula_of(call)
     if formula is None:
         return

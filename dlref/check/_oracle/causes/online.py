@@ -1,4 +1,4 @@
-"""An online softmax, over blocks, that forgets to rescale what an older maximum led to."""
+"""An online softmax, over blocks, that does not rescale earlier blocks to a larger maximum."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def not_rescaled(block: int) -> Iterator[tuple[str, dict[Any, Any]]]:
-    """Yield what is not rescaled, and the functions that stand in the place of formulas."""
+    """Yield the name of a quantity that is not rescaled, and the functions in place of formulas."""
     for what, f in NOT_RESCALED.items():
         others = {whole: functools.partial(f, end, block) for whole, end in BY_SUMS.items()}
         others[attention.weights_and_lse] = functools.partial(_of_scores, f, block)
@@ -34,7 +34,7 @@ def _weights_and_lse(e: Any, z: Any, m: Any, axis: int) -> Any:
 
 
 def _blocks(x: Any, axis: int, block: int) -> tuple[Any, Any, Any]:
-    """Return exponentials less the maximum so far, what rescales each, and the last maximum."""
+    """Return exponentials less the maximum so far, the factor of each, and the last maximum."""
     n = x.shape[axis]
     ends = np.minimum(np.arange(n) // block * block + block, n) - 1
     so_far = np.maximum.accumulate(x, axis).take(ends, axis)
@@ -53,7 +53,7 @@ def _terms_not_rescaled(result: Any, block: int, x: Any, axis: int = -1) -> Any:
     return result(e, (e * scale).sum(axis, keepdims=True), last, axis)
 
 
-#: What an online softmax forgets to rescale.
+#: The quantities of an online softmax, and a softmax that does not rescale each of them.
 NOT_RESCALED = {
     "the sum so far": _sum_not_rescaled,
     "the average so far": _terms_not_rescaled,

@@ -99,7 +99,7 @@ def programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
 
 
 def _with_online_softmax(formula: Any) -> Iterator[Program]:
-    """Yield programs whose softmax is over blocks, and keeps what an older maximum led to."""
+    """Yield programs whose softmax is over blocks, and is not rescaled to a larger maximum."""
     from .online import not_rescaled  # noqa: PLC0415  # it imports formulas, and these SciPy
 
     for block in (1, *BLOCKS):
