@@ -865,8 +865,7 @@ class _Run:
             more = {
                 cause
                 for cause, count in collections.Counter(every).items()
-                for is_most in [2 * count > len(off)]
-                if any(is_refuted(cause, e) for e in small if not (is_most and e.off))
+                if any(is_refuted(cause, e) for e in small if not (e.off and 2 * count > len(off)))
             }
             if not more - refuted:
                 return

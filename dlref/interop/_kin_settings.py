@@ -341,7 +341,7 @@ def _of_deepseek(s: Settings, told: dict[str, Any], usual: int, score: str) -> N
 
 
 def _shared_experts(s: Settings, told: dict[str, Any], usual: int) -> None:
-    """Read the experts of DeepSeek and GLM, some of which every token has."""
+    """Read the experts of DeepSeek and GLM, with those that process every token."""
     s.known |= {"moe_intermediate_size", "n_shared_experts"}  # in the tensors
     s.known |= {"num_nextn_predict_layers", "num_mtp_layers"}  # layers that are left out
     _only_silu(s, told)

@@ -298,15 +298,21 @@ def _draws(f: Any) -> bool:
     return "rng" in inspect.signature(f).parameters
 
 
+def _as_written(chapter: str, spec: MapSpec) -> dict[str, Any]:
+    """Return the formulas of a map by form, as dlref.formulas has them."""
+    if chapter not in CHAPTERS:
+        return {}
+    module = importlib.import_module(f"{formulas.__name__}.{chapter}")
+    every = {form: getattr(module, spec.name + suffix, None) for form, suffix in FORMS.items()}
+    return {form: f for form, f in every.items() if f}
+
+
 def formulas_of(chapter: str, spec: MapSpec) -> dict[str, Any]:
     """Return the formulas of a map by form."""
     from .usual import INSTEAD  # noqa: PLC0415  # it imports most chapters of formulas
 
-    if chapter not in CHAPTERS:
-        return {}
-    module = importlib.import_module(f"{formulas.__name__}.{chapter}")
-    own = {form: getattr(module, spec.name + suffix, None) for form, suffix in FORMS.items()}
-    plain = {form: _with(INSTEAD, f) for form, f in own.items() if f and not _draws(f)}
+    own = _as_written(chapter, spec)
+    plain = {form: _with(INSTEAD, f) for form, f in own.items() if not _draws(f)}
     if "vjp" in plain and spec.family in ALONG:
         plain["jvp"] = functools.partial(ALONG[spec.family], plain["vjp"])
     return plain
@@ -330,18 +336,8 @@ def spellings(call: Any) -> tuple[Any, ...]:
     """Return the formula of a call as dlref.formulas has it, and as textbooks write it."""
     from .usual import TEXTBOOK  # noqa: PLC0415
 
-    own = getattr(
-        _module_of(call.core.__module__), call.spec.name + FORMS.get(call.form, "."), None
-    )
+    own = _as_written(call.core.__module__.split(".")[1], call.spec).get(call.form)
     return (own, _with(TEXTBOOK, own)) if own else ()
-
-
-def _module_of(name: str) -> Any:
-    """Return the formulas of the chapter of a module; None if it has none."""
-    chapter = name.split(".")[1]
-    return (
-        importlib.import_module(f"{formulas.__name__}.{chapter}") if chapter in CHAPTERS else None
-    )
 
 
 def every_formula(explanation: Explanation, form: str) -> tuple[Any, ...]:

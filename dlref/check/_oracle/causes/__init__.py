@@ -125,7 +125,8 @@ def _of_conditions(got: Any, want: Any) -> str:
     """Return the mistake that an array of True and False shows."""
     if np.array_equal(got, want == 0):
         return "it is inverted"
-    return f"it is {bool(got.flat[0])} everywhere" if got.size > 1 and np.ptp(got + 0) == 0 else ""
+    is_one = got.size > 1 and (got.all() or not got.any())
+    return f"it is {got.flat[0]} everywhere" if is_one else ""
 
 
 def _another(pair: Pair, want: list[Any]) -> str:

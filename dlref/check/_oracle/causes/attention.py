@@ -11,13 +11,17 @@ import numpy as np
 
 from ...._core.pytree import tree_leaves
 from ..calls import ReferenceCall
+from ..formulas import rewritten
 from .common import LN2, Trials, chapter
+from .mutations import formula_of, outputs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: Lengths of tiles of keys.
 TILES = (16, 32, 64, 128)
+#: What an online softmax rescales.
+RESCALED = {"sum": "the sum of the exponentials", "average": "the average so far"}
 WINDOWS = {-1: "too short", 1: "too long"}
 RETURNED = ("return_lse", "return_weights")
 UNMASKED = {"mask": None, "is_causal": False, "q_offset": 0, "window": None}
@@ -278,33 +282,18 @@ def _for_each_head(v: Any, q: Any) -> Any:
 
 def online(call: ReferenceCall) -> Trials:
     """Yield a softmax over tiles of keys whose sum, or whose output, keeps an older maximum."""
+    from .online import not_rescaled  # noqa: PLC0415  # it imports formulas, and these SciPy
+
     settings = call.settings
-    q, k, v = call.inputs[:3]
     plain = settings["sink"] is None and settings["dropout"] is None
     if call.form != "forward" or settings["indices"] is not None or not plain:
         return
-    keys = (*UNMASKED, "bias", "scale", "softcap")
-    options = {key: settings[key] for key in keys}
-    scores = np.asarray(chapter("attention").attention_scores(q, k, **options))
-    values = _for_each_head(v, np.asarray(q))
-    for tile in (tile for tile in TILES if tile < np.shape(k)[-2]):
-        starts = range(0, np.shape(k)[-2], tile)
-        parts = [scores[..., i : i + tile] for i in starts]
-        most = np.maximum.accumulate([part.max(-1, keepdims=True) for part in parts])
-        most = np.where(np.isfinite(most), most, 0.0)
-        own = [np.exp(part - top) for part, top in zip(parts, most, strict=True)]
-        kept = [e * np.exp(top - most[-1]) for e, top in zip(own, most, strict=True)]
-        sums = [sum(e.sum(-1, keepdims=True) for e in some) for some in (own, kept)]
-        outs = [
-            sum(e @ values[..., i : i + tile, :] for e, i in zip(some, starts, strict=True))
-            for some in (own, kept)
-        ]
+    formula = formula_of(call)
+    for tile in (tile for tile in TILES if tile < np.shape(call.inputs[1])[-2]):
         when = f"where a later tile of {tile} keys has a larger maximum"
-        for which, out, total in (
-            ("the sum of the exponentials is", outs[1], sums[0]),
-            ("the average so far is", outs[0], sums[1]),
-        ):
-            yield f"{which} not rescaled {when}", [out / np.where(total == 0, 1.0, total)]
+        for which, others in not_rescaled(tile):
+            outputs = outputs_of(rewritten(formula, others), call)
+            yield f"{RESCALED[which]} is not rescaled {when}", outputs
 
 
 def over_queries(call: ReferenceCall) -> Trials:

@@ -168,18 +168,12 @@ def common_program(cases: Sequence[Evidence]) -> str:
     others = [e for e in off if e is not first]
     if not others and first.wrong < 2 * MIN_SAMPLES:
         return ""
-    right = [e for e in cases if not e.off]
+    ordered = [first, *others, *(e for e in cases if not e.off)]
     for every, own in _searches(first.call):
         found: list[tuple[str, list[Any]]] = []
         for program in every:
-            outputs: list[Any] = []
-            for e in (first, *others, *right):
-                if (right_ones := own(e)) is None:  # the formula does not take this case
-                    continue
-                outputs.append(_leads_to(program, e, right_ones, explains=e is first))
-                if outputs[-1] is None:
-                    break
-            if not outputs or outputs[-1] is None or any(_same(outputs, o) for _, o in found):
+            outputs = _in_all_cases(program, ordered, own)
+            if not outputs or any(_same(outputs, other) for _, other in found):
                 continue
             found.append((program.message, outputs))
             if len(found) > MAX_TIES:
@@ -189,21 +183,29 @@ def common_program(cases: Sequence[Evidence]) -> str:
     return ""
 
 
+def _in_all_cases(program: Program, cases: list[Evidence], own: Any) -> list[list[Any]]:
+    """Return the outputs of a program in each case; none if it is not the candidate in one."""
+    outputs = []
+    for e in cases:
+        if (right := own(e)) is None:  # the formula does not take this case
+            continue
+        if (values := _leads_to(program, e, right, explains=e is cases[0])) is None:
+            return []
+        outputs.append(values)
+    return outputs
+
+
 def _searches(call: ReferenceCall) -> Iterator[tuple[Iterable[Program], Any]]:
     """Yield programs, and a function that returns the right outputs of a case, by search."""
-    formula = formula_of(call)
-    if formula is None:
+    if (formula := formula_of(call)) is None:
         return
-    own = functools.cache(functools.partial(_own, formula))
-    every = itertools.chain(readings(call), programs(formula, call))
-    yield itertools.islice(every, MAX_PROGRAMS), own
     others = [f for f in dict.fromkeys(spellings(call)) if f is not formula]
-    for other in others:
-        own = functools.cache(functools.partial(_own, other))
-        yield itertools.islice(programs(other, call), MAX_PROGRAMS), own
-    for other in (formula, *others):
-        own = functools.cache(functools.partial(_own, other))
-        yield pairs_of_changes(other), own
+    own = {f: functools.cache(functools.partial(_own, f)) for f in (formula, *others)}
+    for f, outputs in own.items():
+        every = itertools.chain(readings(call) if f is formula else (), programs(f, call))
+        yield itertools.islice(every, MAX_PROGRAMS), outputs
+    for f, outputs in own.items():
+        yield pairs_of_changes(f), outputs
 
 
 def _same(left: list[Any], right: list[Any]) -> bool:

@@ -21,7 +21,7 @@ from ..formulas import FORMATS, REFUSALS, every_formula, parts, rewritten
 from .common import Trials
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 #: Numbers of a call that the formulas are tried on, at most, and mutants in each.
 MAX_NUMBERS, MAX_MUTANTS = 2**15, 500
@@ -125,6 +125,16 @@ def changed_code(f: FunctionType, tree: ast.Module) -> CodeType | None:
     return None
 
 
+def changed_codes(
+    f: FunctionType, tree: ast.Module, place: Any, entries: Iterable[ast.expr]
+) -> Iterator[tuple[str, CodeType | None]]:
+    """Yield each expression for a place, and the code with it; the place has it meanwhile."""
+    for entry in entries:
+        put(place, ast.copy_location(ast.fix_missing_locations(entry), place[-1]))
+        yield ast.unparse(entry), changed_code(f, tree)
+        put(place, place[-1])
+
+
 def mutants(
     formula: Any,
     change: Callable[[ast.AST], Iterator[ast.expr]] = changes,
@@ -139,12 +149,9 @@ def mutants(
         tree, node = source_of(f)
         for place in [*places(node)]:
             due = ast.unparse(place[-1])
-            for entry in change(place[-1]):
-                put(place, ast.copy_location(ast.fix_missing_locations(entry), place[-1]))
-                code = changed_code(f, tree)
-                put(place, place[-1])
+            for stands, code in changed_codes(f, tree, place, change(place[-1])):
                 if code is not None:
-                    yield ast.unparse(entry), due, rewritten(formula, {f.__code__: code})
+                    yield stands, due, rewritten(formula, {f.__code__: code})
 
 
 class _Read(ast.NodeTransformer):

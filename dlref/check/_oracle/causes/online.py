@@ -55,8 +55,8 @@ def _terms_not_rescaled(result: Any, block: int, x: Any, axis: int = -1) -> Any:
 
 #: The quantities of an online softmax, and a softmax that does not rescale each of them.
 NOT_RESCALED = {
-    "the sum so far": _sum_not_rescaled,
-    "the average so far": _terms_not_rescaled,
+    "sum": _sum_not_rescaled,
+    "average": _terms_not_rescaled,
 }
 #: Functions of exponentials, their sum and the maximum, along an axis.
 BY_SUMS: dict[Any, Any] = {

@@ -17,12 +17,12 @@ from ..formulas import REFUSALS, parts, rewritten
 from .changes import further_changes, lists_of_statements, rounded, statement_changes
 from .mutations import (
     changed_code,
+    changed_codes,
     changes,
     described,
     mutants,
     outputs_of,
     places,
-    put,
     read,
     source_of,
 )
@@ -106,9 +106,9 @@ def _with_online_softmax(formula: Any) -> Iterator[Program]:
         for what, others in not_rescaled(block):
             if not {*others} & {*parts(formula)}:
                 return
-            message = f"{what} is not rescaled where a later block of {block} has a larger maximum"
+            when = f"where a later block of {block} has a larger maximum"
             run = functools.partial(outputs_of, rewritten(formula, others))
-            yield Program(message, run)
+            yield Program(f"the {what} so far is not rescaled {when}", run)
 
 
 def _with_other_expressions(formula: Any, f: Any, change: Any) -> Iterator[Program]:
@@ -137,12 +137,10 @@ def pairs_of_changes(formula: Any) -> Iterator[Program]:
 
 def _each_change(formula: Any, tree: ast.Module, place: Any) -> Iterator[tuple[str, Any]]:
     """Yield a description and the code of each change at a place, which has it meanwhile."""
-    due = place[-1]
-    for entry in changes(due):
-        if message := described(ast.unparse(entry), ast.unparse(due)):
-            put(place, ast.copy_location(ast.fix_missing_locations(entry), due))
-            yield message, changed_code(formula, tree)
-            put(place, due)
+    due = ast.unparse(place[-1])
+    for stands, code in changed_codes(formula, tree, place, changes(place[-1])):
+        if message := described(stands, due):
+            yield message, code
 
 
 def _with_other_statements(formula: Any, f: Any) -> Iterator[Program]:
@@ -171,8 +169,6 @@ def _decided(f: Any, tree: ast.Module, node: ast.FunctionDef) -> Iterator[tuple[
         parent, name = place[:2]
         if name == "test" and isinstance(parent, ast.If | ast.IfExp):
             due = ast.unparse(read(copy.deepcopy(place[-1])))
-            for value, how in ((False, "never"), (True, "always")):
-                put(place, ast.copy_location(ast.Constant(value), place[-1]))
-                code = changed_code(f, tree)
-                put(place, place[-1])
+            for value, code in changed_codes(f, tree, place, map(ast.Constant, (False, True))):
+                how = "always" if value == "True" else "never"
                 yield f"the branch for '{due}' is {how} taken", code
