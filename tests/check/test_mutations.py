@@ -11,6 +11,8 @@ from dlref import check
 from dlref._core.pytree import rebuilt, tree_leaves
 from dlref.check._oracle.examples import drawn_like
 
+pytestmark = pytest.mark.broad
+
 
 def changed_at_the_median(change):
     """Return a change of one element: of the one whose size is the median of those not zero."""
