@@ -822,7 +822,9 @@ def _evidence(
     off = frozenset(i for i, comparison in comparisons.items() if comparison.is_off)
     limits = {i: comparison.bound for i, comparison in comparisons.items()}
     arrays = [*map(_array, got)]
-    return Evidence(reference.call, arrays, reference.want, reference.dtypes, limits, off)
+    return Evidence(
+        reference.call, arrays, reference.want, reference.dtypes, limits, off, reference.names
+    )
 
 
 def _summary(checks: list[OutputCheck]) -> str:

@@ -54,8 +54,10 @@ from ._oracle.causes import (
     PROGRAM,
     cause_in_common,
     in_common,
+    is_measured,
     is_refuted,
     is_settled,
+    is_shown,
     next_cause,
     same_cause,
 )
@@ -843,6 +845,7 @@ class _Run:
                     verdicts[i] = with_cause(verdicts[i], cause)
             return
         chance = {c for c in causes if PROGRAM.match(c)}  # it would have to explain all cases
+        chance |= {c for c in causes if is_measured(c) and not _is_common(c, cases)}
         if other is not None and not other[0].ok:
             chance |= {c for c in causes if not _holds(c, *other)}
         for i, wrong in itertools.product(off, chance - {""}):
@@ -894,6 +897,12 @@ def _holds(cause: str, verdict: Verdict, evidence: Evidence | None) -> bool:
         return True
     known = frozenset(_causes(verdict))
     return evidence is not None and same_cause(cause, next_cause(evidence, known))
+
+
+def _is_common(cause: str, cases: Sequence[Evidence | None]) -> bool:
+    """Return whether nearly all cases show a cause that is only a number, or that all is zero."""
+    shown = [is_shown(cause, e) for e in cases if e is not None and e.off]
+    return 4 * shown.count(True) >= 3 * len(shown)
 
 
 def _other_numbers(rng: Any, a: Any) -> Any:

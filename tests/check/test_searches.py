@@ -12,9 +12,9 @@ from dlref import attention, check, losses
 from dlref.check._oracle.calls import ReferenceCall
 from dlref.check._reports import _other_numbers, prepared
 
-changes, evidence, mutations, programs, readings = (
+changes, evidence, mutations, programs, readings, search, slopes = (
     importlib.import_module(f"dlref.check._oracle.causes.{name}")
-    for name in ("changes", "evidence", "mutations", "programs", "readings")
+    for name in ("changes", "evidence", "mutations", "programs", "readings", "search", "slopes")
 )
 causes = importlib.import_module("dlref.check._oracle.causes")
 X = np.linspace(-2.0, 2.0, 12).reshape(3, 4)
@@ -26,7 +26,7 @@ def evidence_of(got, want=None, call=SOFTMAX):
     want = call.run() if want is None else want
     off = frozenset() if np.allclose(got, want, rtol=0, atol=1e-6) else frozenset({0})
     limits = {0: np.full(np.shape(want), 1e-6)}
-    return evidence.Evidence(call, [got], [want], [np.dtype(np.float32)], limits, off)
+    return evidence.Evidence(call, [got], [want], [np.dtype(np.float32)], limits, off, ["output 0"])
 
 
 def further(text, scope=None):
@@ -204,9 +204,9 @@ def test_large_cases_are_not_kept():
 
 def test_a_formula_that_does_not_take_a_case(monkeypatch):
     case = evidence_of(2 * SOFTMAX.run())
-    assert evidence._own(lambda *_: 1 / 0, case) is None
-    monkeypatch.setattr(evidence, "_own", lambda *_: None)
-    assert evidence.common_program([case, case]) == ""
+    assert search._own(lambda *_: 1 / 0, case) is None
+    monkeypatch.setattr(search, "_own", lambda *_: None)
+    assert search.common_program([case, case]) == ""
 
 
 def test_without_a_source_there_are_no_programs(monkeypatch):
@@ -216,14 +216,17 @@ def test_without_a_source_there_are_no_programs(monkeypatch):
 
     formula = mutations.formula_of(SOFTMAX)
     assert next(programs.programs(formula, SOFTMAX)).message
+    mutations._module.cache_clear()
     monkeypatch.setattr(mutations.inspect, "getsource", missing)
-    assert all("rescaled" in message for message, _ in programs.programs(formula, SOFTMAX))
+    assert all("rescaled" in p.message for p in programs.programs(formula, SOFTMAX))
+    assert [*programs.rarer_programs(formula, SOFTMAX)] == []
     assert [*programs.pairs_of_changes(formula)] == []
+    assert [*slopes._with_constants(formula)] == []
 
 
 def test_two_changes_are_tried_in_short_formulas(monkeypatch):
     formula = importlib.import_module("dlref.formulas.attention").indexer_scores
-    messages = [message for message, _ in programs.pairs_of_changes(formula)]
+    messages = [p.message for p in programs.pairs_of_changes(formula)]
     assert messages
     assert all("; and " in message and "np" not in message for message in messages)
     monkeypatch.setattr(programs, "MAX_CHANGES", 3)
@@ -232,9 +235,9 @@ def test_two_changes_are_tried_in_short_formulas(monkeypatch):
 
 def test_entries_of_a_tangent_are_not_exchanged():
     tangent = ReferenceCall(act.softmax, "jvp", (X, X), {})
-    assert not any("along" in message for message, _ in readings._entry_programs(tangent))
+    assert not any("along" in p.message for p in readings._entry_programs(tangent))
     cotangent = ReferenceCall(act.softmax, "vjp", (X, X), {})
-    assert any("of dout along" in message for message, _ in readings._entry_programs(cotangent))
+    assert any("of dout along" in p.message for p in readings._entry_programs(cotangent))
 
 
 def test_an_error_of_the_search_is_outlived(monkeypatch):
@@ -250,8 +253,8 @@ def test_an_error_of_the_search_is_outlived(monkeypatch):
 def test_few_numbers_of_one_case_say_nothing():
     got = SOFTMAX.run()
     got[0, 0] += 1.0
-    assert evidence.common_program([evidence_of(got)]) == ""
-    assert evidence.common_program([]) == ""
+    assert search.common_program([evidence_of(got)]) == ""
+    assert search.common_program([]) == ""
 
 
 @pytest.mark.parametrize(("count", "said"), [(1, "p0"), (3, "p0 or: p1 or: p2"), (4, "")])
@@ -264,10 +267,11 @@ def test_programs_that_no_case_tells_apart(count, said, monkeypatch):
             yield programs.Program(f"p{i}", lambda call, i=i: [2 * right + 1e-9 * i])
         yield programs.Program("another", lambda call: [3 * right])
 
-    monkeypatch.setattr(evidence, "programs", few)
-    monkeypatch.setattr(evidence, "readings", lambda call: iter(()))
-    assert evidence.common_program([case, case, evidence_of(right)]) in (said, "")
-    assert evidence.common_program([case, case]) == said
+    monkeypatch.setattr(search, "programs", few)
+    for name in ("readings", "scaled_programs"):
+        monkeypatch.setattr(search, name, lambda call: iter(()))
+    assert search.common_program([case, case, evidence_of(right)]) in (said, "")
+    assert search.common_program([case, case]) == said
 
 
 def test_zero_where_the_result_is_infinite():

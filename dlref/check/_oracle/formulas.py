@@ -22,6 +22,7 @@ import numpy as np
 
 from ... import formulas
 from ..._core.pytree import is_float, map_floats, tree_leaves
+from .helpers import HELPERS
 from .stochastic_rounding import Inherited, StochasticallyRounded
 
 if TYPE_CHECKING:
@@ -49,16 +50,6 @@ IN_ONE_THREAD = 2**18
 
 
 # Copies of formulas.
-
-
-def _rounded_to(name: str, a: Any) -> Any:
-    """Return float64 whose numbers are rounded to another format."""
-    importlib.import_module("ml_dtypes")  # NumPy knows bfloat16 from then on
-    return np.asarray(a).astype(name).astype(np.float64)
-
-
-#: Functions that a copy may call to round an intermediate.
-FORMATS = {name: functools.partial(_rounded_to, name) for name in ("bfloat16", "float16")}
 
 
 def is_formula(f: Any) -> bool:
@@ -119,7 +110,7 @@ def rewritten(formula: Any, others: Mapping[Any, Any]) -> Any:
         if f in others:
             return others[f]
         if f not in made:
-            code, scope = others.get(f.__code__, f.__code__), FORMATS | f.__globals__
+            code, scope = others.get(f.__code__, f.__code__), HELPERS | f.__globals__
             made[f] = FunctionType(code, scope, f.__name__)
             made[f].__defaults__ = tuple(map(again, f.__defaults__ or ())) or None
             made[f].__kwdefaults__ = f.__kwdefaults__

@@ -19,7 +19,7 @@ import numpy as np
 from ...._core.pytree import is_float, tree_leaves
 from ..calls import ReferenceCall
 from . import derivatives, inputs, options
-from .evidence import Evidence, common_program
+from .evidence import Evidence
 from .heuristics import (
     GENERAL_HEURISTICS,
     MIN_SAMPLES,
@@ -35,6 +35,7 @@ from .heuristics import (
     without_inputs,
 )
 from .mutations import mutations
+from .search import common_program
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -227,6 +228,29 @@ SEEN = (
     *(NOISE, "not written (a tail", "it is the exact result", "it is zero", "it is one number"),
     *("an overflow inside", "these are sums in"),
 )
+
+
+#: Observations that are only a number, which would be another one in other cases by chance.
+MEASURED = re.compile(r"it is the exact result (times|plus) (-?[\d.]+(?:e[+-]?\d+)?)|it is zero.*")
+
+
+def is_measured(cause: str) -> bool:
+    """Return whether a cause is only a number that an output is off by, or that it is zero."""
+    return MEASURED.fullmatch(cause) is not None
+
+
+def is_shown(cause: str, evidence: Evidence) -> bool:
+    """Return whether some output of a case is off by the number of a cause, or zero."""
+    match = MEASURED.fullmatch(cause)
+    if match is None or match[2] is None:
+        return any(not np.any(pair.got) for pair in evidence.pairs)
+    value = float(match[2])
+    for pair in evidence.pairs:
+        other = value * pair.want if match[1] == "times" else value + pair.want
+        size = np.max(np.abs(other), where=np.isfinite(other), initial=0.0)
+        if np.allclose(pair.got, other, 0.0, 1e-4 * size, equal_nan=True):
+            return True
+    return False
 
 
 def is_settled(causes: set[str]) -> bool:

@@ -7,10 +7,12 @@ import copy
 import functools
 import inspect
 import itertools
+import re
 import sys
 from typing import TYPE_CHECKING, Any, TypeGuard
 
-from ..formulas import FORMATS, is_formula
+from ..formulas import is_formula
+from ..helpers import FORMATS
 from .mutations import read
 
 if TYPE_CHECKING:
@@ -33,6 +35,13 @@ OPERATIONS: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
 }  # fmt: skip
 #: Functions of one number, which may be applied twice.
 OF_NUMBERS = {"sqrt", "exp", "log", "tanh", "sigmoid", "softmax", "abs", "square"}
+#: What people apply to a number where nothing is due.
+APPLIED = (
+    *("np.sqrt({})", "np.square({})", "1 / ({})", "np.exp({})", "np.log({})", "np.abs({})"),
+    "softmax({})",
+)
+#: Sums, and the sizes of blocks that kernels add up.
+SUMS, BLOCKS_OF_SUMS = ("sum", "mean"), (1, 2, 4, 8, 16, 32, 64, 128, 256)
 #: Losses of a margin z that stand for the logistic one, as functions of -z.
 OF_MARGINS = ("np.maximum(0, 1 + ({}))", "np.maximum(0, {})", "(1 + ({})) ** 2", "np.exp({})")
 #: Axes that are taken for each other; None is all of them.
@@ -234,6 +243,126 @@ def rounded(node: ast.AST) -> Iterator[ast.expr]:
         yield from (ast.Call(ast.Name(name, ast.Load()), [node], []) for name in FORMATS)
 
 
+def applied(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
+    """Yield usual functions of an intermediate."""
+    is_array = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in shapes
+    if is_array or isinstance(node, ast.BinOp | ast.Call):
+        yield from (expression(text.format(ast.unparse(node))) for text in APPLIED)
+
+
+def other_sizes(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield other sizes in place of that of an axis: off by one, or with padding."""
+    text = ast.unparse(node) if isinstance(node, ast.expr) else ""
+    if not isinstance(node, ast.Subscript | ast.Attribute | ast.Call):
+        return
+    if re.search(r"\.shape\[[^]]+\]$|\.size$|^len\([^()]+\)$", text):
+        yield from map(expression, (f"{text} - 1", f"{text} + 1"))
+        yield from (expression(f"padded({text}, {n})") for n in (0, *BLOCKS_OF_SUMS[1:]))
+
+
+def sums_of_a_block(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield sums of the first or last block alone: a running sum was overwritten or not begun."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        yield from (ast.BinOp(a, node.op, node.right) for a in _of_a_block(node.left, "-1"))
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute | ast.Name):
+        return
+    if ast.unparse(node.func).rpartition(".")[2] not in SUMS:
+        return
+    axis = next((ast.unparse(k.value) for k in node.keywords if k.arg == "axis"), "None")
+    if isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) != "np":
+        axis = ast.unparse(node.args[0]) if node.args else axis
+        for a in _of_a_block(node.func.value, axis):
+            func = ast.Attribute(a, node.func.attr, ast.Load())
+            yield ast.Call(func, node.args, node.keywords)
+    elif node.args and not isinstance(node.args[0], ast.Starred):
+        axis = ast.unparse(node.args[1]) if len(node.args) > 1 else axis
+        for a in _of_a_block(node.args[0], axis):
+            yield ast.Call(node.func, [a, *node.args[1:]], node.keywords)
+
+
+def joined_rows(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield sums along the last axis that are over a block of rows."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute | ast.Name):
+        return
+    name = ast.unparse(node.func).rpartition(".")[2]
+    axis = next((ast.unparse(k.value) for k in node.keywords if k.arg == "axis"), "")
+    if name in SUMS and axis in ("-1", "axis"):
+        for how, block in itertools.product(SUMS, BLOCKS_OF_SUMS[1:]):
+            yield expression(f"{how}_of_rows({ast.unparse(node)}, {block})")
+
+
+def sums_of_padding(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
+    """Yield sums and means of an expression over zeros beyond the end of a row, too."""
+    if not isinstance(node, ast.Call) or not node.args or isinstance(node.args[0], ast.Starred):
+        return
+    name = ast.unparse(node.func).rpartition(".")[2]
+    size = max((shape[-1] for shape in shapes.values() if shape), default=1)
+    rows = {name for name, shape in shapes.items() if shape and shape[-1] == size > 1}
+    used = {n.id for n in ast.walk(node.args[0]) if isinstance(n, ast.Name)} & rows
+    if name not in SUMS or not used:
+        return
+    for block in (0, *BLOCKS_OF_SUMS[3:]):
+        other = _WithZeros(used, block).visit(copy.deepcopy(node))
+        yield other
+        if name == "mean":
+            array = min(used)
+            yield expression(
+                f"{ast.unparse(other)} * padded({array}.shape[-1], {block}) / {array}.shape[-1]"
+            )
+
+
+class _WithZeros(ast.NodeTransformer):
+    """Writes some names with padding."""
+
+    def __init__(self, names: set[str], block: int) -> None:
+        self.names, self.block = names, block
+
+    def visit_Name(self, node: ast.Name) -> ast.expr:
+        return expression(f"with_zeros({node.id}, {self.block})") if node.id in self.names else node
+
+
+def regrouped(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield expressions in which a function or a power is of more, or of less, than is due."""
+    inner = _inside(node)
+    if isinstance(inner, ast.BinOp):
+        yield ast.BinOp(_around(node, inner.left), inner.op, inner.right)
+        yield ast.BinOp(inner.left, inner.op, _around(node, inner.right))
+    if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.Pow):
+        if (inner := _inside(node.left)) is not None:
+            yield _around(node.left, ast.BinOp(inner, node.op, node.right))
+        if (inner := _inside(node.right)) is not None:
+            yield _around(node.right, ast.BinOp(node.left, node.op, inner))
+
+
+def _inside(node: ast.AST) -> ast.expr | None:
+    """Return the first argument of a call, or the base of a power."""
+    if isinstance(node, ast.Call) and node.args and not isinstance(node.args[0], ast.Starred):
+        return node.args[0]
+    return node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) else None
+
+
+def _around(node: Any, inner: ast.expr) -> ast.expr:
+    """Return a call or a power with something else inside."""
+    if isinstance(node, ast.Call):
+        return ast.Call(node.func, [inner, *node.args[1:]], node.keywords)
+    return ast.BinOp(inner, node.op, node.right)
+
+
+def ends(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield a comparison in which the two sides may be equal, or no longer."""
+    if isinstance(node, ast.Compare) and isinstance(
+        node.ops[0], ast.Gt | ast.GtE | ast.Lt | ast.LtE
+    ):
+        yield ast.Compare(node.left, [COMPARISONS[type(node.ops[0])][0]()], node.comparators)
+
+
+def _of_a_block(array: ast.expr, axis: str) -> Iterator[ast.expr]:
+    for which, block in itertools.product(
+        ("last_block", "first_block", "whole_blocks"), BLOCKS_OF_SUMS
+    ):
+        yield expression(f"{which}({ast.unparse(array)}, {block}, {axis})")
+
+
 def lists_of_statements(node: ast.AST) -> Iterator[list[ast.stmt]]:
     """Yield the lists of statements in a function."""
     for inner in ast.walk(node):
@@ -285,6 +414,41 @@ def statement_changes(block: list[ast.stmt]) -> Iterator[tuple[str, list[ast.stm
             if _stored(first) & (_loaded(second) | _stored(second)):
                 moved = [*block[:i], *block[i + 1 : j + 1], first, *block[j + 1 :]]
                 yield f"{text} comes after {as_sentence(second)}, not before", moved
+
+
+def forgetful_loops(block: list[ast.stmt]) -> Iterator[tuple[str, list[ast.stmt]]]:
+    """Yield loops in which a variable that is carried begins anew in each chunk of steps."""
+    for i, loop in enumerate(block):
+        if not isinstance(loop, ast.For):
+            continue
+        carried = _stored(loop) & _loaded(loop) - _names(loop.target, ast.Store)
+        last = {
+            ast.unparse(n)
+            for n in ast.walk(loop)
+            if isinstance(n, ast.Subscript) and ast.unparse(n.slice) == "-1"
+        }
+        for text, size in itertools.product(sorted(carried | last), BLOCKS_OF_SUMS[1:]):
+            body = [_Forgotten(text, size).visit(copy.deepcopy(s)) for s in loop.body]
+            if text in carried:
+                (first,) = ast.parse(f"{text} = (step % {size} > 0 or step == 0) * {text}").body
+                body = [first, *loop.body]
+            target = ast.Tuple([ast.Name("step", ast.Store()), loop.target], ast.Store())
+            steps = ast.Call(ast.Name("enumerate", ast.Load()), [loop.iter], [])
+            other = ast.For(target, steps, body, [])
+            yield f"{text} is 0 again after each {size} steps", [*block[:i], other, *block[i + 1 :]]
+
+
+class _Forgotten(ast.NodeTransformer):
+    """Reads the last entry of a list as 0 at the start of each chunk of steps."""
+
+    def __init__(self, text: str, size: int) -> None:
+        self.text, self.size = text, size
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.expr:
+        if isinstance(node.ctx, ast.Load) and ast.unparse(node) == self.text:
+            return expression(f"(step % {self.size} > 0 or step == 0) * {self.text}")
+        self.generic_visit(node)
+        return node
 
 
 def as_sentence(statement: ast.stmt) -> str:

@@ -17,7 +17,8 @@ import numpy as np
 
 from ...._core.pytree import tree_leaves
 from ..calls import ReferenceCall
-from ..formulas import FORMATS, REFUSALS, every_formula, parts, rewritten
+from ..formulas import REFUSALS, every_formula, parts, rewritten
+from ..helpers import FORMATS
 from .common import Trials
 
 if TYPE_CHECKING:
@@ -30,6 +31,8 @@ OTHER: dict[type[ast.operator], Any] = {
 }  # fmt: skip
 #: Functions that change no number in float64.
 DTYPES = {"astype", "type", "asarray"}
+#: Functions whose argument is the shape of their result.
+OF_SHAPES = {"arange", "zeros", "ones", "eye", "full", "range"}
 #: Names that are no part of the mathematics: how options and dtypes are given.
 HIDDEN = {"options", "np", "dtype"}
 
@@ -68,7 +71,7 @@ def _without(call: ast.Call) -> Iterator[ast.expr]:
     if name in ("maximum", "minimum"):
         yield from call.args[:2]
     elif not _is_option(call.args[0]):
-        yield from call.args[: name not in DTYPES]
+        yield from call.args[: name not in DTYPES | OF_SHAPES]
     elif isinstance(call.func, ast.Attribute):  # a method: x.max(axis)
         yield call.func.value
 
@@ -107,15 +110,20 @@ def _code_of(f: FunctionType, code: CodeType) -> CodeType | None:
 
 def source_of(f: FunctionType) -> tuple[ast.Module, ast.FunctionDef]:
     """Return the statement of a module that a function is in, and the function in that."""
-    tree = ast.parse(inspect.getsource(sys.modules[f.__module__]))
     first = f.__code__.co_firstlineno
-    every = ((top, node) for top in tree.body for node in ast.walk(top))
-    statement, node = next(
-        (top, node)
-        for top, node in every
+    before = [top for top in _module(f.__module__).body if top.lineno <= first]
+    statement = copy.deepcopy(before[-1])
+    node = next(
+        node
+        for node in ast.walk(statement)
         if isinstance(node, ast.FunctionDef) and node.lineno == first
     )
     return ast.Module([statement], []), node
+
+
+@functools.cache
+def _module(name: str) -> ast.Module:
+    return ast.parse(inspect.getsource(sys.modules[name]))
 
 
 def changed_code(f: FunctionType, tree: ast.Module) -> CodeType | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import contextlib
 import copy
 import functools
@@ -14,7 +15,23 @@ import numpy as np
 
 from ...._core.pytree import is_float
 from ..formulas import REFUSALS, parts, rewritten
-from .changes import further_changes, lists_of_statements, rounded, statement_changes
+from .changes import (
+    ALL_BUT_FIRST,
+    AXES,
+    applied,
+    ends,
+    expression,
+    forgetful_loops,
+    further_changes,
+    joined_rows,
+    lists_of_statements,
+    other_sizes,
+    regrouped,
+    rounded,
+    statement_changes,
+    sums_of_a_block,
+    sums_of_padding,
+)
 from .mutations import (
     changed_code,
     changed_codes,
@@ -23,12 +40,13 @@ from .mutations import (
     mutants,
     outputs_of,
     places,
+    put,
     read,
     source_of,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from ..calls import ReferenceCall
 
@@ -39,11 +57,16 @@ MAX_CHANGES = 80
 BLOCKS = (16, 32, 64, 128, 256)
 
 
+#: Expressions of a function of which some change in one way: with more, all do.
+MAX_PLACES = 4
+
+
 class Program(NamedTuple):
     """A changed program, and a description of the change."""
 
     message: str
     run: Any  # from a call to its outputs
+    is_term: bool = False  # a term or factor is changed: this may be in one of several outputs
 
 
 def _shapes(formula: Any, call: ReferenceCall) -> dict[Any, dict[str, Any]]:
@@ -75,7 +98,7 @@ def _shapes(formula: Any, call: ReferenceCall) -> dict[Any, dict[str, Any]]:
     return shapes
 
 
-def _within(f: Any, formula: Any) -> str:
+def within(f: Any, formula: Any) -> str:
     """Return in which function a change is, where that is another one than the formula."""
     return "" if f is formula else f", in {f.__name__}"
 
@@ -87,15 +110,44 @@ def programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
     yield from _with_online_softmax(formula)
     with contextlib.suppress(OSError):
         for f in reached:
-            yield from _with_other_expressions(formula, f, changes)
+            for program in _with_other_expressions(formula, f, changes):
+                yield program._replace(is_term=True)
         for f in reached:
-            further = functools.partial(
-                further_changes, shapes=shapes[f.__code__], scope=f.__globals__
-            )
-            yield from _with_other_expressions(formula, f, further)
+            yield from _with_other_expressions(formula, f, _further(f, shapes))
             yield from _with_other_statements(formula, f)
         for f in reached:
             yield from _with_other_expressions(formula, f, rounded)
+
+
+def rarer_programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
+    """Yield programs with rarer changes: several of one kind, sums of a part, another function."""
+    shapes = _shapes(formula, call)
+    reached = [f for f in parts(formula) if f.__code__ in shapes]
+    with contextlib.suppress(OSError):
+        yield from _with_other_axes(formula, reached)
+        for f in reached:
+            yield from _with_other_expressions(formula, f, regrouped)
+            yield from _with_other_statements(formula, f, forgetful_loops)
+            yield from _at_some_places(formula, f, ends)
+        for change in (changes, other_sizes):
+            yield from _everywhere(formula, reached, change)
+        for f in reached:
+            yield from _everywhere(formula, [f], _further(f, shapes))
+            yield from _with_other_expressions(formula, f, other_sizes)
+            padding = functools.partial(sums_of_padding, shapes=shapes[f.__code__])
+            for change in (sums_of_a_block, joined_rows, padding):
+                for program in _with_other_expressions(formula, f, change):
+                    yield program._replace(is_term=True)
+                yield from _at_some_places(formula, f, change)
+        for f in reached:
+            of_arrays = functools.partial(applied, shapes=shapes[f.__code__])
+            yield from _with_other_expressions(formula, f, of_arrays)
+            yield from _everywhere(formula, [f], of_arrays)
+
+
+def _further(f: Any, shapes: dict[Any, dict[str, Any]]) -> Any:
+    """Return the further changes of the expressions of a function."""
+    return functools.partial(further_changes, shapes=shapes[f.__code__], scope=f.__globals__)
 
 
 def _with_online_softmax(formula: Any) -> Iterator[Program]:
@@ -115,7 +167,67 @@ def _with_other_expressions(formula: Any, f: Any, change: Any) -> Iterator[Progr
     """Yield the programs in which an expression of a function is another."""
     for stands, due, other in mutants(formula, change, (f,)):
         if message := described(stands, due):
-            yield Program(message + _within(f, formula), functools.partial(outputs_of, other))
+            yield Program(message + within(f, formula), functools.partial(outputs_of, other))
+
+
+def _with(trees: dict[Any, Any], entries: Iterable[tuple[Any, Any, ast.expr]]) -> dict[Any, Any]:
+    """Return the code of functions with expressions at some places, which have them meanwhile."""
+    entries = [*entries]
+    for _, place, entry in entries:
+        put(place, ast.copy_location(ast.fix_missing_locations(entry), place[-1]))
+    codes = {f: changed_code(f, trees[f]) for f in dict.fromkeys(f for f, *_ in entries)}
+    for _, place, _ in entries:
+        put(place, place[-1])
+    return {f.__code__: code for f, code in codes.items()} if all(codes.values()) else {}
+
+
+def _everywhere(formula: Any, functions: list[Any], change: Any) -> Iterator[Program]:
+    """Yield the programs in which an expression is another wherever the functions have it."""
+    trees, alike = {}, collections.defaultdict(list)
+    for f in functions:
+        trees[f], node = source_of(f)
+        for place in places(node):
+            alike[ast.unparse(place[-1])].append((f, place))
+    for due, some in alike.items():
+        for entry in change(some[0][-1][-1]) if len(some) > 1 else ():
+            message = described(ast.unparse(entry), due)
+            if message and (codes := _with(trees, ((f, place, entry) for f, place in some))):
+                run = functools.partial(outputs_of, rewritten(formula, codes))
+                yield Program(f"{message}, everywhere", run)
+
+
+def _at_some_places(formula: Any, f: Any, change: Any) -> Iterator[Program]:
+    """
+    Yield the programs in which several expressions of a function change in one way.
+
+    Of a few expressions it is some of them, of many it is all.
+    """
+    tree, node = source_of(f)
+    every = [(place, others) for place in places(node) if (others := [*change(place[-1])])]
+    least = 2 if len(every) <= MAX_PLACES else len(every)
+    for count in range(len(every), least - 1, -1):
+        for some in itertools.combinations(every, count):
+            for entries in zip(*(others for _, others in some), strict=False):
+                pairs = [(f, place, new) for (place, _), new in zip(some, entries, strict=True)]
+                said = [described(ast.unparse(new), ast.unparse(p[-1])) for _, p, new in pairs]
+                if all(said) and (codes := _with({f: tree}, pairs)):
+                    run = functools.partial(outputs_of, rewritten(formula, codes))
+                    yield Program("; and ".join(said) + within(f, formula), run)
+
+
+def _with_other_axes(formula: Any, functions: list[Any]) -> Iterator[Program]:
+    """Yield the programs in which all functions along an axis are along another."""
+    trees, alike = {}, collections.defaultdict(list)
+    for f in functions:
+        trees[f], node = source_of(f)
+        for place in places(node):
+            if isinstance(place[0], ast.keyword) and place[0].arg == "axis":
+                alike[ast.unparse(place[-1])].append((f, place))
+    for (due, some), axis in itertools.product(alike.items(), AXES):
+        if len(some) > 1 and axis not in (due, ALL_BUT_FIRST):
+            codes = _with(trees, ((f, place, expression(axis)) for f, place in some))
+            run = functools.partial(outputs_of, rewritten(formula, codes))
+            yield Program(f"axis={axis} stands where axis={due} is due, everywhere", run)
 
 
 def pairs_of_changes(formula: Any) -> Iterator[Program]:
@@ -143,20 +255,27 @@ def _each_change(formula: Any, tree: ast.Module, place: Any) -> Iterator[tuple[s
             yield message, code
 
 
-def _with_other_statements(formula: Any, f: Any) -> Iterator[Program]:
+def _with_other_statements(
+    formula: Any, f: Any, change: Any = statement_changes
+) -> Iterator[Program]:
     """Yield the programs in which statements of a function are left out, or in another order."""
     tree, node = source_of(f)
-    every = itertools.chain(_moved(f, tree, node), _decided(f, tree, node))
+    every = itertools.chain(
+        _moved(f, tree, node, change),
+        _decided(f, tree, node) if change is statement_changes else (),
+    )
     for message, code in ((message, code) for message, code in every if code is not None):
         run = functools.partial(outputs_of, rewritten(formula, {f.__code__: code}))
-        yield Program(message + _within(f, formula), run)
+        yield Program(message + within(f, formula), run, is_term=True)
 
 
-def _moved(f: Any, tree: ast.Module, node: ast.FunctionDef) -> Iterator[tuple[str, Any]]:
+def _moved(
+    f: Any, tree: ast.Module, node: ast.FunctionDef, change: Any
+) -> Iterator[tuple[str, Any]]:
     """Yield the code of a function for each change of its statements."""
     for block in lists_of_statements(node):
         due = block[:]
-        for message, other in [*statement_changes(block)]:
+        for message, other in [*change(block)]:
             block[:] = [ast.copy_location(ast.fix_missing_locations(s), node) for s in other]
             code = changed_code(f, tree)
             block[:] = due

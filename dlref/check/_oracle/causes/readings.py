@@ -12,13 +12,17 @@ import numpy as np
 
 from ...._core.pytree import is_float, map_floats, named_leaves, tree_leaves, tree_unflatten
 from ..arrays import map_leaves
-from ..formulas import FORMATS
+from ..helpers import FORMATS, HELPERS
 from .programs import BLOCKS, Program
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from ..calls import ReferenceCall
+
+
+#: Numbers of an array that is padded, at most.
+MAX_PADDED = 2**16
 
 
 def readings(call: ReferenceCall) -> Iterator[Program]:
@@ -39,8 +43,124 @@ def readings(call: ReferenceCall) -> Iterator[Program]:
     if call.settings.get("weight_decay") and {"params", "grads"} <= {*call.names}:
         message = "the weight decay is added to the gradient, not taken from the parameters"
         yield Program(message, functools.partial(_run, _with_coupled_decay))
+        yield Program("the weight decay is taken from the new parameters", _with_late_decay)
     yield from _block_programs(call)
     yield from _entry_programs(call)
+    yield from _composed_programs(call)
+    yield from _leaf_programs(call)
+
+
+def _composed_programs(call: ReferenceCall) -> Iterator[Program]:
+    """Yield programs that apply a usual function to an input or to the result, or the map twice."""
+    if call.form == "jvp":
+        return
+    for number, (name, _) in enumerate(_float_leaves(call)):
+        for text, f in COMPOSED.items():
+            change = functools.partial(with_leaf, number=number, f=f)
+            message = f"{text.format(name)} stands where {name} is due"
+            yield Program(message, functools.partial(_run, change))
+    for text, f in COMPOSED.items():
+        yield Program(f"{text.format('the result')} is returned", functools.partial(_after, f))
+    yield Program("the map is applied twice", _twice)
+
+
+def scaled_programs(call: ReferenceCall) -> Iterator[Program]:
+    """Yield programs whose result is times or over a size: a mean stands for a sum, or a scale."""
+    for (text, size), (how, power) in itertools.product(_sizes_of(call).items(), POWERS.items()):
+        scaled = functools.partial(_scaled, size=size, power=power)
+        yield Program(f"the result is {how} {text}", scaled, is_term=True)
+
+
+def _sizes_of(call: ReferenceCall) -> dict[str, Any]:
+    """Return descriptions of sizes, each with a function of the arrays of a call that has it."""
+    sizes: dict[str, Any] = {}
+    leaves = _float_leaves(call)
+    for number, (name, a) in enumerate(leaves):
+        axes = range(-np.ndim(a), 0)
+        for some in itertools.chain(*(itertools.combinations(axes, n) for n in (1, 2, 3))):
+            which = f"axes {some}" if len(some) > 1 else f"axis {some[0]}"
+            sizes[f"the size of {which} of {name}"] = functools.partial(_size, number, some)
+        for other, (of, b) in enumerate(leaves):
+            for axis in range(np.ndim(b)):
+                share = functools.partial(_share, number, other, axis)
+                sizes[f"the size of {name} over the size of axis {axis} of {of}"] = share
+    return sizes
+
+
+def _size(number: int, axes: tuple[int, ...], arrays: list[Any]) -> float:
+    """Return how many numbers an array has along some axes."""
+    return float(np.prod([arrays[number].shape[axis] for axis in axes]))
+
+
+def _share(number: int, other: int, axis: int, arrays: list[Any]) -> float:
+    """Return how many numbers of an array there are for each entry along an axis of another."""
+    return float(arrays[number].size / arrays[other].shape[axis])
+
+
+#: Powers of a size that a result is multiplied by.
+POWERS = {
+    "multiplied by": 1.0,
+    "divided by": -1.0,
+    "multiplied by the root of": 0.5,
+    "divided by the root of": -0.5,
+}
+
+
+def _scaled(call: ReferenceCall, *, size: Any, power: float) -> list[Any] | None:
+    """Return the outputs times a power of a size."""
+    with contextlib.suppress(LookupError):  # another case may have fewer arrays, or axes
+        factor = size([np.asarray(a) for _, a in _float_leaves(call)]) ** power
+        return _after(lambda a: factor * a, call)
+    return None
+
+
+def _after(f: Any, call: ReferenceCall) -> list[Any] | None:
+    """Return the outputs with a function applied to those that are floats."""
+    outputs: list[Any] | None = next(iter(call.once(_unchanged)))
+    return outputs and [f(a) if is_float(a) else a for a in outputs]
+
+
+def _unchanged(call: ReferenceCall) -> Iterator[list[Any] | None]:
+    """Yield the outputs of the map itself."""
+    yield _run(lambda own: own, call)
+
+
+def _twice(call: ReferenceCall) -> list[Any] | None:
+    """Return the outputs for the first output in place of the first input of its shape."""
+    outputs = next(iter(call.once(_unchanged)))
+    shapes = [np.shape(a) if is_float(a) else None for a in call.arguments]
+    if not outputs or np.shape(outputs[0]) not in shapes:
+        return None
+    k = shapes.index(np.shape(outputs[0]))
+    arguments = (*call.arguments[:k], outputs[0], *call.arguments[k + 1 :])
+    return _run(lambda own: replace(own, arguments=arguments), call)
+
+
+def _leaf_programs(call: ReferenceCall) -> Iterator[Program]:
+    """Yield the program that treats each array of a tree by itself."""
+    if call.form == "forward" and len(tree_leaves(call.arguments[:1])) > 1:
+        yield Program(f"each array of {call.names[0]} is treated alone", _each_leaf)
+
+
+def _each_leaf(call: ReferenceCall) -> list[Any] | None:
+    """Return the first output for each array of a tree alone, and the others as they are."""
+    tree, *rest = call.arguments
+    leaves = tree_leaves(tree)
+    alone = [_run(lambda own, a=a: replace(own, arguments=((a,), *rest)), call) for a in leaves]
+    outputs: list[Any] | None = next(iter(call.once(_unchanged)))
+    if outputs is None or not all(alone) or len(outputs) < len(leaves):
+        return None
+    rest = outputs[len(leaves) :]
+    return [part[0] for part in alone if part] + rest
+
+
+def _float_leaves(call: ReferenceCall) -> list[tuple[str, Any]]:
+    """Return the names of the arrays of floats that a call has, and the arrays."""
+    names = ["dout"] * (call.form == "vjp") + call.names
+    every = (
+        leaf for pair in zip(names, call.arguments, strict=True) for leaf in named_leaves(*pair)
+    )
+    return [(name, a) for name, a in every if is_float(a)]
 
 
 def _with_coupled_decay(call: ReferenceCall) -> ReferenceCall:
@@ -52,25 +172,30 @@ def _with_coupled_decay(call: ReferenceCall) -> ReferenceCall:
     return replace(call, arguments=(params, grads, *rest)).with_options(weight_decay=0.0)
 
 
+def _with_late_decay(call: ReferenceCall) -> list[Any] | None:
+    outputs = _run(lambda own: own.with_options(weight_decay=0.0), call)
+    if outputs is None or "learning_rate" not in call.settings:
+        return None
+    kept = 1 - call.settings["learning_rate"] * call.settings["weight_decay"]
+    count = len(tree_leaves(call.arguments[0]))
+    return [kept * a for a in outputs[:count]] + outputs[count:]
+
+
 def _entry_programs(call: ReferenceCall) -> Iterator[Program]:
     """Yield programs that read some entries of an array in place of others."""
     if call.form == "jvp":
         return
-    names = ["dout"] * (call.form == "vjp") + call.names
-    every = (
-        leaf for pair in zip(names, call.arguments, strict=True) for leaf in named_leaves(*pair)
-    )
-    for number, (name, a) in enumerate((name, a) for name, a in every if is_float(a)):
+    for number, (name, a) in enumerate(_float_leaves(call)):
         for axis in (axis for axis in range(-np.ndim(a), 0) if np.shape(a)[axis] > 1):
             for how, f in ENTRIES.items():
                 change = functools.partial(
-                    _with_leaf, number=number, f=functools.partial(f, axis=axis)
+                    with_leaf, number=number, f=functools.partial(f, axis=axis)
                 )
                 message = how.format(f"of {name} along axis {axis}")
                 yield Program(message, functools.partial(_run, change))
 
 
-def _with_leaf(call: ReferenceCall, *, number: int, f: Any) -> ReferenceCall:
+def with_leaf(call: ReferenceCall, *, number: int, f: Any) -> ReferenceCall:
     """Return a call with another array in place of one, by its number among all."""
     count = itertools.count()
     changed = map_floats(lambda a: f(a) if next(count) == number else a, call.arguments)
@@ -95,6 +220,38 @@ ENTRIES: dict[str, Any] = {
     "the order {} is reversed": np.flip,
     "each entry {} is the one before": functools.partial(np.roll, shift=1),
     "each entry {} is the one after": functools.partial(np.roll, shift=-1),
+}
+
+
+def _over(norm: Any, a: Any) -> Any:
+    """Return an array over a norm of its last axis."""
+    return a / norm(a, axis=-1, keepdims=True) if np.ndim(a) else a
+
+
+def _less(statistic: Any, a: Any) -> Any:
+    """Return an array less a statistic of its last axis."""
+    return a - statistic(a, axis=-1, keepdims=True) if np.ndim(a) else a
+
+
+#: What people apply to an input or a result where nothing is due.
+COMPOSED: dict[str, Any] = {
+    "exp({})": np.exp,
+    "log({})": np.log,
+    "sqrt({})": np.sqrt,
+    "square({})": np.square,
+    "1 / {}": np.reciprocal,
+    "1 - {}": lambda a: 1 - a,
+    "-{}": np.negative,
+    "abs({})": np.abs,
+    "maximum({}, 0)": lambda a: np.maximum(a, 0),
+    "sigmoid({})": lambda a: 1 / (1 + np.exp(-a)),
+    "tanh({})": np.tanh,
+    "softmax({})": lambda a: HELPERS["softmax"](a) if np.ndim(a) else a,
+    "log(softmax({}))": lambda a: np.log(HELPERS["softmax"](a)) if np.ndim(a) else a,
+    "{}, over its sum,": functools.partial(_over, np.sum),
+    "{}, over its norm,": functools.partial(_over, np.linalg.norm),
+    "{}, less its mean,": functools.partial(_less, np.mean),
+    "{}, less its maximum,": functools.partial(_less, np.max),
 }
 
 
@@ -161,7 +318,9 @@ class _Block(NamedTuple):
         if (outputs := _run(self.changed, call)) is None:
             return None
         place, n, size = self.of(call)
-        return [None if part is None else _resized(part, place, size, n) for part in outputs]
+        with contextlib.suppress(ValueError):
+            return [None if part is None else _resized(part, place, size, n) for part in outputs]
+        return None
 
 
 def _block_programs(call: ReferenceCall) -> Iterator[Program]:
@@ -200,6 +359,9 @@ def _resized(a: Any, place: int, n: int, size: int) -> Any:
         if size <= n:
             a = a.take(range(size), axis)
         else:
+            if a.size // n * size > MAX_PADDED:
+                msg = "so large an array is not padded"
+                raise ValueError(msg)
             more = [(0, size - n if i == axis else 0) for i in range(a.ndim)]
             a = np.pad(a, more, constant_values=a.dtype.kind == "b")
     return a

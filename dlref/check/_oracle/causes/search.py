@@ -1,0 +1,228 @@
+"""
+The cause that all cases of a report have: the changed program that a candidate is.
+
+It leads to every output of the candidate in every case in which that is off, and to the right ones
+where it is right. No draw of numbers agrees with a wrong program by chance twice. Where no program
+leads to all outputs, each may have one of its own: a backward pass has a formula for each.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import warnings
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..formulas import spellings
+from .evidence import Evidence, is_near
+from .heuristics import MIN_SAMPLES
+from .mutations import formula_of, outputs_of
+from .programs import Program, pairs_of_changes, programs, rarer_programs
+from .readings import readings, scaled_programs
+from .slopes import along_directions, slope_searches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+#: Programs that are tried, at most, and numbers of the case that they are tried on first.
+MAX_PROGRAMS, MAX_NUMBERS = 4000, 2**13
+#: How many programs are named, at most, if no case tells them apart; with more, none is.
+MAX_TIES = 3
+#: What changed formulas call, and what that stands for.
+MEANINGS = {
+    "last_block(": "the last block alone is added up",
+    "first_block(": "the first block alone is added up",
+    "whole_blocks(": "nothing beyond the last whole block is added up",
+    "sum_of_rows(": "all rows of a block are added up as one",
+    "mean_of_rows(": "all rows of a block are averaged as one",
+    "with_zeros(": "zeros that pad the rows are counted",
+    "padded(": "the size is a padded one",
+}
+
+
+def common_program(cases: Sequence[Evidence]) -> str:
+    """Return the program that a candidate is, from its outputs in all cases; empty if none."""
+    cases = [e for e in cases if e.speaks or not e.off]
+    first = _first([e for e in cases if e.off])
+    if first is None or (sum(bool(e.off) for e in cases) < 2 and first.wrong < 2 * MIN_SAMPLES):
+        return ""
+    search = _Search(first, cases)
+    if message := search.among(_searches(first)):
+        return message
+    slopes = {e: along_directions(e) for e in cases}
+    if (start := slopes[first]) is not None:
+        search.cases = _ordered(start, [e for e in slopes.values() if e is not None])
+        if message := search.among(slope_searches(first, start)):
+            return message
+    return search.by_output()
+
+
+def _ordered(first: Evidence, cases: Sequence[Evidence]) -> list[Evidence]:
+    """Return the first case, the others that are off, and the right ones."""
+    return [first, *sorted((e for e in cases if e is not first), key=lambda e: not e.off)]
+
+
+class _Search:
+    """The programs that lead to the outputs of a candidate, all of them or one, in all cases."""
+
+    def __init__(self, first: Evidence, cases: Sequence[Evidence]) -> None:
+        self.cases, self.names = _ordered(first, cases), first.names
+        self.off = frozenset[int]().union(*(e.off for e in cases))
+        self.by_number: dict[int, _Found] = {i: _Found() for i in sorted(self.off)}
+        given = [{*e.call.non_default_options} for e in cases if e.off]
+        self.options = set.intersection(*given)  # wherever an output is off
+
+    def among(self, searches: Iterable[tuple[Iterable[Program], Any]]) -> str:
+        """Return the first programs of some searches that are the candidate; empty if none."""
+        each = {i: [e.only({i}) for e in self.cases] for i in self.off}
+        rest = [e.only(e.bounds.keys() - self.off) for e in self.cases]
+        for every, own in searches:
+            found = _Found()
+            unexplained = [i for i, other in self.by_number.items() if not other.programs]
+            for program in every:
+                outputs = self.explained(program, own, each)
+                if outputs.keys() == self.off and _leaves_alone(program, rest, own):
+                    message = max((where for where, _ in outputs.values()), key=len)
+                    values = [arrays for _, arrays in outputs.values()]
+                    found.add(program.message + message, values)
+                for i in outputs.keys() & unexplained if program.is_term else ():
+                    where, values = outputs[i]
+                    self.by_number[i].add(program.message + where, [values])
+                if found.is_too_many:
+                    return ""
+            if found.programs:
+                return found.message
+        return ""
+
+    def explained(
+        self, program: Program, own: Any, each: dict[int, list[Evidence]]
+    ) -> dict[int, tuple[str, list[Any]]]:
+        """
+        Return the outputs that a program explains in all cases, under which condition, and values.
+
+        A kernel may have a branch for an option. Then the program is not that of the right cases
+        without the option.
+        """
+        found: dict[int, list[Any]] = {i: [] for i in self.off}
+        options = dict.fromkeys(self.off, self.options)
+        count = 0
+        for place, e in enumerate(self.cases):
+            if (right := own(e)) is None:  # the formula does not take this case
+                continue
+            count += bool(e.off)
+            if (values := _outputs(program, e)) is None:
+                return {}
+            for i in [*found]:
+                if each[i][place].agrees(values, right, explains=not place):
+                    found[i].append(values[i] if i < len(values) else None)
+                else:
+                    options[i] = options[i] - e.call.non_default_options.keys()
+                    if e.off or not options[i]:
+                        del found[i]
+            if not found:
+                return {}
+        if count < min(2, sum(bool(e.off) for e in self.cases)):  # no second case confirms it
+            return {}
+        return {i: (self.condition(options[i]), values) for i, values in found.items()}
+
+    def condition(self, options: set[str]) -> str:
+        """Return where a program stands for the formula: where an option is given, if any."""
+        return "" if options is self.options else f", where {min(options)} is given"
+
+    def by_output(self) -> str:
+        """Return the program of each output; empty if one has none, or too few numbers."""
+        by_text: dict[str, list[str]] = {}
+        for i, found in self.by_number.items():
+            wrong = sum(e.only({i}).wrong for e in self.cases)
+            if not found.programs or found.is_too_many or wrong < 2 * MIN_SAMPLES:
+                return ""
+            by_text.setdefault(found.message, []).append(self.names[i])
+        return "; and ".join(
+            f"in {' and '.join(names)} alone, {text}" for text, names in by_text.items()
+        )
+
+
+class _Found:
+    """Programs that differ in some case, up to one more than are named."""
+
+    def __init__(self) -> None:
+        self.programs: list[tuple[str, list[Any]]] = []
+
+    def add(self, message: str, outputs: list[Any]) -> None:
+        """Add a program, unless its outputs are those of another."""
+        if not self.is_too_many and not any(_same(outputs, other) for _, other in self.programs):
+            self.programs.append((message, outputs))
+
+    @property
+    def is_too_many(self) -> bool:
+        """Return whether there are more programs than are named."""
+        return len(self.programs) > MAX_TIES
+
+    @property
+    def message(self) -> str:
+        """Return the changes, and the meaning of a function that they call."""
+        text = " or: ".join(message for message, _ in self.programs)
+        return text + next((f" ({why})" for name, why in MEANINGS.items() if name in text), "")
+
+
+def _outputs(program: Program, e: Evidence) -> list[Any] | None:
+    """Return the outputs of a program in a case; None if it lacks some."""
+    with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
+        outputs: list[Any] | None = program.run(e.call)
+    return outputs if outputs is not None and len(outputs) >= len(e.want) else None
+
+
+def _leaves_alone(program: Program, rest: list[Evidence], own: Any) -> bool:
+    """Return whether a program leads to the right outputs where the candidate does."""
+    return all(
+        not e.bounds
+        or (right := own(e)) is None
+        or ((values := _outputs(program, e)) is not None and e.agrees(values, right))
+        for e in rest
+    )
+
+
+def _searches(first: Evidence) -> Iterator[tuple[Iterable[Program], Any]]:
+    """Yield programs, and a function that returns the right outputs of a case, by search."""
+    call = first.call
+    if (formula := formula_of(call)) is None:
+        return
+    others = [f for f in dict.fromkeys(spellings(call)) if f is not formula]
+    own = {f: functools.cache(functools.partial(_own, f)) for f in (formula, *others)}
+    yield itertools.chain(readings(call), scaled_programs(call)), own[formula]
+    for f, outputs in own.items():
+        yield itertools.islice(programs(f, call), MAX_PROGRAMS), outputs
+    if any(np.asarray(w).dtype.kind == "b" for w in first.want):
+        return  # a few conditions agree with many programs
+    for f, outputs in own.items():
+        yield itertools.islice(rarer_programs(f, call), MAX_PROGRAMS), outputs
+    for f, outputs in own.items():
+        yield pairs_of_changes(f), outputs
+
+
+def _own(formula: Any, evidence: Evidence) -> list[Any] | None:
+    """Return the outputs of the unchanged formula, if they are the right ones."""
+    with np.errstate(all="ignore"):
+        outputs = outputs_of(formula, evidence.call)
+    if outputs is None or len(outputs) < len(evidence.want):
+        return None
+    near = all(is_near(outputs[i], evidence.want[i], bound) for i, bound in evidence.bounds.items())
+    return outputs if near else None
+
+
+def _same(left: list[Any], right: list[Any]) -> bool:
+    """Return whether two programs are one in all cases, but for the rounding of float64."""
+    return all(
+        (a is None) == (b is None) and (a is None or is_near(a, b, 0.0))
+        for some, other in zip(left, right, strict=True)
+        for a, b in zip(some, other, strict=True)
+    )
+
+
+def _first(off: list[Evidence]) -> Evidence | None:
+    """Return the smallest case in which enough numbers are off."""
+    small = [e for e in off if e.size <= MAX_NUMBERS]
+    telling = [e for e in small if e.wrong >= MIN_SAMPLES] or small
+    return min(telling, key=lambda e: (len(e.call.non_default_options), e.size), default=None)

@@ -1,0 +1,66 @@
+"""Functions that a changed formula may call: other formats, parts of sums, padding."""
+
+from __future__ import annotations
+
+import functools
+import importlib
+from typing import Any
+
+import numpy as np
+
+
+def _rounded_to(name: str, a: Any) -> Any:
+    """Return float64 whose numbers are rounded to another format."""
+    importlib.import_module("ml_dtypes")  # NumPy knows bfloat16 from then on
+    return np.asarray(a).astype(name).astype(np.float64)
+
+
+def _in_block(a: Any, size: int, axis: Any, *, which: str) -> Any:
+    """Return an array that is 0 but for its first or last block along axes, or its whole ones."""
+    a = np.asarray(a)
+    axes = range(a.ndim) if axis is None else np.atleast_1d(axis) % a.ndim
+    shape = [n if i in axes else 1 for i, n in enumerate(a.shape)]
+    count = int(np.prod(shape))
+    block = np.arange(count).reshape(shape) // size
+    wanted = {"first": block == 0, "last": block == (count - 1) // size}
+    return a * wanted.get(which, block < count // size)
+
+
+def _with_zeros(a: Any, block: int) -> Any:
+    """Return an array whose last axis is padded with zeros to whole blocks."""
+    more = _padded(np.shape(a)[-1], block) - np.shape(a)[-1]
+    return np.concatenate([a, np.zeros((*np.shape(a)[:-1], more))], -1)
+
+
+def _over_rows(sums: Any, block: int, *, average: bool) -> Any:
+    """Return sums of rows, those of a block added up or averaged, as if it were one row."""
+    flat = np.asarray(sums).reshape(-1)
+    starts = np.arange(0, flat.size, block)
+    counts = np.diff(np.append(starts, flat.size))
+    totals = np.add.reduceat(flat, starts) / (counts if average else 1)
+    return np.repeat(totals, counts).reshape(np.shape(sums))
+
+
+def _padded(n: int, block: int) -> int:
+    """Return a size rounded up to whole blocks, or to a power of two where there are none."""
+    return -(-n // block) * block if block else 1 << (n - 1).bit_length()
+
+
+def _softmax(x: Any) -> Any:
+    return importlib.import_module("dlref.formulas.activations").softmax(x)
+
+
+#: Functions that round an intermediate.
+FORMATS = {name: functools.partial(_rounded_to, name) for name in ("bfloat16", "float16")}
+#: All of them, by name.
+HELPERS: dict[str, Any] = {
+    **FORMATS,
+    "first_block": functools.partial(_in_block, which="first"),
+    "last_block": functools.partial(_in_block, which="last"),
+    "whole_blocks": functools.partial(_in_block, which="whole"),
+    "with_zeros": _with_zeros,
+    "sum_of_rows": functools.partial(_over_rows, average=False),
+    "mean_of_rows": functools.partial(_over_rows, average=True),
+    "padded": _padded,
+    "softmax": _softmax,
+}

@@ -1,0 +1,345 @@
+"""Programs with rarer changes, conditions and constants, and programs of one output of several."""
+
+import ast
+import importlib
+import inspect
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dlref import activations as act
+from dlref import attention as att
+from dlref import check, losses, training
+from dlref import convolution as conv
+from dlref import normalization as norm
+from dlref import recurrent as rec
+from dlref.check._oracle.calls import ReferenceCall
+
+changes, evidence, search, slopes = (
+    importlib.import_module(f"dlref.check._oracle.causes.{name}")
+    for name in ("changes", "evidence", "search", "slopes")
+)
+HELPERS = importlib.import_module("dlref.check._oracle.helpers").HELPERS
+X = np.linspace(-2.0, 2.0, 12).reshape(3, 4)
+
+
+def layer_norm_backward(u, x, weight=None, bias=None, *, eps=1e-5, slip=""):
+    x_hat = norm.layer_norm(x, eps=eps)
+    rstd = 1 / np.sqrt(x.var(-1, keepdims=True) + x.dtype.type(eps))
+    g = u if weight is None else u * weight
+    along = g * x_hat
+    if slip == "block":
+        along = np.where(np.arange(x.shape[-1]) < (x.shape[-1] - 1) // 32 * 32, 0, along)
+    means = [g.mean(-1, keepdims=True), along.mean(-1, keepdims=True)]
+    if slip == "rows":
+        pairs = np.arange(means[0].size) // 2
+        means = [np.bincount(pairs, m.ravel())[pairs].reshape(m.shape) for m in means]
+    if slip == "constant":  # the deviation does not depend on x
+        means[1] = 0
+    dx = rstd * (g - means[0] - x_hat * means[1])
+    rows = (u * x_hat).reshape(-1, x.shape[-1]), u.reshape(-1, x.shape[-1])
+    grads = [a.sum(0) for a, p in zip(rows, (weight, bias), strict=True) if p is not None]
+    if slip == "mean" and grads:
+        grads[0] = grads[0] / len(rows[0])
+    dx = dx.astype(x.dtype)
+    return (dx, *grads) if grads else dx
+
+
+def slipped(slip):
+    return lambda u, x, weight=None, bias=None, *, eps=1e-5: layer_norm_backward(
+        u, x, weight, bias, eps=eps, slip=slip
+    )
+
+
+def group_norm(x, groups, weight=None, bias=None, *, eps=1e-5):
+    """Normalize all channels of an entry together."""
+    axes = tuple(range(1, x.ndim))
+    out = (x - x.mean(axes, keepdims=True)) / np.sqrt(
+        x.var(axes, keepdims=True) + x.dtype.type(eps)
+    )
+    out = out if weight is None else out * weight
+    return out if bias is None else out + bias
+
+
+def smoothed(logits, target, *, label_smoothing=0.0):
+    """Take the rest of the mass for the mass, where there is some."""
+    other = 1 - label_smoothing
+    if not label_smoothing:
+        return losses.cross_entropy(logits, target)
+    rows = np.arange(len(logits))
+    q = np.full_like(logits, other / logits.shape[-1])
+    q[rows, target] += 1 - label_smoothing
+    return -(q * act.log_softmax(logits)).sum() / len(logits)
+
+
+def each_alone(grads, max_norm):
+    return tuple(training.clip_by_norm((g,), max_norm)[0] for g in grads)
+
+
+def padded_scale(u, q, k, v):
+    """Scale by the root of a width that is a power of two."""
+    width = 1 << (q.shape[-1] - 1).bit_length()
+    return att.scaled_dot_product_attention_vjp(u, q, k, v, scale=width**-0.5)
+
+
+def whole_blocks(u, q, k, v):
+    """The gradients of keys and values lack the queries after the last block of four."""
+    dq, dk, dv = att.scaled_dot_product_attention_vjp(u, q, k, v)
+    n = q.shape[-2] // 4 * 4
+    _, dk, dv = att.scaled_dot_product_attention_vjp(u[..., :n, :], q[..., :n, :], k, v)
+    return dq, dk, dv
+
+
+def padded_variance(x, weight=None, bias=None, *, eps=1e-5):
+    """Count zeros that pad a row to eight columns in the variance."""
+    n, mean = x.shape[-1], x.mean(-1, keepdims=True)
+    var = ((x - mean) ** 2).sum(-1, keepdims=True) + (-n % 8) * mean**2
+    out = (x - mean) / np.sqrt(var / n + x.dtype.type(eps))
+    out = out if weight is None else out * weight
+    return (out if bias is None else out + bias).astype(x.dtype)
+
+
+def forgetful_scan(x, delta, a, b, c, d=None, state=None, *, delta_softplus=False):
+    """Each chunk of eight steps begins with a state of 0."""
+    parts = []
+    for i in range(0, x.shape[-2], 8):
+        some = (part[..., i : i + 8, :] for part in (x, delta))
+        reads = (part[..., i : i + 8, :] for part in (b, c))
+        options = {"delta_softplus": delta_softplus}
+        y, last = rec.selective_scan(*some, a, *reads, d, None if i else state, **options)
+        parts.append(y)
+    return np.concatenate(parts, -2), last
+
+
+def detached_norm(u, x, weight=None, *, eps=1e-5):
+    """The root mean square counts as constant."""
+    rms = np.sqrt((x * x).mean(-1, keepdims=True) + x.dtype.type(eps))
+    if weight is None:
+        return (u / rms).astype(x.dtype)
+    dweight = (u * x / rms).reshape(-1, len(weight)).sum(0)
+    return (u * weight / rms).astype(x.dtype), dweight
+
+
+def scaled_conv(u, *inputs):
+    return tuple(grad / u.shape[-1] for grad in conv.conv_vjp(u, *inputs))
+
+
+SHAPES = [[(2, 11, 5), (2, 9, 5), (2, 9, 3)], [(7, 3), (5, 3), (5, 4)]]
+SDPA = att.scaled_dot_product_attention
+
+
+@pytest.mark.parametrize(
+    ("op", "form", "wrong", "shapes", "message"),
+    [
+        (
+            norm.layer_norm, "vjp", slipped("block"), None,
+            "mean(last_block(g * x_hat, 16, -1), axis=-1) stands where",
+        ),
+        (
+            norm.layer_norm, "vjp", slipped("rows"), None,
+            "sum_of_rows(mean(g, axis=-1), 2) stands where",
+        ),
+        (
+            norm.layer_norm, "vjp", slipped("mean"), None,
+            "mean(dout * x_hat, axis=batch_axes(x_hat)) stands where",
+        ),
+        (
+            norm.layer_norm, "forward", padded_variance, None,
+            "mean((with_zeros(x, 8) - mu) ** 2, axis=-1) * padded(x.shape[-1], 8)",
+        ),
+        (norm.group_norm, "forward", group_norm, None, "axis=(-2, -1) stands where axis=-1 is due"),
+        (
+            losses.cross_entropy, "forward", smoothed, None,
+            "1 - label_smoothing stands where label_smoothing is due, in weighted_target, where",
+        ),
+        (
+            SDPA, "vjp", padded_scale, SHAPES,
+            "padded(q.shape[-1], 0) stands where q.shape[-1] is due",
+        ),
+        (
+            SDPA, "vjp", whole_blocks, SHAPES,
+            "in output 1 (gradient of k) alone, whole_blocks(r.mT, 4, -1) @ q stands where",
+        ),
+        (rec.selective_scan, "forward", forgetful_scan, None, "h[-1] is 0 again after each 8"),
+        (act.logsumexp, "forward", lambda x: act.logsumexp(abs(x)), None, "abs(x)"),
+        (act.gelu, "forward", lambda x: act.gelu(act.gelu(x)), None, "the map is applied twice"),
+        (act.gelu, "forward", lambda x: np.tanh(act.gelu(x)), None, "tanh(the result) is returned"),
+        (
+            conv.conv, "vjp", scaled_conv, None,
+            "the result is divided by the size of axis -1 of dout",
+        ),
+    ],
+)  # fmt: skip
+def test_one_program_leads_to_all_results(op, form, wrong, shapes, message):
+    known = inspect.signature(wrong).parameters
+    names = "eps", "axis", "label_smoothing", "delta_softplus"
+    options = [name for name in names if name in known]
+    given = (None, wrong) if form == "vjp" else (wrong, None)
+    report = check.check_all(given[0], op, vjp=given[1], options=options, shapes=shapes)
+    assert not report
+    assert next(iter(report.causes)).startswith(message)
+
+
+def test_each_array_alone_and_a_late_decay():
+    """Each of two maps has two cases of trees."""
+    a, b = np.full((2, 3), 3.0), np.array([4.0, -8.0])
+    cases = [check.TestCase(str(n), ((n * a, b), np.float64(1.0)), {}) for n in (1, 2)]
+    report = check.check_all(each_alone, training.clip_by_norm, cases=cases, options=())
+    assert [*report.causes] == ["each array of grads is treated alone"]
+
+    def late(p, g, state, *, learning_rate, weight_decay):
+        p, state = training.adamw_step(p, g, state, learning_rate=learning_rate, weight_decay=0.0)
+        return (1 - learning_rate * weight_decay) * p, state
+
+    options = {"learning_rate": 0.1, "weight_decay": 0.5}
+    cases = [check.TestCase(str(n), (n * X, X**2, None), options) for n in (1, 2)]
+    report = check.check_all(late, training.adamw_step, cases=cases)
+    assert next(iter(report.causes)) == "the weight decay is taken from the new parameters"
+
+
+def vjp_case(op, wrong, *arguments, **options):
+    """Return the case of a backward pass, with a bound of 1e-9 on all outputs."""
+    call = ReferenceCall(op, "vjp", arguments, options)
+    got, want = (as_leaves(run) for run in (wrong(*arguments, **options), call.run()))
+    bounds = {i: np.full(np.shape(w), 1e-9) for i, w in enumerate(want)}
+    off = {i for i, (a, w) in enumerate(zip(got, want, strict=True)) if np.abs(a - w).max() > 1e-9}
+    dtypes = [np.dtype(np.float64)] * len(want)
+    names = [f"output {i}" for i in range(len(want))]
+    return evidence.Evidence(call, got, want, dtypes, bounds, frozenset(off), names)
+
+
+def as_leaves(outputs):
+    return [*outputs] if isinstance(outputs, tuple) else [outputs]
+
+
+def said_of(cases):
+    """Return the message of the search for another forward pass."""
+    start = slopes.along_directions(cases[0])
+    found = search._Search(start, [start, *map(slopes.along_directions, cases[1:])])
+    return found.among(slopes.slope_searches(cases[0], start))
+
+
+def test_a_constant_in_the_forward_pass():
+    weight = np.linspace(0.5, 2.0, 4)
+    cases = [
+        vjp_case(norm.rms_norm, detached_norm, np.cos(n * X), X + n, weight, eps=1e-5)
+        for n in (1, 2)
+    ]
+    assert [e.off for e in cases] == [{0}, {0}]
+    assert said_of(cases).startswith("no gradient passes through")
+
+
+def test_the_gradient_of_another_forward_pass():
+    """The derivative of gelu without the factor of a half."""
+
+    def wrong(u, x):
+        return act.gelu_vjp(2 * u, x)
+
+    cases = [vjp_case(act.gelu, wrong, np.cos(n * X), X + n / 3) for n in (1, 2)]
+    assert "stands where" in said_of(cases)
+    assert vjp_case(act.gelu, act.gelu_vjp, X, X).off == frozenset()
+
+
+def test_slopes_need_gradients_of_the_inputs():
+    forward = ReferenceCall(act.softmax, "forward", (X,), {})
+    case = evidence.Evidence(
+        forward, [2 * X], [X], [np.dtype(np.float64)], {0: 1e-9}, frozenset({0}), ["output 0"]
+    )
+    assert slopes.along_directions(case) is None
+    cotangent = ReferenceCall(act.softmax, "vjp", (X, X), {})
+    case = replace(case, call=cotangent)
+    assert slopes.along_directions(case) is not None
+    assert slopes.along_directions(replace(case, got=[X[:2]])) is None
+    assert slopes.leaf_numbers(cotangent, [X, X]) is None
+    assert slopes.leaf_numbers(cotangent, [X[0]]) is None
+
+
+def test_slopes_at_a_kink_are_not_compared():
+    """Where two numbers are equal, a maximum has no slope."""
+    x = np.array([[1.0, 1.0, 0.0, 0.5], [2.0, 2.0, 1.0, 0.0]])
+    case = vjp_case(act.relu, lambda u, x: 2 * u, X[:2], np.where(x == 1.0, 0.0, x))
+    start = slopes.along_directions(case)
+    assert [*slopes.slope_searches(case, start)] == []
+
+
+def test_a_program_that_cannot_be_run_has_no_slopes():
+    case = vjp_case(act.gelu, lambda u, x: 2 * u, X, X)
+    start = slopes.along_directions(case)
+    wanted = {0: 0}
+    assert slopes._slopes(lambda call: None, start, wanted, case.call) is None
+    assert slopes._product([X], None) != slopes._product([X], None)
+    assert slopes._product([None, X], [X, X]) != slopes._product([None, X], [X, X])
+
+
+@pytest.mark.parametrize(
+    ("change", "text", "others"),
+    [
+        ("regrouped", "np.sqrt(v + eps)", {"np.sqrt(v) + eps", "v + np.sqrt(eps)"}),
+        ("regrouped", "(a * b) ** p", {"a ** p * b", "a * b ** p"}),
+        ("regrouped", "f(a) / b", {"f(a / b)"}),
+        ("regrouped", "a * b ** p", {"(a * b) ** p"}),
+        ("regrouped", "f(*a)", set()),
+        ("regrouped", "a + b", set()),
+        ("ends", "a <= b", {"a < b"}),
+        ("ends", "a == b", set()),
+        ("joined_rows", "np.sum(x, axis=0)", set()),
+        ("joined_rows", "x[0](1)", set()),
+        ("sums_of_a_block", "np.max(x)", set()),
+        ("sums_of_a_block", "x[0](1)", set()),
+        ("sums_of_a_block", "np.sum(*x)", set()),
+        ("other_sizes", "f(x)", set()),
+        ("other_sizes", "np.pi", set()),
+    ],
+)
+def test_changes(change, text, others):
+    node = ast.parse(text, mode="eval").body
+    assert {ast.unparse(other) for other in getattr(changes, change)(node)} == others
+
+
+@pytest.mark.parametrize(
+    ("change", "text", "other"),
+    [
+        ("sums_of_a_block", "a @ b", "last_block(a, 16, -1) @ b"),
+        ("sums_of_a_block", "x.sum(0)", "first_block(x, 4, 0).sum(0)"),
+        ("sums_of_a_block", "x.mean()", "whole_blocks(x, 4, None).mean()"),
+        ("sums_of_a_block", "sum_of(x)", None),
+        ("sums_of_a_block", "np.sum(x, 1)", "np.sum(last_block(x, 1, 1), 1)"),
+        ("joined_rows", "np.mean(x, axis=-1)", "sum_of_rows(np.mean(x, axis=-1), 2)"),
+        ("other_sizes", "x.shape[-1]", "padded(x.shape[-1], 0)"),
+        ("other_sizes", "len(x)", "len(x) - 1"),
+    ],
+)
+def test_changes_of_sums_and_sizes(change, text, other):
+    node = ast.parse(text, mode="eval").body
+    every = {ast.unparse(change) for change in getattr(changes, change)(node)}
+    assert other in every if other else not every
+
+
+def test_padding_is_of_arrays_with_the_longest_rows():
+    def others(text, shapes):
+        node = ast.parse(text, mode="eval").body
+        return {ast.unparse(other) for other in changes.sums_of_padding(node, shapes)}
+
+    shapes = {"x": (3, 5), "mu": (3, 1)}
+    assert "np.sum(with_zeros(x, 8) - mu)" in others("np.sum(x - mu)", shapes)
+    assert "np.mean(with_zeros(x, 0)) * padded(x.shape[-1], 0) / x.shape[-1]" in others(
+        "np.mean(x)", shapes
+    )
+    assert not others("np.sum(mu)", shapes)
+    assert not others("np.max(x)", shapes)
+    assert not others("np.sum(*x)", shapes)
+    assert not others("np.sum(x)", {})
+
+
+def test_helpers():
+    a = np.arange(1.0, 8.0)
+    np.testing.assert_array_equal(HELPERS["first_block"](a, 3, 0), [1, 2, 3, 0, 0, 0, 0])
+    np.testing.assert_array_equal(HELPERS["last_block"](a, 3, None), [0, 0, 0, 0, 0, 0, 7])
+    np.testing.assert_array_equal(HELPERS["whole_blocks"](a, 3, (0,)), [1, 2, 3, 4, 5, 6, 0])
+    np.testing.assert_array_equal(HELPERS["with_zeros"](a[:3], 0), [1, 2, 3, 0])
+    np.testing.assert_array_equal(HELPERS["sum_of_rows"](a[:3], 2), [3, 3, 3])
+    np.testing.assert_array_equal(HELPERS["mean_of_rows"](a[:3], 2), [1.5, 1.5, 3])
+    np.testing.assert_allclose(HELPERS["softmax"](X).sum(-1), 1)
+    assert HELPERS["padded"](5, 0) == 8
+    assert HELPERS["padded"](5, 4) == 8
