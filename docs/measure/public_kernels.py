@@ -2,9 +2,9 @@
 Put other people's kernels to check_all: ``tox run -e measure -- public_kernels``.
 
 They are in docs/measure/public: mistakes of our reviews (``--set given``) and of public issues and
-pull requests (``--set fresh``), each in a kernel that is right but for it. A kernel is named if the
-headline of the report is the mistake, in any words that its expressions allow; another headline is
-counted apart. Each kernel is put to the check without its mistake as well, and kernels as people
+pull requests (``--set fresh``; ``--set later`` was looked up when the search was done), each in a
+kernel that is right but for it. A kernel is named if the headline of the report is the mistake, in
+any words that its expressions allow; another headline is counted apart. Each kernel is put to the check without its mistake as well, and kernels as people
 write them, all of which must pass. Writes docs/results/public.csv. ``--list`` prints what is wrong
 with each kernel and what is said of it, and each right kernel that is flagged; ``--only NAME ...``
 takes the kernels of these functions or sources, and writes no figures.
@@ -37,6 +37,7 @@ from dlref.check._oracle.examples import drawn_like  # noqa: E402
 RESULTS = ROOT / "docs" / "results" / "public.csv"
 #: How far apart, in roundings, two numbers are that no order of operations explains.
 ROUNDINGS = 64
+SETS = "given", "fresh", "later"
 #: Groups of the kernels, by set and source or form.
 GROUPS = {
     "B": "our reviews: inputs that proved nothing",
@@ -45,6 +46,7 @@ GROUPS = {
     "GPU": "our reviews: authors of GPU kernels",
     "forward": "public reports, forward",
     "vjp": "public reports, backward",
+    "later": "public reports, looked up after the last change of the search",
     "repaired": "the same kernels without their mistakes",
     "right": "right kernels as people write them",
 }
@@ -139,7 +141,9 @@ def repaired(wrong):
 def group_of(one):
     if isinstance(one, Right):
         return "repaired" if one.source == "repaired" else "right"
-    return one.source if one.source in GROUPS else "forward" if one.form == "forward" else "vjp"
+    if one.source in GROUPS or one in collected("LATER"):
+        return one.source if one.source in GROUPS else "later"
+    return "forward" if one.form == "forward" else "vjp"
 
 
 def outcome(one):
@@ -158,10 +162,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--only", nargs="+", help="functions of dlref, sources or modules")
-    parser.add_argument("--set", choices=("given", "fresh"))
+    parser.add_argument("--set", choices=SETS)
     told = parser.parse_args()
-    wrong = [one for name in ("given", "fresh") if told.set in (None, name)
-             for one in collected(name.upper())]  # fmt: skip
+    sets = [name for name in SETS if told.set in (None, name)]
+    wrong = [one for name in sets for one in collected(name.upper())]
     wrong = [one for one in wrong if is_wanted(one, told.only)]
     right = [*repaired(wrong), *(one for one in collected("RIGHT") if is_wanted(one, told.only))]
     counts: dict[str, collections.Counter] = {group: collections.Counter() for group in GROUPS}

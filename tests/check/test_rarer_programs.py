@@ -316,6 +316,41 @@ def test_changes_of_sums_and_sizes(change, text, other):
     assert other in every if other else not every
 
 
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("a ** b", "b ** a"),
+        ("a / b", "a // b"),
+        ("np.swapaxes(x, -1, -2)", "np.reshape(x, np.shape(np.swapaxes(x, -1, -2)))"),
+    ],
+)
+def test_further_changes(text, other):
+    node = ast.parse(text, mode="eval").body
+    assert other in {ast.unparse(change) for change in changes.further_changes(node, {}, {})}
+
+
+def test_a_number_is_used_once_more():
+    node = ast.parse("v / n", mode="eval").body
+    every = {ast.unparse(change) for change in changes.applied(node, {"eps": (), "v": (3,)})}
+    assert {"v / n + eps", "v / n * eps", "np.sqrt(v / n)"} <= every
+
+
+def test_the_scale_of_another_width():
+    """Heads of width 4 are scaled as if the width were that of the model."""
+    rng = np.random.default_rng(3)
+    params = att.AttentionParams(*rng.normal(size=(4, 8, 8)), *rng.normal(size=(4, 8)))
+
+    def wrong(x, y, params, *, num_heads, scale=None):
+        scale = x.shape[-1] ** -0.5 if scale is None else scale
+        return att.multi_head_attention(x, y, params, num_heads=num_heads, scale=scale)
+
+    some = rng.normal(size=(2, 5, 8))
+    options = [{"num_heads": 2}, {"num_heads": 4}, {"num_heads": 2, "scale": 0.3}]
+    cases = [check.TestCase(str(o), (some, some, params), o) for o in options]
+    report = check.check_all(wrong, att.multi_head_attention, cases=cases)
+    assert [*report.causes] == ["scale is 1 divided by the root of the size of axis -1 of x_q"]
+
+
 def test_padding_is_of_arrays_with_the_longest_rows():
     def others(text, shapes):
         node = ast.parse(text, mode="eval").body

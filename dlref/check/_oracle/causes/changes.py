@@ -35,6 +35,8 @@ OPERATIONS: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
 }  # fmt: skip
 #: Functions of one number, which may be applied twice.
 OF_NUMBERS = {"sqrt", "exp", "log", "tanh", "sigmoid", "softmax", "abs", "square"}
+#: Functions that exchange axes, for which a reshape is taken.
+EXCHANGES = {"swapaxes", "moveaxis", "transpose"}
 #: What people apply to a number where nothing is due.
 APPLIED = (
     *("np.sqrt({})", "np.square({})", "1 / ({})", "np.exp({})", "np.log({})", "np.abs({})"),
@@ -179,8 +181,10 @@ def _of_operation(node: ast.BinOp) -> Iterator[ast.expr]:
     if isinstance(op, ast.Div) and isinstance(value, int | float) and value not in (0, 1):
         for digits in (4, 3, 2):  # a sixth is written as 0.1667
             yield ast.BinOp(ast.Constant(round(1 / value, digits)), ast.Mult(), left)
-    if isinstance(op, ast.Sub | ast.Div | ast.MatMult):
+    if isinstance(op, ast.Sub | ast.Div | ast.MatMult | ast.Pow):
         yield ast.BinOp(right, op, left)
+    if isinstance(op, ast.Div):
+        yield ast.BinOp(left, ast.FloorDiv(), right)
     if isinstance(op, ast.BitAnd | ast.BitOr):  # of masks
         other = ast.BitOr() if isinstance(op, ast.BitAnd) else ast.BitAnd()
         yield from (left, right, ast.BinOp(left, other, right))
@@ -220,6 +224,9 @@ def _of_call(node: ast.Call, scope: dict[str, Any]) -> Iterator[ast.expr]:
                     yield ast.Call(node.func, node.args, [*rest, other])
         elif keyword.arg is not None and keyword.arg not in SILENT:
             yield ast.Call(node.func, node.args, rest)  # the option is not handed on
+    if name in EXCHANGES and node.args:
+        array = ast.unparse(node.args[0])
+        yield expression(f"np.reshape({array}, np.shape({ast.unparse(node)}))")
     if name == "sum" and isinstance(node.func, ast.Name):  # of a tuple: one part alone
         yield from (ast.Subscript(node.args[0], ast.Constant(i), ast.Load()) for i in (0, 1))
     elif name == "where" and len(node.args) == 3:
@@ -244,10 +251,13 @@ def rounded(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def applied(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
-    """Yield usual functions of an intermediate."""
+    """Yield usual functions of an intermediate, and a number that is used once more."""
     is_array = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in shapes
     if is_array or isinstance(node, ast.BinOp | ast.Call):
-        yield from (expression(text.format(ast.unparse(node))) for text in APPLIED)
+        numbers = [name for name, shape in shapes.items() if shape == ()]
+        once_more = (f"({{}}) {op} {name}" for op, name in itertools.product("+*/", numbers))
+        for text in (*APPLIED, *once_more):
+            yield expression(text.format(ast.unparse(node)))
 
 
 def other_sizes(node: ast.AST) -> Iterator[ast.expr]:

@@ -69,6 +69,16 @@ def scaled_programs(call: ReferenceCall) -> Iterator[Program]:
     for (text, size), (how, power) in itertools.product(_sizes_of(call).items(), POWERS.items()):
         scaled = functools.partial(_scaled, size=size, power=power)
         yield Program(f"the result is {how} {text}", scaled, is_term=True)
+        if call.defaults.get("scale", 0) is None:
+            change = functools.partial(_with_scale, size=size, power=power)
+            yield Program(f"scale is 1 {how} {text}", functools.partial(_run, change))
+
+
+def _with_scale(call: ReferenceCall, *, size: Any, power: float) -> ReferenceCall:
+    """Return a call whose scale is a power of a size where it has the usual one."""
+    if call.settings["scale"] is not None:
+        return call
+    return call.with_options(scale=size([np.asarray(a) for _, a in _float_leaves(call)]) ** power)
 
 
 def _sizes_of(call: ReferenceCall) -> dict[str, Any]:
