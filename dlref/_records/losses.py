@@ -13,6 +13,7 @@ from ._spec import Cases, MapSpec, Sample, call, pairwise, record
 REDUCED = ("reduction",)
 WEIGHTS = np.array([0.5, 2.0, 1.25])
 FACTORS = np.linspace(0.5, 2.0, 7)
+ANSWERS = np.arange(7) < np.array([[1], [7], [4], [2], [6], [3]])
 TOKENS = np.array([[1, 0, 0, 0], [1, 1, 1, 1], [0, 1, 1, 0]], bool)
 
 
@@ -224,6 +225,8 @@ RECORDS = [
         call((3, 4), (3, 4), (3, 4), kind="dr_grpo", mask=TOKENS),
         call((3, 4), (3, 4), (3, 1), kind="gspo", mask=TOKENS),
         call((3, 4), (3, 4), (3, 4), kind="cispo", mask=TOKENS),
+        call((3, 4), (3, 4), (3, 4), level="sequence", mean="constant", delta=1.25, mask=TOKENS),
+        call((3, 4), (3, 4), (3, 4), kind="cispo", level="sequence", mean="sequence", mask=TOKENS),
         call((2, 2), (2, 2), (2, 2), clip=0.1, clip_high=0.3), call((1, 1), (1, 1), (1, 1)),
         draw=2 * (draw.log_probability,), constant=(1, 2), batched=False, of=(0,), is_loss=True,
         needed=("kind",), hard=[
@@ -233,7 +236,9 @@ RECORDS = [
         large=[call((17, 129), (17, 129), (17, 1))],
         options=[
             call((6, 7), (6, 7), (6, 7), clip_high=2.0), call((6, 7), (6, 7), (6, 7), clip=0.4),
-            call((6, 7), (6, 7), (6, 7), mask=np.arange(7) < np.c_[[1, 7, 4, 2, 6, 3]]),
+            call((6, 7), (6, 7), (6, 7), level="sequence"),
+            call((6, 7), (6, 7), (6, 7), mask=ANSWERS, mean="sequence"),
+            call((6, 7), (6, 7), (6, 7), mask=ANSWERS), call((6, 7), (6, 7), (6, 7), delta=1.25),
         ],
     ),
     record(

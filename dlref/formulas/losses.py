@@ -1000,10 +1000,19 @@ def tokens_of_sequences(log_p, mask):
     return mask, np.maximum(lengths, 1)
 
 
-def policy_ratio(log_p, old, kind, mask, lengths):
+def policy_choices(kind, level, mean):
+    """Whose ratio it is, and over what the mean is taken, where the kind decides."""
+    if mean is None:
+        mean = {"grpo": "sequence", "gspo": "sequence", "dr_grpo": "constant"}.get(kind, "token")
+    if level is None:
+        level = "sequence" if kind == "gspo" else "token"
+    return level, mean
+
+
+def policy_ratio(log_p, old, level, mask, lengths):
     """Ratio of each token, or one for a sequence."""
     log_ratio = log_p - old
-    if kind == "gspo":
+    if level == "sequence":
         log_ratio = np.sum(np.where(mask, log_ratio, 0), axis=1, keepdims=True) / lengths
     return np.exp(log_ratio)
 
@@ -1013,16 +1022,28 @@ def limit_ratio(ratio, low, high):
     return clip(ratio, 1 - low, 1 + high)
 
 
-def policy_divisor(kind, mask, lengths):
+def policy_divisor(mean, mask, lengths):
     """The divisor of each token's gain in the mean."""
-    if kind in ("grpo", "gspo"):
+    if mean == "sequence":
         return lengths * len(mask)
-    if kind == "dr_grpo":
+    if mean == "constant":
         return mask.size
     return np.sum(mask, dtype=lengths.dtype)
 
 
-def policy_loss(log_p, old, advantage, *, clip=0.2, clip_high=None, kind="ppo", mask=None):
+def policy_loss(
+    log_p,
+    old,
+    advantage,
+    *,
+    clip=0.2,
+    clip_high=None,
+    delta=None,
+    kind="ppo",
+    level=None,
+    mean=None,
+    mask=None,
+):
     """
     Loss of a policy, with masks and several means.
 
@@ -1033,20 +1054,35 @@ def policy_loss(log_p, old, advantage, *, clip=0.2, clip_high=None, kind="ppo", 
     >>> print(policy_loss(log_p, log_p, advantage, kind="grpo", mask=mask))
     -3.0
     """
+    level, mean = policy_choices(kind, level, mean)
     mask, lengths = tokens_of_sequences(log_p, mask)
-    ratio = policy_ratio(log_p, old, kind, mask, lengths)
+    ratio = policy_ratio(log_p, old, level, mask, lengths)
     high = clip if clip_high is None else clip_high
     clipped = limit_ratio(ratio, clip, high)
     if kind == "cispo":
         # The clipped ratio is a constant factor, which a complex step must not see.
         gain = clipped.real * advantage * log_p
     else:
-        free, bounded = ratio * advantage, clipped * advantage
+        most = np.inf if delta is None else delta
+        free = np.where(ratio.real > most, most, ratio) * advantage
+        bounded = clipped * advantage
         gain = np.where(free.real < bounded.real, free, bounded)
-    return -np.sum(np.where(mask, gain, 0) / policy_divisor(kind, mask, lengths))
+    return -np.sum(np.where(mask, gain, 0) / policy_divisor(mean, mask, lengths))
 
 
-def policy_loss_grad(log_p, old, advantage, *, clip=0.2, clip_high=None, kind="ppo", mask=None):
+def policy_loss_grad(
+    log_p,
+    old,
+    advantage,
+    *,
+    clip=0.2,
+    clip_high=None,
+    delta=None,
+    kind="ppo",
+    level=None,
+    mean=None,
+    mask=None,
+):
     """
     Gradient of the log-probabilities.
 
@@ -1056,26 +1092,40 @@ def policy_loss_grad(log_p, old, advantage, *, clip=0.2, clip_high=None, kind="p
     >>> print(policy_loss_grad(log_p, old, advantage, kind="gspo"))
     [[0.5 0.5]]
     """
+    level, mean = policy_choices(kind, level, mean)
     mask, lengths = tokens_of_sequences(log_p, mask)
-    ratio = policy_ratio(log_p, old, kind, mask, lengths)
+    ratio = policy_ratio(log_p, old, level, mask, lengths)
     high = clip if clip_high is None else clip_high
     if kind == "cispo":
         slopes = limit_ratio(ratio, clip, high) * advantage
     else:
+        most = np.inf if delta is None else delta
         stops_above = (advantage > 0) & (ratio > 1 + high)
-        stops_below = (advantage < 0) & (ratio < 1 - clip)
+        stops_below = (advantage < 0) & ((ratio < 1 - clip) | (ratio > most))
         slopes = np.where(stops_above | stops_below, 0, ratio * advantage)
     slopes = np.where(mask, slopes, 0)
-    if kind == "gspo":  # Each token has its share in the ratio of the sequence.
+    if level == "sequence" and kind != "cispo":  # Each token has its share in the ratio.
         slopes = np.where(mask, np.sum(slopes, axis=1, keepdims=True) / lengths, 0)
-    return -slopes / policy_divisor(kind, mask, lengths)
+    return -slopes / policy_divisor(mean, mask, lengths)
 
 
 def policy_loss_vjp(
-    dout, log_p, old, advantage, *, clip=0.2, clip_high=None, kind="ppo", mask=None
+    dout,
+    log_p,
+    old,
+    advantage,
+    *,
+    clip=0.2,
+    clip_high=None,
+    delta=None,
+    kind="ppo",
+    level=None,
+    mean=None,
+    mask=None,
 ):
     """Backward pass; the old probabilities and the advantages are constants."""
-    options = {"clip": clip, "clip_high": clip_high, "kind": kind, "mask": mask}
+    options = {"clip": clip, "clip_high": clip_high, "delta": delta, "mask": mask}
+    options |= {"kind": kind, "level": level, "mean": mean}
     return dout * policy_loss_grad(log_p, old, advantage, **options)
 
 
