@@ -189,10 +189,12 @@ RECORDS = [
         m.distillation_loss,
         call((4, 3), (4, 3)), call((2, 3, 2), (2, 3, 2), kind="reverse", reduction="none"),
         call((3, 2), (3, 2), kind="jsd", reduction="sum"), call((5,), (5,), temperature=2.0),
+        call((4, 3), (4, 3), kind="jsd", beta=0.25), call((4, 3), (4, 3), kind="jsd", beta=0.0),
+        call((4, 3), (4, 3), kind="jsd", beta=1.0),
         draw=2 * (draw.wide,), batched=False, of=(0,), is_loss=True, hard=PAIRS, needed=REDUCED,
         options=[
             call((5, 7), (5, 7), kind="reverse"), call((5, 7), (5, 7), kind="jsd"),
-            call((5, 7), (5, 7), temperature=4.0),
+            call((5, 7), (5, 7), temperature=4.0), call((5, 7), (5, 7), kind="jsd", beta=0.1),
         ],
         more=_near,
     ),

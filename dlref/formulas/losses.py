@@ -810,12 +810,18 @@ def divergence(log_q, log_p):
     return np.sum(np.exp(log_q) * (log_q - log_p), axis=-1, keepdims=True)
 
 
-def log_middle(log_p, log_q):
-    """Logarithm of the mean of two distributions, without underflow."""
-    return log_p + softplus(log_q - log_p) - math.log(2)
+def log_middle(log_p, log_q, beta):
+    """Logarithm of a mean of two distributions, with a weight of the second."""
+    log_p, log_q = log_p + math.log(1 - beta), log_q + math.log(beta)
+    return log_p + softplus(log_q - log_p)
 
 
-def distillation_loss(logits, teacher, *, temperature=1.0, kind="kl", reduction="mean"):
+def kind_at_the_ends(kind, beta):
+    """The divergence of a weight of 0 or 1, where the loss of the mean would be 0."""
+    return {0: "kl", 1: "reverse"}.get(beta, kind) if kind == "jsd" else kind
+
+
+def distillation_loss(logits, teacher, *, temperature=1.0, kind="kl", beta=0.5, reduction="mean"):
     """
     Divergence of softened probabilities from the teacher's.
 
@@ -825,17 +831,20 @@ def distillation_loss(logits, teacher, *, temperature=1.0, kind="kl", reduction=
     """
     log_p = log_softmax(logits / temperature)
     log_q = log_softmax(teacher / temperature)
+    kind = kind_at_the_ends(kind, beta)
     if kind == "kl":
         terms = divergence(log_q, log_p)
     elif kind == "reverse":
         terms = divergence(log_p, log_q)
     else:
-        log_m = log_middle(log_p, log_q)
-        terms = (divergence(log_q, log_m) + divergence(log_p, log_m)) / 2
+        log_m = log_middle(log_p, log_q, beta)
+        terms = beta * divergence(log_q, log_m) + (1 - beta) * divergence(log_p, log_m)
     return reduce(temperature**2 * terms[..., 0], reduction)
 
 
-def distillation_loss_grad(logits, teacher, *, temperature=1.0, kind="kl", reduction="mean"):
+def distillation_loss_grad(
+    logits, teacher, *, temperature=1.0, kind="kl", beta=0.5, reduction="mean"
+):
     """
     Gradient of the student.
 
@@ -846,17 +855,20 @@ def distillation_loss_grad(logits, teacher, *, temperature=1.0, kind="kl", reduc
     log_p = log_softmax(logits / temperature)
     log_q = log_softmax(teacher / temperature)
     p, q = np.exp(log_p), np.exp(log_q)
+    kind = kind_at_the_ends(kind, beta)
     if kind == "kl":
         slopes = p - q
     elif kind == "reverse":
         slopes = p * (log_p - log_q - divergence(log_p, log_q))
     else:
-        log_m = log_middle(log_p, log_q)
-        slopes = p * (log_p - log_m - divergence(log_p, log_m)) / 2
+        log_m = log_middle(log_p, log_q, beta)
+        slopes = (1 - beta) * p * (log_p - log_m - divergence(log_p, log_m))
     return reduce_grad(temperature * slopes, count_rows(logits), reduction)
 
 
-def distillation_loss_vjp(dout, logits, teacher, *, temperature=1.0, kind="kl", reduction="mean"):
+def distillation_loss_vjp(
+    dout, logits, teacher, *, temperature=1.0, kind="kl", beta=0.5, reduction="mean"
+):
     """
     Backward pass: reversed, the teacher is the student.
 
@@ -867,8 +879,8 @@ def distillation_loss_vjp(dout, logits, teacher, *, temperature=1.0, kind="kl", 
     """
     reverse = {"kl": "reverse", "reverse": "kl", "jsd": "jsd"}[kind]
     options = {"temperature": temperature, "reduction": reduction}
-    dlogits = distillation_loss_grad(logits, teacher, kind=kind, **options)
-    dteacher = distillation_loss_grad(teacher, logits, kind=reverse, **options)
+    dlogits = distillation_loss_grad(logits, teacher, kind=kind, beta=beta, **options)
+    dteacher = distillation_loss_grad(teacher, logits, kind=reverse, beta=1 - beta, **options)
     return of_rows(dout) * dlogits, of_rows(dout) * dteacher
 
 

@@ -131,22 +131,25 @@ def derivatives_of_preferences():
     return of_preferences()
 
 
-HOT = 2.0
+HOT, SHARE = 2.0, 0.3
 STUDENT, TEACHER = RNG.normal(size=(2, 4))
 
 
 def of_distillation(kind):
     """Return the environment of a loss of distillation."""
-    f = functools.partial(formulas.distillation_loss, temperature=HOT, kind=kind)
+    f = functools.partial(formulas.distillation_loss, temperature=HOT, kind=kind, beta=SHARE)
     p, q = softmax(STUDENT / HOT), softmax(TEACHER / HOT)
-    return mapped(f, {"z": STUDENT, "t": TEACHER}, r"\ell", T=HOT, p=p, q=q, branch=kind)
+    return mapped(
+        f, {"z": STUDENT, "t": TEACHER}, r"\ell", T=HOT, p=p, q=q, branch=kind, **{r"\beta": SHARE}
+    )
 
 
 @reads(
     r"""\text{kl:}\quad \ell &= T^2 \sum_c q_c \log \frac{q_c}{p_c} \\
     \text{reverse:}\quad \ell &= T^2 \sum_c p_c \log \frac{p_c}{q_c} \\
-    \text{jsd:}\quad \ell &= \frac{T^2}{2} \sum_c \Bigl( q_c \log \frac{q_c}{m_c} + p_c \log
-    \frac{p_c}{m_c} \Bigr) , \qquad m_c = \frac{p_c + q_c}{2} ."""
+    \text{jsd:}\quad \ell &= T^2 \sum_c \Bigl( \beta\, q_c \log \frac{q_c}{m_c}
+    + (1 - \beta)\, p_c \log \frac{p_c}{m_c} \Bigr) , \qquad
+    m_c = \beta\, q_c + (1 - \beta)\, p_c ."""
 )
 def three_divergences():
     return [of_distillation(kind) for kind in ("kl", "reverse", "jsd")]
@@ -155,13 +158,15 @@ def three_divergences():
 @reads(
     r"""\text{kl:}\quad \pdv{\ell}{z_c} &= T\, (p_c - q_c) \\
     \text{reverse:}\quad \pdv{\ell}{z_c} &= T\, p_c \Bigl( \log \frac{p_c}{q_c} - D \Bigr) \\
-    \text{jsd:}\quad \pdv{\ell}{z_c} &= \frac T2\, p_c \Bigl( \log \frac{p_c}{m_c} - \sum_j p_j
-    \log \frac{p_j}{m_j} \Bigr) ."""
+    \text{jsd:}\quad \pdv{\ell}{z_c} &= (1 - \beta)\, T\, p_c \Bigl( \log \frac{p_c}{m_c}
+    - \sum_j p_j \log \frac{p_j}{m_j} \Bigr) ."""
 )
 def gradients_of_three_divergences():
     rows = [of_distillation(kind) for kind in ("kl", "reverse", "jsd")]
     p, q = rows[0]["p"], rows[0]["q"]
-    return [{**row, "D": np.sum(p * np.log(p / q)), "m": (p + q) / 2} for row in rows]
+    return [
+        {**row, "D": np.sum(p * np.log(p / q)), "m": SHARE * q + (1 - SHARE) * p} for row in rows
+    ]
 
 
 @reads(
