@@ -216,9 +216,13 @@ RECORDS = [
         m.dpo_loss,
         call((2, 5), (2, 5)), call((2, 2, 3), (2, 2, 3), beta=0.5, reduction="none"),
         call((2, 3), (2, 3), label_smoothing=0.25, reduction="sum"), call((2,), (2,)),
+        call((2, 9), (2, 9), beta=2.0, kind="hinge"), call((2, 4), (2, 4), beta=0.5, kind="ipo"),
         draw=2 * (draw.log_probability,), batched=False, of=(0,), is_loss=True, needed=REDUCED,
         hard=[call((2, 7), (2, 7)), call((2, 7), (2, 7), reduction="sum")],
-        options=[call((2, 7), (2, 7), beta=2.0), call((2, 7), (2, 7), label_smoothing=0.3)],
+        options=[
+            call((2, 7), (2, 7), beta=2.0), call((2, 7), (2, 7), label_smoothing=0.3),
+            call((2, 7), (2, 7), kind="hinge"), call((2, 7), (2, 7), kind="ipo"),
+        ],
     ),
     record(
         m.policy_loss,

@@ -767,9 +767,9 @@ def preference_margin(log_p, log_ref, beta):
     return beta * (gain[0] - gain[1])
 
 
-def dpo_loss(log_p, log_ref, *, beta=0.1, label_smoothing=0.0, reduction="mean"):
+def dpo_loss(log_p, log_ref, *, beta=0.1, kind="sigmoid", label_smoothing=0.0, reduction="mean"):
     """
-    Logistic loss of preferences.
+    Loss of preferences: logistic, hinge or square.
 
     >>> log_p = np.array([[-20.0, -15.0], [-30.0, -35.0]])
     >>> log_ref = np.array([[-20.0, -20.0], [-30.0, -30.0]])
@@ -777,11 +777,18 @@ def dpo_loss(log_p, log_ref, *, beta=0.1, label_smoothing=0.0, reduction="mean")
     [0.6931 0.3133]
     """
     z = preference_margin(log_p, log_ref, beta)
-    terms = (1 - label_smoothing) * softplus(-z) + label_smoothing * softplus(z)
+    if kind == "hinge":
+        terms = np.where(z.real < 1, 1 - z, 0)
+    elif kind == "ipo":
+        terms = (z / beta - 1 / (2 * beta)) ** 2
+    else:
+        terms = (1 - label_smoothing) * softplus(-z) + label_smoothing * softplus(z)
     return reduce(terms, reduction)
 
 
-def dpo_loss_grad(log_p, log_ref, *, beta=0.1, label_smoothing=0.0, reduction="mean"):
+def dpo_loss_grad(
+    log_p, log_ref, *, beta=0.1, kind="sigmoid", label_smoothing=0.0, reduction="mean"
+):
     """
     Gradient, opposite for the chosen and the rejected answers.
 
@@ -791,14 +798,21 @@ def dpo_loss_grad(log_p, log_ref, *, beta=0.1, label_smoothing=0.0, reduction="m
      [ 0.25]]
     """
     z = preference_margin(log_p, log_ref, beta)
-    slope = beta * (label_smoothing * sigmoid(z) - (1 - label_smoothing) * sigmoid(-z))
+    if kind == "hinge":
+        slope = np.where(z < 1, -beta, 0)
+    elif kind == "ipo":
+        slope = 2 * (z / beta - 1 / (2 * beta))
+    else:
+        slope = beta * (label_smoothing * sigmoid(z) - (1 - label_smoothing) * sigmoid(-z))
     return reduce_grad(np.stack([slope, -slope]), z.size, reduction)
 
 
-def dpo_loss_vjp(dout, log_p, log_ref, *, beta=0.1, label_smoothing=0.0, reduction="mean"):
+def dpo_loss_vjp(
+    dout, log_p, log_ref, *, beta=0.1, kind="sigmoid", label_smoothing=0.0, reduction="mean"
+):
     """Backward pass."""
-    options = {"beta": beta, "label_smoothing": label_smoothing, "reduction": reduction}
-    dlog_p = dout * dpo_loss_grad(log_p, log_ref, **options)
+    options = {"kind": kind, "label_smoothing": label_smoothing, "reduction": reduction}
+    dlog_p = dout * dpo_loss_grad(log_p, log_ref, beta=beta, **options)
     return dlog_p, -dlog_p
 
 

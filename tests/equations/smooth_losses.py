@@ -5,6 +5,7 @@ import functools
 import numpy as np
 from equations.evaluate import From, Of, mapped
 from equations.ledger import equation, reads
+from equations.numeric import gradients
 
 from dlref.formulas import losses as formulas
 from dlref.formulas.activations import sigmoid, softmax
@@ -129,6 +130,25 @@ def loss_of_preferences():
 )
 def derivatives_of_preferences():
     return of_preferences()
+
+
+@equation(
+    r"""\ell^{hinge} = \max(0, 1 - z) , \qquad
+    \ell^{ipo} = \Bigl( g_1 - g_2 - \frac{1}{2 \beta} \Bigr)^2 .""",
+    r"""\dv{\ell^{hinge}}{z} = -[z < 1] , \qquad
+    \dv{\ell^{ipo}}{z} = \frac2\beta \Bigl( g_1 - g_2 - \frac{1}{2 \beta} \Bigr) ,""",
+)
+def other_losses_of_preferences():
+    told = {"beta": BETA, "reduction": "none"}
+    zero = np.zeros(2)
+    for h in (-3.0, 0.2, 1.0, 4.0):
+        z, pair = BETA * h, np.array([h, 0.0])
+        yield formulas.dpo_loss(pair, zero, kind="hinge", **told), max(0, 1 - z)
+        yield formulas.dpo_loss(pair, zero, kind="ipo", **told), (h - 1 / (2 * BETA)) ** 2
+        for kind, by_z in (("hinge", -(z < 1.0)), ("ipo", 2 / BETA * (h - 1 / (2 * BETA)))):
+            of_h = functools.partial(formulas.dpo_loss, log_ref=zero, kind=kind, **told)
+            (slope,) = gradients(lambda x, f=of_h: f(np.stack([x / BETA, 0 * x])), np.array(z))
+            yield slope, by_z
 
 
 HOT, SHARE = 2.0, 0.3

@@ -92,6 +92,27 @@ class TestPyTorch:
 
         compare(peers, f, ours, vjp, tuple(rng.normal(size=(2, 2, 5))), reduction, rng)
 
+    @pytest.mark.parametrize("kind", ["hinge", "ipo"])
+    def test_dpo_of_other_kinds(self, rng, reduction, kind):
+        """The formulas of TRL's DPOTrainer, loss_type "hinge" and "ipo"."""
+        peers = pytest.importorskip("peers")
+
+        def f(p, ref):
+            logits = (p[0] - p[1]) - (ref[0] - ref[1])
+            if kind == "hinge":
+                return peers.torch.relu(1 - 0.5 * logits)
+            return (logits - 1 / (2 * 0.5)) ** 2
+
+        told = {"beta": 0.5, "kind": kind}
+
+        def ours(*x, reduction):
+            return dpo_loss(*x, reduction=reduction, **told)
+
+        def vjp(u, *x, reduction):
+            return dpo_loss_vjp(u, *x, reduction=reduction, **told)
+
+        compare(peers, f, ours, vjp, tuple(rng.normal(size=(2, 2, 9))), reduction, rng)
+
 
 class TestGaussian:
     def test_it_is_never_negative(self, rng):
@@ -321,6 +342,15 @@ class TestPreferences:
             dpo_loss([1.0, 2.0], [1.0, 2.0], beta=0)
         with pytest.raises(ValueError, match=r"^Argument 'label_smoothing' must be from 0 to 1"):
             dpo_loss([1.0, 2.0], [1.0, 2.0], label_smoothing=1.5)
+        with pytest.raises(ValueError, match=r"^Argument 'label_smoothing' must be 0 for the kind"):
+            dpo_loss([1.0, 2.0], [1.0, 2.0], kind="ipo", label_smoothing=0.1)
+        with pytest.raises(ValueError, match=r"^Argument 'kind' must be 'sigmoid', 'hinge' or"):
+            dpo_loss([1.0, 2.0], [1.0, 2.0], kind="kto")
+
+    def test_the_kink_of_the_hinge_has_slope_0(self):
+        kinks = np.array([[10.0, 10.0 - 1e-9, 10.0 + 1e-9], [0.0, 0.0, 0.0]])
+        grad = dpo_loss_grad(kinks, np.zeros((2, 3)), kind="hinge", reduction="sum")
+        np.testing.assert_array_equal(grad, [[0.0, -0.1, 0.0], [0.0, 0.1, 0.0]])
 
 
 class TestDistillation:
