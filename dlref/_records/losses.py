@@ -272,6 +272,7 @@ RECORDS = [
             call((2, 9, 5), (2, 4), lengths=np.array([9, 8])),
             call((2, 9, 5), (2, 4), target_lengths=np.array([4, 2])),
             call((9, 5), np.array([0, 1, 3]), blank=2),
+            call((2, 4, 5), np.array([[1, 2, 3], [2, 2, 2]]), zero_infinity=True),
         ],
     ),
     record(

@@ -1246,7 +1246,16 @@ def ctc_lengths(log_probs, targets, lengths, target_lengths):
     return steps, np.broadcast_to(letters, batch)
 
 
-def ctc_loss(log_probs, targets, *, blank=0, lengths=None, target_lengths=None, reduction="mean"):
+def ctc_loss(
+    log_probs,
+    targets,
+    *,
+    blank=0,
+    lengths=None,
+    target_lengths=None,
+    zero_infinity=False,
+    reduction="mean",
+):
     """
     Losses of sequences; in the mean, each is divided by the letters of its text.
 
@@ -1259,13 +1268,22 @@ def ctc_loss(log_probs, targets, *, blank=0, lengths=None, target_lengths=None, 
     losses = np.zeros(steps.shape, log_probs.dtype)
     for n in np.ndindex(steps.shape):
         losses[n] = ctc_of_text(log_probs[n][: steps[n]], targets[n][: letters[n]], blank)
+        if zero_infinity and losses[n].real == np.inf:
+            losses[n] = 0
         if reduction == "mean":
             losses[n] /= max(letters[n], 1)
     return reduce(losses, reduction)
 
 
 def ctc_loss_grad(
-    log_probs, targets, *, blank=0, lengths=None, target_lengths=None, reduction="mean"
+    log_probs,
+    targets,
+    *,
+    blank=0,
+    lengths=None,
+    target_lengths=None,
+    zero_infinity=False,
+    reduction="mean",
 ):
     """
     Gradient, 0 beyond the end of a sequence.
@@ -1279,7 +1297,7 @@ def ctc_loss_grad(
     grad = np.zeros_like(log_probs)
     for n in np.ndindex(steps.shape):
         x, text = log_probs[n][: steps[n]], targets[n][: letters[n]]
-        if len(x) == 0:
+        if len(x) == 0 or (zero_infinity and ctc_of_text(x, text, blank) == np.inf):
             continue
         grad[n][: steps[n]] = ctc_of_text_grad(x, text, blank)
         if reduction == "mean":
@@ -1288,7 +1306,15 @@ def ctc_loss_grad(
 
 
 def ctc_loss_vjp(
-    dout, log_probs, targets, *, blank=0, lengths=None, target_lengths=None, reduction="mean"
+    dout,
+    log_probs,
+    targets,
+    *,
+    blank=0,
+    lengths=None,
+    target_lengths=None,
+    zero_infinity=False,
+    reduction="mean",
 ):
     """Backward pass."""
     grad = ctc_loss_grad(
@@ -1297,6 +1323,7 @@ def ctc_loss_vjp(
         blank=blank,
         lengths=lengths,
         target_lengths=target_lengths,
+        zero_infinity=zero_infinity,
         reduction=reduction,
     )
     return np.asarray(dout)[..., None, None] * grad
