@@ -412,14 +412,15 @@ def dense_weights(weights, experts, n):
     return np.sum(np.where(is_chosen, weights[..., None], 0), axis=-2)
 
 
-def expert_shares(scores, experts):
-    """Share of the tokens that each expert gets."""
+def expert_shares(scores, experts, shares):
+    """Share of the tokens, or of the choices, that each expert gets."""
     n = scores.shape[-1]
     counts = np.bincount(np.ravel(experts), minlength=n)
-    return (counts / (scores.size // n)).astype(scores.real.dtype)
+    total = scores.size // n if shares == "tokens" else np.size(experts)
+    return (counts / total).astype(scores.real.dtype)
 
 
-def load_balancing_loss(scores, experts):
+def load_balancing_loss(scores, experts, *, shares="tokens"):
     """
     Shares of tokens times mean probabilities, times the number of experts.
 
@@ -429,10 +430,10 @@ def load_balancing_loss(scores, experts):
     """
     n = scores.shape[-1]
     mean = np.mean(scores.reshape(-1, n), axis=0)
-    return n * np.sum(expert_shares(scores, experts) * mean)
+    return n * np.sum(expert_shares(scores, experts, shares) * mean)
 
 
-def load_balancing_loss_grad(scores, experts):
+def load_balancing_loss_grad(scores, experts, *, shares="tokens"):
     """
     Gradient: the shares are counts, and constant.
 
@@ -443,7 +444,8 @@ def load_balancing_loss_grad(scores, experts):
     """
     n = scores.shape[-1]
     tokens = scores.size // n
-    return np.broadcast_to(n * expert_shares(scores, experts) / tokens, scores.shape)
+    f = expert_shares(scores, experts, shares)
+    return np.broadcast_to(n * f / tokens, scores.shape)
 
 
 def router_z_loss(logits):
