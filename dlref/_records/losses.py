@@ -279,9 +279,11 @@ RECORDS = [
         m.kl_divergence,
         call((4, 3), (4, 3)), call((2, 3), (2, 3), reduction="sum"),
         call((2, 2, 3), (2, 2, 3), reduction="none"), call((3,), (3,)),
+        call((2, 3), (2, 3), elementwise=True),
+        call((2, 2, 3), (2, 2, 3), elementwise=True, reduction="none"),
         large=pairwise(2 * ((2, 3, 1025),), {"reduction": "sum"}),
         draw=(draw.log_distribution, draw.distribution), batched=False, of=(0,), hard=PAIRS,
-        options=(), fixed=True,
+        options=[call((5, 7), (5, 7), elementwise=True)], fixed=True,
         is_loss=True,
     ),
     record(

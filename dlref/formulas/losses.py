@@ -638,7 +638,7 @@ def nll_vjp(dout, log_probs, target, *, weight=None, ignore_index=-100, reductio
 # == kl_divergence
 
 
-def kl_divergence(log_p, q, *, reduction="mean"):
+def kl_divergence(log_p, q, *, elementwise=False, reduction="mean"):
     """
     Mean logarithm of the ratio of two distributions, under the second.
 
@@ -648,10 +648,10 @@ def kl_divergence(log_p, q, *, reduction="mean"):
     """
     # A class of probability 0 costs nothing.
     terms = np.where(q == 0, 0, q * (np.log(q) - log_p))
-    return reduce(np.sum(terms, axis=-1), reduction)
+    return reduce(terms if elementwise else np.sum(terms, axis=-1), reduction)
 
 
-def kl_divergence_grad(log_p, q, *, reduction="mean"):
+def kl_divergence_grad(log_p, q, *, elementwise=False, reduction="mean"):
     """
     Gradient with respect to the logarithms of the first distribution.
 
@@ -659,10 +659,10 @@ def kl_divergence_grad(log_p, q, *, reduction="mean"):
     >>> print(kl_divergence_grad(np.log(p), q))
     [-0.25 -0.25 -0.5 ]
     """
-    return reduce_grad(-q, count_rows(q), reduction)
+    return reduce_grad(-q, q.size if elementwise else count_rows(q), reduction)
 
 
-def kl_divergence_vjp(dout, log_p, q, *, reduction="mean"):
+def kl_divergence_vjp(dout, log_p, q, *, elementwise=False, reduction="mean"):
     """
     Backward pass.
 
@@ -671,10 +671,9 @@ def kl_divergence_vjp(dout, log_p, q, *, reduction="mean"):
     >>> print(dlog_p, dq)
     [-0.25 -0.25 -0.5 ] [1. 1. 1.]
     """
-    dlog_p = of_rows(dout) * kl_divergence_grad(log_p, q, reduction=reduction)
-    slopes = np.log(q) + 1 - log_p
-    dq = of_rows(dout) * reduce_grad(slopes, count_rows(q), reduction)
-    return dlog_p, dq
+    u = np.asarray(dout) if elementwise else of_rows(dout)
+    u = u * reduce_grad(1, q.size if elementwise else count_rows(q), reduction)
+    return -u * q, u * (np.log(q) + 1 - log_p)
 
 
 # == gaussian_kl
