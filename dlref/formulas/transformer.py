@@ -2435,7 +2435,7 @@ def filtered_probabilities(logits, temperature=1.0, top_k=None, top_p=None):
     return p
 
 
-def next_token_probabilities(logits, *, temperature=1.0, top_k=None, top_p=None):
+def next_token_probabilities(logits, *, temperature=1.0, top_k=None, top_p=None, min_p=None):
     """
     The same for rows of logits; at temperature 0 the likeliest token.
 
@@ -2454,7 +2454,12 @@ def next_token_probabilities(logits, *, temperature=1.0, top_k=None, top_p=None)
         least = np.sort(z, axis=-1)[..., -top_k, None]
         z = np.where(z < least, -np.inf, z)
     p = softmax(z)
-    return p if top_p is None else nucleus(p, top_p)
+    if top_p is not None:
+        p = nucleus(p, top_p)
+    if min_p is not None:
+        p = np.where(p < min_p * np.max(p, axis=-1, keepdims=True), 0, p)
+        p = p / np.sum(p, axis=-1, keepdims=True)
+    return p
 
 
 def nucleus(p, top_p):
@@ -2491,17 +2496,17 @@ def results_of(texts, pads, batch):
     return whole if batch is None else np.reshape(whole, (*batch, *whole[0].shape))
 
 
-def drawn_token(logits, r, temperature, top_k, top_p):
+def drawn_token(logits, r, temperature, **options):
     """The first token whose cumulative probability exceeds r; the likeliest at temperature 0."""
     if temperature == 0:
         return np.argmax(logits)
-    p = next_token_probabilities(logits, temperature=temperature, top_k=top_k, top_p=top_p)
+    p = next_token_probabilities(logits, temperature=temperature, **options)
     total = np.cumsum(p)
     return np.argmax(total > r * total[-1])
 
 
 def generate(
-    prompt, params, config, *, steps, temperature=1.0, top_k=None, top_p=None, rng=None,
+    prompt, params, config, *, steps, temperature=1.0, top_k=None, top_p=None, min_p=None, rng=None,
     stop=None, lengths=None, padding="left",
 ):  # fmt: skip
     """
@@ -2516,6 +2521,7 @@ def generate(
     [ True  True  True]
     """
     prompts, pads, batch = prompts_of(prompt, lengths)
+    options = {"top_k": top_k, "top_p": top_p, "min_p": min_p}
     numbers = np.zeros((steps, len(prompts))) if rng is None else rng.random((steps, len(prompts)))
     texts = []
     for i, start in enumerate(prompts):
@@ -2524,7 +2530,7 @@ def generate(
             token = stop
             if not done:
                 logits = language_model(text, params, config)[-1]
-                token = drawn_token(logits, r, temperature, top_k, top_p)
+                token = drawn_token(logits, r, temperature, **options)
             done = stop is not None and token == stop
             text = np.append(text, token)
         texts.append(text)

@@ -206,8 +206,9 @@ def kl_divergence_vjp(
          = u \Bigl( \log \frac{q_c}{p_c} + 1 \Bigr)
 
     u is `dout`, for the mean divided by the number of terms. The entries of q count as free
-    numbers; along directions in which they keep their sum the constant 1 has no effect. At :math:`q_c = 0`
-    the slope of the divergence is :math:`-\infty`: at first it falls as :math:`q_c` grows from 0.
+    numbers; along directions in which they keep their sum the constant 1 has no effect. At
+    :math:`q_c = 0` the slope of the divergence is :math:`-\infty`: at first it falls as :math:`q_c`
+    grows from 0.
 
     Examples
     --------
