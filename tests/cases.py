@@ -395,6 +395,20 @@ STRATEGIES = {
         REDUCTIONS,
         st.sampled_from([0.0, 0.25]),
     ),
+    "losses.kto_loss": st.builds(
+        lambda shape, reduction, kl: Sample(3 * (shape,), {"reduction": reduction, "kl": kl}),
+        hnp.array_shapes(min_dims=0, max_dims=3, min_side=1, max_side=4),
+        REDUCTIONS,
+        st.sampled_from([0.0, 0.5]),
+    ),
+    "losses.orpo_loss": st.builds(
+        lambda batch, reduction, beta: Sample(
+            ((2, *batch),), {"reduction": reduction, "beta": beta}
+        ),
+        hnp.array_shapes(min_dims=0, max_dims=2, min_side=1, max_side=4),
+        REDUCTIONS,
+        st.sampled_from([0.0, 0.5]),
+    ),
     "losses.policy_loss": tokens_of_a_policy(),
     "losses.ctc_loss": unaligned_texts(),
     "losses.cross_entropy": scored_rows(

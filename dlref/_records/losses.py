@@ -225,6 +225,30 @@ RECORDS = [
         ],
     ),
     record(
+        m.kto_loss,
+        call((5,), (5,), (5,)), call((2, 3), (2, 3), (2, 3), beta=0.5, kl=0.25, reduction="none"),
+        call(
+            (4,), (4,), (4,), desirable_weight=0.5, undesirable_weight=2.0, reduction="sum",
+        ),
+        call((), (), ()),
+        draw=(draw.log_probability, draw.log_probability, draw.booleans), constant=(2,),
+        batched=False, of=(0,), is_loss=True, needed=REDUCED,
+        hard=[call((7,), (7,), (7,)), call((7,), (7,), (7,), reduction="sum")],
+        large=[call((85,), (85,), (85,)), call(*3 * [(2, 3, 65)])],
+        options=[
+            call((7,), (7,), (7,), beta=2.0), call((7,), (7,), (7,), kl=5.0),
+            call((7,), (7,), (7,), desirable_weight=3.0),
+            call((7,), (7,), (7,), undesirable_weight=3.0),
+        ],
+    ),
+    record(
+        m.orpo_loss,
+        call((2, 5)), call((2, 2, 3), beta=0.5, reduction="none"), call((2, 3), reduction="sum"),
+        call((2,)),
+        draw=(draw.log_probability,), batched=False, is_loss=True, needed=REDUCED,
+        hard=[call((2, 7)), call((2, 7), reduction="sum")], options=[call((2, 7), beta=2.0)],
+    ),
+    record(
         m.policy_loss,
         call((3, 4), (3, 4), (3, 1)), call((3, 4), (3, 4), (3, 4), kind="grpo", mask=TOKENS),
         call((3, 4), (3, 4), (3, 4), mask=TOKENS),

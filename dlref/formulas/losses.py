@@ -815,6 +815,119 @@ def dpo_loss_vjp(
     return dlog_p, -dlog_p
 
 
+# == kto_loss
+
+
+def kto_terms(log_p, log_ref, desirable, beta, kl, weights):
+    """Reward beyond the reference point, and the sign and the weight of each answer."""
+    z = beta * (log_p - log_ref - kl)
+    pairs = (1, -1), weights
+    return z, *(np.where(desirable, *pair).astype(z.real.dtype) for pair in pairs)
+
+
+def kto_loss(
+    log_p,
+    log_ref,
+    desirable,
+    *,
+    beta=0.1,
+    kl=0.0,
+    desirable_weight=1.0,
+    undesirable_weight=1.0,
+    reduction="mean",
+):
+    """
+    Loss of single answers, desirable or not.
+
+    >>> log_p, zero = np.array([0.0, 10 * np.log(3), 10 * np.log(3)]), np.zeros(3)
+    >>> print(kto_loss(log_p, zero, np.array([True, True, False]), reduction="none").round(4))
+    [0.5  0.25 0.75]
+    """
+    weights = desirable_weight, undesirable_weight
+    z, y, w = kto_terms(log_p, log_ref, desirable, beta, kl, weights)
+    return reduce(w * sigmoid(-y * z), reduction)
+
+
+def kto_loss_grad(
+    log_p,
+    log_ref,
+    desirable,
+    *,
+    beta=0.1,
+    kl=0.0,
+    desirable_weight=1.0,
+    undesirable_weight=1.0,
+    reduction="mean",
+):
+    """
+    Gradient, largest at the reference point.
+
+    >>> zero = np.zeros(2)
+    >>> print(kto_loss_grad(zero, zero, np.array([True, False]), beta=0.5, reduction="sum"))
+    [-0.125  0.125]
+    """
+    weights = desirable_weight, undesirable_weight
+    z, y, w = kto_terms(log_p, log_ref, desirable, beta, kl, weights)
+    return reduce_grad(-y * w * beta * sigmoid(z) * sigmoid(-z), z.size, reduction)
+
+
+def kto_loss_vjp(
+    dout,
+    log_p,
+    log_ref,
+    desirable,
+    *,
+    beta=0.1,
+    kl=0.0,
+    desirable_weight=1.0,
+    undesirable_weight=1.0,
+    reduction="mean",
+):
+    """Backward pass."""
+    options = {"desirable_weight": desirable_weight, "undesirable_weight": undesirable_weight}
+    options |= {"beta": beta, "kl": kl, "reduction": reduction}
+    dlog_p = dout * kto_loss_grad(log_p, log_ref, desirable, **options)
+    return dlog_p, -dlog_p
+
+
+# == orpo_loss
+
+
+def log_odds(log_p):
+    """Logarithm of the odds p / (1 - p)."""
+    return log_p - np.log(-np.expm1(log_p))
+
+
+def orpo_loss(log_p, *, beta=0.1, reduction="mean"):
+    """
+    Cross-entropy of chosen answers, and the loss of the odds of pairs.
+
+    >>> print(np.round(np.exp(-orpo_loss(np.log(np.array([0.75, 0.25])), beta=1.0)), 4))
+    0.675
+    """
+    odds = log_odds(log_p)
+    return reduce(-log_p[0] + beta * softplus(odds[1] - odds[0]), reduction)
+
+
+def orpo_loss_grad(log_p, *, beta=0.1, reduction="mean"):
+    """
+    Gradient, which raises chosen answers by at least 1.
+
+    >>> print(orpo_loss_grad(np.log(np.array([0.5, 0.5])), beta=0.25))
+    [-1.25  0.25]
+    """
+    odds = log_odds(log_p)
+    wrong = beta * sigmoid(odds[1] - odds[0])
+    chosen, rejected = -np.expm1(log_p)
+    slopes = np.stack([-1 - wrong / chosen, wrong / rejected])
+    return reduce_grad(slopes, wrong.size, reduction)
+
+
+def orpo_loss_vjp(dout, log_p, *, beta=0.1, reduction="mean"):
+    """Backward pass."""
+    return dout * orpo_loss_grad(log_p, beta=beta, reduction=reduction)
+
+
 # == distillation_loss
 
 

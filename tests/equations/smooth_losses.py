@@ -1,6 +1,7 @@
 """The displayed equations of losses that are formulas of arrays."""
 
 import functools
+import itertools
 
 import numpy as np
 from equations.evaluate import From, Of, mapped
@@ -9,6 +10,7 @@ from equations.numeric import gradients
 
 from dlref.formulas import losses as formulas
 from dlref.formulas.activations import sigmoid, softmax
+from dlref.losses import kto_loss_jvp, kto_loss_vjp, orpo_loss_jvp, orpo_loss_vjp
 
 RNG = np.random.default_rng(0)
 MEAN, LOG_VAR, D_MEAN, D_LOG_VAR = RNG.normal(size=(4, 3))
@@ -149,6 +151,60 @@ def other_losses_of_preferences():
             of_h = functools.partial(formulas.dpo_loss, log_ref=zero, kind=kind, **told)
             (slope,) = gradients(lambda x, f=of_h: f(np.stack([x / BETA, 0 * x])), np.array(z))
             yield slope, by_z
+
+
+@equation(
+    r"""z = \beta\, (g - k) , \qquad \ell = w\, (1 - \sigma(y z)) = w\, \sigma(-y z) .""",
+    r"""\pdv{\ell}{\log p} = -y\, w\, \beta\, \sigma(z)\, \sigma(-z) .""",
+    r"""\pdv{L}{\log p} = -u\, y\, w\, \beta\, \sigma(z)\, \sigma(-z)
+    = -\pdv{L}{\log p_{ref}} .""",
+    r"\dot\ell = -y\, w\, \beta\, \sigma(z)\, \sigma(-z)\, \dot g .",
+)
+def loss_of_single_answers():
+    u, k, weights = 1.7, 0.3, {True: 1.5, False: 0.5}
+    told = {"beta": BETA, "kl": k, "desirable_weight": 1.5, "undesirable_weight": 0.5}
+    (p, _), (ref, _) = ANSWERS
+    (dp, _), (dref, _) = RNG.normal(size=(2, *ANSWERS[0].shape))
+    for n, good in itertools.product(range(4), (True, False)):
+        at, kind = (np.array([p[n]]), np.array([ref[n]])), np.array([good])
+        y, w, z = 2 * good - 1, weights[good], BETA * (p[n] - ref[n] - k)
+        loss = formulas.kto_loss(*at, kind, **told)
+        yield loss, w * (1 - sigmoid(y * z)), w * sigmoid(-y * z)
+        by_p, by_ref = gradients(lambda a, b, c=kind: formulas.kto_loss(a, b, c, **told), *at)
+        by_hand = -y * w * BETA * sigmoid(z) * sigmoid(-z)
+        yield by_p, by_hand
+        dlog_p, dlog_ref = kto_loss_vjp(u, *at, kind, **told)
+        yield dlog_p, -u * y * w * BETA * sigmoid(z) * sigmoid(-z), -dlog_ref, -u * by_ref
+        moves = np.array([dp[n]]), np.array([dref[n]]), None
+        yield kto_loss_jvp((*at, kind), moves, **told), by_hand * (dp[n] - dref[n])
+
+
+@equation(
+    r"""o = \log \frac{p}{1 - p} , \qquad z = o_1 - o_2 , \qquad
+    \ell = -\log p_1 - \beta \log \sigma(z) .""",
+    r"""\pdv{\ell}{\log p_1} = -1 - \beta\, \frac{\sigma(-z)}{1 - p_1} , \qquad
+    \pdv{\ell}{\log p_2} = \beta\, \frac{\sigma(-z)}{1 - p_2} .""",
+    r"""\pdv{L}{\log p_1} = -u \Bigl( 1 + \beta\, \frac{\sigma(-z)}{1 - p_1} \Bigr) , \qquad
+    \pdv{L}{\log p_2} = u \beta\, \frac{\sigma(-z)}{1 - p_2} .""",
+    r"""\dot\ell = -v_1 - \beta\, \sigma(-z) \Bigl( \frac{v_1}{1 - p_1}
+    - \frac{v_2}{1 - p_2} \Bigr) .""",
+)
+def loss_of_odds():
+    u = 1.7
+    for _ in range(4):
+        p, v = RNG.uniform(size=2), RNG.normal(size=2)
+        o = np.log(p / (1 - p))
+        z = o[0] - o[1]
+        yield formulas.orpo_loss(np.log(p), beta=BETA), -np.log(p[0]) - BETA * np.log(sigmoid(z))
+        (slopes,) = gradients(lambda x: formulas.orpo_loss(x, beta=BETA), np.log(p))
+        first, second = -1 - BETA * sigmoid(-z) / (1 - p[0]), BETA * sigmoid(-z) / (1 - p[1])
+        yield slopes[0], first
+        yield slopes[1], second
+        pulled = orpo_loss_vjp(u, np.log(p), beta=BETA)
+        yield pulled[0], u * slopes[0], -u * (1 + BETA * sigmoid(-z) / (1 - p[0]))
+        yield pulled[1], u * slopes[1], u * BETA * sigmoid(-z) / (1 - p[1])
+        by_hand = -v[0] - BETA * sigmoid(-z) * (v[0] / (1 - p[0]) - v[1] / (1 - p[1]))
+        yield orpo_loss_jvp(np.log(p), v, beta=BETA), by_hand, slopes @ v
 
 
 HOT, SHARE = 2.0, 0.3
