@@ -301,7 +301,8 @@ def pools(draw):
     least = [max(1, n - 2 * p) for n, p in zip(size, padding, strict=True)]
     space = [n + more for n, more in zip(least, one(0, 3), strict=True)]
     batch = draw(hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=2))
-    return Sample(((*batch, *space),), {"size": size, "stride": stride, "padding": padding})
+    options = {"size": size, "stride": stride, "padding": padding}
+    return Sample(((*batch, *space),), {**options, "ceil_mode": draw(st.booleans())})
 
 
 ROTATED = rotated_rows()

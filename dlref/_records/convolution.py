@@ -60,15 +60,20 @@ RECORDS = [
             call((2, 6), size=(2,)), call((7,), size=(3,), stride=2, padding=1),
             call((2, 4, 5), size=(2, 3), stride=1), call((3, 3, 4), size=(2, 1, 2)),
             call((0, 4), size=(2,)),
+            call((2, 8), size=(3,), padding=1, ceil_mode=True), call((2, 5, 8), **more),
             hard=[call((2, 3, 7, 8), size=(3, 3)), call((3, 41), size=(5,))],
             large=[call((5, 65, 34), size=(3, 2)), call((2, 3, 130), size=(7,))],
             options=[
                 call((2, 3, 7, 8), size=(3, 3), stride=2),
                 call((2, 3, 7, 8), size=(3, 3), padding=1),
+                call((2, 3, 7, 8), size=(3, 3), ceil_mode=True), call((2, 7, 8), **more),
             ],
             needed=("size",), batched=False,
         )
-        for f in (c.max_pool, c.mean_pool)
+        for f, more in (
+            (c.max_pool, {"size": (2, 2), "padding": 1, "dilation": 2}),
+            (c.mean_pool, {"size": (3, 2), "padding": 1, "count_include_pad": False}),
+        )
     ),
     record(
         c.causal_conv,
