@@ -17,7 +17,8 @@ RECORDS = [
         call((2, 5, 5), (2, 2, 3, 2), (2,), stride=2),
         call((2, 5), (2, 2, 2), (2,), dilation=3), call((2, 2, 3), (4, 1, 2), (4,), groups=2),
         call((2, 3, 4, 3), (2, 1, 2, 2, 2), (2,), groups=2, padding=(1, 0, 1), stride=2),
-        call((0, 2, 4), (3, 2, 3), (3,)),
+        call((0, 2, 4), (3, 2, 3), (3,)), call((2, 5), (2, 2, 4), (2,), padding="same", dilation=2),
+        call((2, 5, 4), (2, 2, 3, 2), None, padding=((2, 0), 1), stride=2),
         batched=False,
         hard=[call(*PLANE), call(*SQUARE), call((2, 5, 40), (7, 5, 5), None)],
         large=[
@@ -27,8 +28,8 @@ RECORDS = [
             call((1, 32, 12, 10), (24, 32, 3, 3), (24,)),  # cuDNN uses TF32 from 16 channels on
         ],
         options=[
-            call(*PLANE, stride=2), call(*PLANE, padding=1), call(*PLANE, dilation=2),
-            call(*HALVES, groups=2),
+            call(*PLANE, stride=2), call(*PLANE, padding="causal"), call(*PLANE, padding=1),
+            call(*PLANE, dilation=2), call(*HALVES, groups=2),
         ],
     ),
     record(

@@ -20,16 +20,32 @@ def for_each_axis(option, axes):
     return option if isinstance(option, tuple) else axes * (option,)
 
 
+def pair_of(p):
+    """Padding before and after an axis."""
+    return p if isinstance(p, tuple) else (p, p)
+
+
+def sides_of_space(padding, kernel, dilation):
+    """Padding of each axis of space, where a name may stand for it."""
+    if not isinstance(padding, str):
+        return for_each_axis(padding, len(kernel))
+    total = [d * (K - 1) for K, d in zip(kernel, dilation, strict=True)]
+    if padding == "same":
+        return tuple((n // 2, n - n // 2) for n in total)
+    return tuple((n, 0) if padding == "causal" else 0 for n in total)
+
+
 def pad_space(x, padding, value=0):
     """Surround the axes of space with a number."""
-    widths = [(0, 0)] * (x.ndim - len(padding)) + [(p, p) for p in padding]
+    widths = [(0, 0)] * (x.ndim - len(padding)) + [pair_of(p) for p in padding]
     return np.pad(x, widths, constant_values=value)
 
 
 def crop_space(x, padding):
     """Remove the padding around the axes of space."""
     space = x.shape[x.ndim - len(padding) :]
-    inner = [slice(p, n - p) for n, p in zip(space, padding, strict=True)]
+    pairs = [pair_of(p) for p in padding]
+    inner = [slice(p, n - q) for n, (p, q) in zip(space, pairs, strict=True)]
     return x[(..., *inner)]
 
 
@@ -163,9 +179,10 @@ def conv(x, weight, bias=None, *, stride=1, padding=0, dilation=1, groups=1):
      [-4. -4.]]
     """
     axes = weight.ndim - 2
-    s, p, d = (for_each_axis(option, axes) for option in (stride, padding, dilation))
-    windows = count_windows(x.shape[-axes:], weight.shape[2:], s, p, d)
-    y = read_windows(pad_space(x, p), weight, windows, s, d, groups)
+    s, d = for_each_axis(stride, axes), for_each_axis(dilation, axes)
+    padded = pad_space(x, sides_of_space(padding, weight.shape[2:], d))
+    windows = count_windows(padded.shape[-axes:], weight.shape[2:], s, axes * (0,), d)
+    y = read_windows(padded, weight, windows, s, d, groups)
     return add_bias(y, bias, axes)
 
 
@@ -185,7 +202,8 @@ def conv_vjp(dout, x, weight, bias=None, *, stride=1, padding=0, dilation=1, gro
      [20. 24.]]
     """
     axes = weight.ndim - 2
-    s, p, d = (for_each_axis(option, axes) for option in (stride, padding, dilation))
+    s, d = for_each_axis(stride, axes), for_each_axis(dilation, axes)
+    p = sides_of_space(padding, weight.shape[2:], d)
     padded = pad_space(x, p)
     dpadded = write_windows(dout, weight, padded.shape[-axes:], s, d, groups)
     dx = crop_space(dpadded, p)
