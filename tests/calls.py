@@ -121,6 +121,7 @@ def _training(rng):
     yield "training.tree_unravel", (rng.normal(size=3 * D + 4), params), {}
     steps = np.arange(9)
     yield "training.cosine_schedule", (steps,), {"peak": 1.0, "steps": 9}
+    yield "training.wsd_schedule", (steps,), {"peak": 1.0, "steps": 9, "decay": 4}
     yield "training.inverse_sqrt_schedule", (steps,), {"peak": 1.0, "warmup": 3}
     yield "training.warmup_schedule", (steps,), {"peak": 1.0, "warmup": 3}
     X, w = rng.normal(size=(7, 3)), rng.normal(size=3)

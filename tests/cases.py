@@ -301,7 +301,8 @@ def pools(draw):
     least = [max(1, n - 2 * p) for n, p in zip(size, padding, strict=True)]
     space = [n + more for n, more in zip(least, one(0, 3), strict=True)]
     batch = draw(hnp.array_shapes(min_dims=0, max_dims=2, min_side=0, max_side=2))
-    return Sample(((*batch, *space),), {"size": size, "stride": stride, "padding": padding})
+    options = {"size": size, "stride": stride, "padding": padding}
+    return Sample(((*batch, *space),), {**options, "ceil_mode": draw(st.booleans())})
 
 
 ROTATED = rotated_rows()
@@ -394,6 +395,20 @@ STRATEGIES = {
         hnp.array_shapes(min_dims=0, max_dims=2, min_side=1, max_side=4),
         REDUCTIONS,
         st.sampled_from([0.0, 0.25]),
+    ),
+    "losses.kto_loss": st.builds(
+        lambda shape, reduction, kl: Sample(3 * (shape,), {"reduction": reduction, "kl": kl}),
+        hnp.array_shapes(min_dims=0, max_dims=3, min_side=1, max_side=4),
+        REDUCTIONS,
+        st.sampled_from([0.0, 0.5]),
+    ),
+    "losses.orpo_loss": st.builds(
+        lambda batch, reduction, beta: Sample(
+            ((2, *batch),), {"reduction": reduction, "beta": beta}
+        ),
+        hnp.array_shapes(min_dims=0, max_dims=2, min_side=1, max_side=4),
+        REDUCTIONS,
+        st.sampled_from([0.0, 0.5]),
     ),
     "losses.policy_loss": tokens_of_a_policy(),
     "losses.ctc_loss": unaligned_texts(),

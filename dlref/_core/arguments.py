@@ -467,16 +467,23 @@ def check_constant(name: str, tangent: Any) -> None:
 
 
 def tangents_by_name(
-    names: tuple[str, ...], primals: Any, tangents: Any, operands: Callable[..., Any]
+    names: tuple[str, ...],
+    primals: Any,
+    tangents: Any,
+    operands: Callable[..., Any],
+    options: tuple[dict[str, Any], dict[str, Any]] = ({}, {}),
 ) -> tuple[FloatDType, dict[str, FloatArray], dict[str, FloatArray]]:
     """
     Return the dtype, and by name the operands and the tangents; some of both may be None.
 
-    `operands` checks the operands by their labels, and converts them together with more arrays.
+    `operands` checks the operands by their labels, and converts them together with more arrays. The
+    last ones of `names` may be options and their tangents, by their labels.
     """
     points, moves = (
-        entries(label, value, len(names))
-        for label, value in (("primals", primals), ("tangents", tangents))
+        {**entries(label, value, len(names) - len(option)), **option}
+        for label, value, option in zip(
+            ("primals", "tangents"), (primals, tangents), options, strict=True
+        )
     )
     for point, (label, move) in zip(points.values(), moves.items(), strict=True):
         if point is None:

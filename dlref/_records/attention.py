@@ -26,6 +26,7 @@ PART = np.array([[1, 0, 1, 1], [0, 0, 0, 0], [1, 1, 0, 1]], bool)  # one row see
 DROPPED = np.array([[2.0, 0, 0.5, 1], [0, 0, 2, 2], [1, 2, 0, 3]])
 QKV = ((2, 5, 8), (2, 7, 8), (2, 7, 6))
 TWO_MAPS = ((2, 5, 8), (2, 7, 8), (2, 5, 8), (2, 7, 8), (2, 7, 6), ())
+ERASE = tuple(np.cos(np.add.outer([3, 1, 4, 1, 5], start + np.arange(4))) / 2 for start in (0, 7))
 PROJECTED = ((2, 5, 7), (2, 6, 3), (2, 6, 4), (7, 3))
 
 
@@ -289,7 +290,7 @@ RECORDS = [
             call((2, 9, 4), (2, 9, 4), (2, 9, 3), (2, 9, 1), (2, 9), None),  # Gated DeltaNet
             call((9, 4), (9, 4), (9, 3), (9, 4), None, (4, 3)),  # gated linear attention
         ],
-        options=(),
+        options=[call((5, 4), (5, 4), (5, 3), (5, 4), None, (4, 3), erase=ERASE)],
     ),
     record(
         a.merge_attention,

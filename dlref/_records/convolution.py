@@ -17,7 +17,8 @@ RECORDS = [
         call((2, 5, 5), (2, 2, 3, 2), (2,), stride=2),
         call((2, 5), (2, 2, 2), (2,), dilation=3), call((2, 2, 3), (4, 1, 2), (4,), groups=2),
         call((2, 3, 4, 3), (2, 1, 2, 2, 2), (2,), groups=2, padding=(1, 0, 1), stride=2),
-        call((0, 2, 4), (3, 2, 3), (3,)),
+        call((0, 2, 4), (3, 2, 3), (3,)), call((2, 5), (2, 2, 4), (2,), padding="same", dilation=2),
+        call((2, 5, 4), (2, 2, 3, 2), None, padding=((2, 0), 1), stride=2),
         batched=False,
         hard=[call(*PLANE), call(*SQUARE), call((2, 5, 40), (7, 5, 5), None)],
         large=[
@@ -27,8 +28,8 @@ RECORDS = [
             call((1, 32, 12, 10), (24, 32, 3, 3), (24,)),  # cuDNN uses TF32 from 16 channels on
         ],
         options=[
-            call(*PLANE, stride=2), call(*PLANE, padding=1), call(*PLANE, dilation=2),
-            call(*HALVES, groups=2),
+            call(*PLANE, stride=2), call(*PLANE, padding="causal"), call(*PLANE, padding=1),
+            call(*PLANE, dilation=2), call(*HALVES, groups=2),
         ],
     ),
     record(
@@ -60,15 +61,20 @@ RECORDS = [
             call((2, 6), size=(2,)), call((7,), size=(3,), stride=2, padding=1),
             call((2, 4, 5), size=(2, 3), stride=1), call((3, 3, 4), size=(2, 1, 2)),
             call((0, 4), size=(2,)),
+            call((2, 8), size=(3,), padding=1, ceil_mode=True), call((2, 5, 8), **more),
             hard=[call((2, 3, 7, 8), size=(3, 3)), call((3, 41), size=(5,))],
             large=[call((5, 65, 34), size=(3, 2)), call((2, 3, 130), size=(7,))],
             options=[
                 call((2, 3, 7, 8), size=(3, 3), stride=2),
                 call((2, 3, 7, 8), size=(3, 3), padding=1),
+                call((2, 3, 7, 8), size=(3, 3), ceil_mode=True), call((2, 7, 8), **more),
             ],
             needed=("size",), batched=False,
         )
-        for f in (c.max_pool, c.mean_pool)
+        for f, more in (
+            (c.max_pool, {"size": (2, 2), "padding": 1, "dilation": 2}),
+            (c.mean_pool, {"size": (3, 2), "padding": 1, "count_include_pad": False}),
+        )
     ),
     record(
         c.causal_conv,

@@ -13,6 +13,7 @@ from ._spec import Cases, MapSpec, Sample, call, pairwise, record
 REDUCED = ("reduction",)
 WEIGHTS = np.array([0.5, 2.0, 1.25])
 FACTORS = np.linspace(0.5, 2.0, 7)
+ANSWERS = np.arange(7) < np.array([[1], [7], [4], [2], [6], [3]])
 TOKENS = np.array([[1, 0, 0, 0], [1, 1, 1, 1], [0, 1, 1, 0]], bool)
 
 
@@ -188,10 +189,12 @@ RECORDS = [
         m.distillation_loss,
         call((4, 3), (4, 3)), call((2, 3, 2), (2, 3, 2), kind="reverse", reduction="none"),
         call((3, 2), (3, 2), kind="jsd", reduction="sum"), call((5,), (5,), temperature=2.0),
+        call((4, 3), (4, 3), kind="jsd", beta=0.25), call((4, 3), (4, 3), kind="jsd", beta=0.0),
+        call((4, 3), (4, 3), kind="jsd", beta=1.0),
         draw=2 * (draw.wide,), batched=False, of=(0,), is_loss=True, hard=PAIRS, needed=REDUCED,
         options=[
             call((5, 7), (5, 7), kind="reverse"), call((5, 7), (5, 7), kind="jsd"),
-            call((5, 7), (5, 7), temperature=4.0),
+            call((5, 7), (5, 7), temperature=4.0), call((5, 7), (5, 7), kind="jsd", beta=0.1),
         ],
         more=_near,
     ),
@@ -213,9 +216,37 @@ RECORDS = [
         m.dpo_loss,
         call((2, 5), (2, 5)), call((2, 2, 3), (2, 2, 3), beta=0.5, reduction="none"),
         call((2, 3), (2, 3), label_smoothing=0.25, reduction="sum"), call((2,), (2,)),
+        call((2, 9), (2, 9), beta=2.0, kind="hinge"), call((2, 4), (2, 4), beta=0.5, kind="ipo"),
         draw=2 * (draw.log_probability,), batched=False, of=(0,), is_loss=True, needed=REDUCED,
         hard=[call((2, 7), (2, 7)), call((2, 7), (2, 7), reduction="sum")],
-        options=[call((2, 7), (2, 7), beta=2.0), call((2, 7), (2, 7), label_smoothing=0.3)],
+        options=[
+            call((2, 7), (2, 7), beta=2.0), call((2, 7), (2, 7), label_smoothing=0.3),
+            call((2, 7), (2, 7), kind="hinge"), call((2, 7), (2, 7), kind="ipo"),
+        ],
+    ),
+    record(
+        m.kto_loss,
+        call((5,), (5,), (5,)), call((2, 3), (2, 3), (2, 3), beta=0.5, kl=0.25, reduction="none"),
+        call(
+            (4,), (4,), (4,), desirable_weight=0.5, undesirable_weight=2.0, reduction="sum",
+        ),
+        call((), (), ()),
+        draw=(draw.log_probability, draw.log_probability, draw.booleans), constant=(2,),
+        batched=False, of=(0,), is_loss=True, needed=REDUCED,
+        hard=[call((7,), (7,), (7,)), call((7,), (7,), (7,), reduction="sum")],
+        large=[call((85,), (85,), (85,)), call(*3 * [(2, 3, 65)])],
+        options=[
+            call((7,), (7,), (7,), beta=2.0), call((7,), (7,), (7,), kl=5.0),
+            call((7,), (7,), (7,), desirable_weight=3.0),
+            call((7,), (7,), (7,), undesirable_weight=3.0),
+        ],
+    ),
+    record(
+        m.orpo_loss,
+        call((2, 5)), call((2, 2, 3), beta=0.5, reduction="none"), call((2, 3), reduction="sum"),
+        call((2,)),
+        draw=(draw.log_probability,), batched=False, is_loss=True, needed=REDUCED,
+        hard=[call((2, 7)), call((2, 7), reduction="sum")], options=[call((2, 7), beta=2.0)],
     ),
     record(
         m.policy_loss,
@@ -224,6 +255,8 @@ RECORDS = [
         call((3, 4), (3, 4), (3, 4), kind="dr_grpo", mask=TOKENS),
         call((3, 4), (3, 4), (3, 1), kind="gspo", mask=TOKENS),
         call((3, 4), (3, 4), (3, 4), kind="cispo", mask=TOKENS),
+        call((3, 4), (3, 4), (3, 4), level="sequence", mean="constant", delta=1.25, mask=TOKENS),
+        call((3, 4), (3, 4), (3, 4), kind="cispo", level="sequence", mean="sequence", mask=TOKENS),
         call((2, 2), (2, 2), (2, 2), clip=0.1, clip_high=0.3), call((1, 1), (1, 1), (1, 1)),
         draw=2 * (draw.log_probability,), constant=(1, 2), batched=False, of=(0,), is_loss=True,
         needed=("kind",), hard=[
@@ -233,7 +266,9 @@ RECORDS = [
         large=[call((17, 129), (17, 129), (17, 1))],
         options=[
             call((6, 7), (6, 7), (6, 7), clip_high=2.0), call((6, 7), (6, 7), (6, 7), clip=0.4),
-            call((6, 7), (6, 7), (6, 7), mask=np.arange(7) < np.c_[[1, 7, 4, 2, 6, 3]]),
+            call((6, 7), (6, 7), (6, 7), level="sequence"),
+            call((6, 7), (6, 7), (6, 7), mask=ANSWERS, mean="sequence"),
+            call((6, 7), (6, 7), (6, 7), mask=ANSWERS), call((6, 7), (6, 7), (6, 7), delta=1.25),
         ],
     ),
     record(
@@ -261,15 +296,18 @@ RECORDS = [
             call((2, 9, 5), (2, 4), lengths=np.array([9, 8])),
             call((2, 9, 5), (2, 4), target_lengths=np.array([4, 2])),
             call((9, 5), np.array([0, 1, 3]), blank=2),
+            call((2, 4, 5), np.array([[1, 2, 3], [2, 2, 2]]), zero_infinity=True),
         ],
     ),
     record(
         m.kl_divergence,
         call((4, 3), (4, 3)), call((2, 3), (2, 3), reduction="sum"),
         call((2, 2, 3), (2, 2, 3), reduction="none"), call((3,), (3,)),
+        call((2, 3), (2, 3), elementwise=True),
+        call((2, 2, 3), (2, 2, 3), elementwise=True, reduction="none"),
         large=pairwise(2 * ((2, 3, 1025),), {"reduction": "sum"}),
         draw=(draw.log_distribution, draw.distribution), batched=False, of=(0,), hard=PAIRS,
-        options=(), fixed=True,
+        options=[call((5, 7), (5, 7), elementwise=True)], fixed=True,
         is_loss=True,
     ),
     record(

@@ -55,7 +55,9 @@ RECORDS = [
     ),
     norm(
         n.l2_norm, call((2, 8)), call((5,), eps=0.25), call((2, 3, 4)), call((0, 3)),
+        call((3, 4), eps=1.5, clamp=True), call((0, 3), clamp=True),
         hard=[call((5, 7)), call((3, 130))],
+        options=[call((5, 7), eps=0.25), call((5, 7), eps=2.5, clamp=True)],
     ),
     norm(
         n.batch_norm, call((6, 3), (3,), (3,)), call((3, 3, 2), None, None, eps=0.25),

@@ -97,6 +97,7 @@ RECORDS = [
         p.alibi_bias,
         call((2,), T=3, S=4), call((2, 3), T=3, S=2, symmetric=True),
         call((), T=2, S=5, q_offset=3), call((0,), T=2, S=2),
+        call((3,), T=4, S=2, q_offset=-2),
         draw=(draw.positive,),
         hard=[call((4,), **TABLE), call((4,), **TABLE, symmetric=True, q_offset=3)], options=(),
         fixed=True,

@@ -91,6 +91,12 @@ def _floor(_: Any) -> Cases:
     yield option_case("floor"), (np.arange(12),), {"peak": 1.0, "steps": 9, "floor": 0.1}
 
 
+def _decays(_: Any) -> Cases:
+    given = {"peak": 1.0, "steps": 9, "decay": 4}
+    yield from each(lambda: (np.arange(12),), {"floor": 0.1, "kind": "1-sqrt"}, **given)
+    yield option_case("kind"), (np.arange(12),), {**given, "kind": "cosine"}
+
+
 def _polynomials(rng: Any) -> Cases:
     x = rng.normal(size=(3, 5))
     yield from each(lambda: (x,), {"steps": 2, "coefficients": STEPS["coefficients"], "eps": 100.0})
@@ -126,6 +132,7 @@ RECORDS = [
         ],
     ),
     schedule(t.cosine_schedule, _floor, steps=9, warmup=2),
+    schedule(t.wsd_schedule, _decays, steps=9, decay=4, warmup=2),
     schedule(t.inverse_sqrt_schedule, warmup=3), schedule(t.warmup_schedule, warmup=3),
     MapSpec(
         f=t.mlp_loss, hard=lambda rng: mlp_calls(rng, _targets(rng)), options=_mlp_loss_options,

@@ -285,7 +285,7 @@ RECORDS = [
     of_model(t.encoder_decoder_weights, _of_pairs, None, options=None),
     MapSpec(
         f=t.next_token_probabilities, hard=[call((5, 37)), call((5, 37), temperature=0.5)],
-        options=[call((5, 37), top_k=5), call((5, 37), top_p=0.6)],
+        options=[call((5, 37), top_k=5), call((5, 37), top_p=0.6), call((5, 37), min_p=0.2)],
     ),
     *without(
         RANDOM, t.addition_task, t.associative_recall_task, t.copy_task, t.dropout_mask, t.generate,

@@ -14,6 +14,7 @@ from .._core.arguments import (
     as_floats,
     as_integer,
     as_number,
+    check_constant,
     check_given,
     check_ndim,
     check_pattern,
@@ -32,7 +33,7 @@ __all__ = [
     "recurrent_linear_attention_vjp",
 ]
 
-NAMES = ("q", "k", "v", "decay", "beta", "state")
+NAMES = ("q", "k", "v", "decay", "beta", "state", "a", "b")
 
 
 def _operands(
@@ -44,7 +45,7 @@ def _operands(
         check_given(label, labels[label])
     dtype, found = as_floats({**given, **extra}, work=np.float32)
     arrays = dict(zip(given, found, strict=False))
-    names = dict(zip(NAMES, labels, strict=True))
+    names = dict(zip(NAMES, labels, strict=False))
     q, k, v = (arrays[names[n]] for n in NAMES[:3])
     check_ndim(names["q"], q, 2)
     check_shape(names["k"], k, q.shape)
@@ -59,7 +60,25 @@ def _operands(
         check_shape(
             names["state"], arrays[names["state"]], (*q.shape[:-2], q.shape[-1], v.shape[-1])
         )
-    return dtype, {n: arrays[names[n]] for n in NAMES if names[n] in arrays}, found[len(given) :]
+    if "a" in names and names["beta"] in arrays:
+        msg = f"Argument {names['beta']!r} must be None where 'erase' is given, not an array."
+        raise ValueError(msg)
+    for label in list(labels)[6:]:
+        check_given(label, labels[label])
+        check_shape(label, arrays[label], q.shape)
+    return (
+        dtype,
+        {n: arrays[name] for n, name in names.items() if name in arrays},
+        found[len(given) :],
+    )
+
+
+def _labels(inputs: tuple[Any, ...], erase: Any) -> dict[str, Any]:
+    return {**dict(zip(NAMES, inputs, strict=False)), **_both("erase", erase)}
+
+
+def _both(name: str, pair: Any) -> dict[str, Any]:
+    return {} if pair is None else entries(name, pair, 2)
 
 
 def _as_chunk(chunk: int | None) -> int | None:
@@ -81,6 +100,7 @@ def recurrent_linear_attention(
     beta: npt.ArrayLike | None = None,
     state: npt.ArrayLike | None = None,
     *,
+    erase: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
     scale: float = 1.0,
     chunk: int | None = None,
 ) -> tuple[FloatArray, FloatArray]:
@@ -101,6 +121,9 @@ def recurrent_linear_attention(
         regardless of the memory's content.
     state : array_like or None, shape (..., E, V)
         Memory :math:`\mat S_0` before the first token; None is zero.
+    erase : tuple (a, b) of array_like or None, shape (..., T, E) each
+        Keys of their own for a correction of the memory: it is read with :math:`\vec a_t` before
+        it decays, and the answer is added under :math:`\vec b_t`. Only without `beta`.
     scale : float, default 1.0
         Factor of the output.
     chunk : int or None
@@ -120,7 +143,7 @@ def recurrent_linear_attention(
         If an array is neither integer nor a real floating-point array, `scale` is not a number, or
         ``chunk`` is not an integer.
     ValueError
-        If the shapes do not fit, or ``chunk`` is less than 1.
+        If the shapes do not fit, ``chunk`` is less than 1, or both `beta` and `erase` are given.
 
     See Also
     --------
@@ -171,6 +194,35 @@ def recurrent_linear_attention(
       :math:`-e^{a} \operatorname{softplus}(\cdot)`;
     - Kimi Delta Attention (KDA, Kimi Linear): a decay for each channel.
 
+    **Own erase keys.** The delta rule removes the answer to the key under which it writes. With
+    `erase`, a key :math:`\vec a_t` asks the memory before it decays, and the answer
+    :math:`\vec r_t` is added under another key :math:`\vec b_t`. The transition of the memory is
+    diagonal plus low rank (DPLR):
+
+    .. math::
+
+        \vec r_t &= \mat S_{t-1}^\top \vec a_t \\
+        \mat S_t &= \operatorname{diag}(e^{\vec g_t})\, \mat S_{t-1} + \vec b_t \vec r_t^\top
+            + \vec k_t \vec v_t^\top
+            = \bigl( \operatorname{diag}(e^{\vec g_t}) + \vec b_t \vec a_t^\top \bigr)\,
+            \mat S_{t-1} + \vec k_t \vec v_t^\top .
+
+    The delta rule is :math:`\vec a_t = -e^{\vec g_t} \odot \vec k_t` and
+    :math:`\vec b_t = \beta_t \vec k_t` with the values :math:`\beta_t \vec v_t`. The names of
+    other choices:
+
+    - IPLR (identity plus low rank): no decay; DPLR: a decay for each channel;
+    - RWKV-7: :math:`\vec a_t = -\hat{\vec\kappa}_t` and
+      :math:`\vec b_t = \hat{\vec\kappa}_t \odot \vec\alpha_t`, where
+      :math:`\hat{\vec\kappa}` is the removal key of length 1 and :math:`\vec\alpha` the rate
+      for each channel, which the paper calls a;
+    - Comba: :math:`\vec a_t = -\vec k_t` and :math:`\vec b_t = \tilde\beta_t \vec k_t`, a decay
+      for each head, and the values :math:`\beta_t \vec v_t`: rates of their own for removing and
+      for writing;
+    - Gated DeltaNet-2: :math:`\vec a_t = -e^{\vec g_t} \odot \vec\beta_t \odot \vec k_t` with an
+      erase gate :math:`\vec\beta` for each channel of the keys, :math:`\vec b_t = \vec k_t`, and
+      values times a write gate for each of their channels.
+
     **In chunks.** One step after the other is slow on any machine, because a product of a matrix
     and a vector reads the whole memory for each token. C steps at a time become products of
     matrices. Let :math:`\mat S_0` be the memory before the chunk and
@@ -206,6 +258,15 @@ def recurrent_linear_attention(
     .. math:: \mat O = c\, (\tilde{\mat Q} \mat S_0 + \mat P \mat W) , \qquad
        \mat S_C = \operatorname{diag}(e^{\vec c_C})\, \mat S_0 + \hat{\mat K}^\top \mat W .
 
+    With `erase` the answers are missing. The query of step t sees the memory after the step, and
+    the key :math:`\vec a_t` sees it before the step. Let
+    :math:`A_{tj} = \sum_e a_{te}\, e^{c_{t-1,e} - c_{je}}\, k_{je}` and
+    :math:`H_{tj} = \sum_e a_{te}\, e^{c_{t-1,e} - c_{je}}\, b_{je}` for j < t, and let
+    :math:`\bar{\mat A}` have the rows :math:`e^{\vec c_{t-1}} \odot \vec a_t`, where
+    :math:`\vec c_0 = 0`. Unrolling gives a triangular system again,
+
+    .. math:: (\mat I - \mat H)\, \mat R = \bar{\mat A}\, \mat S_0 + \mat A \mat V .
+
     For a decay of one number for each head and no beta, :math:`\mat P` is masked attention with the
     weights :math:`e^{c_t - c_j}`: the duality of Mamba-2's SSD and attention. A chunk of 1 is the
     recurrence, a chunk of T is attention without a softmax, and all between are the same map.
@@ -228,6 +289,7 @@ def recurrent_linear_attention(
     - :cite:t:`Yang2024` on the delta rule in chunks
     - :cite:t:`DaoGu2024` on the duality, :cite:t:`YangKautz2024` on Gated DeltaNet
     - :cite:t:`SunDong2023` on retention, :cite:t:`KimiLinear2025` on KDA
+    - :cite:t:`PengRWKV2025` on RWKV-7
 
     Examples
     --------
@@ -250,9 +312,23 @@ def recurrent_linear_attention(
     >>> out, state = recurrent_linear_attention(key, key, values, beta=np.ones(2), chunk=1)
     >>> out.ravel()
     array([5., 7.])
+
+    The delta rule as an erasure: the answer to the key is taken away under the same key.
+
+    >>> out, state = recurrent_linear_attention(key, key, values, erase=(-key, key))
+    >>> out.ravel()
+    array([5., 7.])
+
+    An erase key of its own moves an entry: the value 5 of the first key goes to the second.
+
+    >>> first, second = np.array([[1.0, 0.0]]), np.array([[0.0, 1.0]])
+    >>> out, state = recurrent_linear_attention(
+    ...     second, second, [[0.0]], state=[[5.0], [0.0]], erase=(first, second - first)
+    ... )
+    >>> state.ravel()
+    array([0., 5.])
     """
-    arguments = dict(zip(NAMES, (q, k, v, decay, beta, state), strict=True))
-    dtype, x, _ = _operands(arguments, {})
+    dtype, x, _ = _operands(_labels((q, k, v, decay, beta, state), erase), {})
     factor, size, heads = as_number("scale", scale), _as_chunk(chunk), _by_heads(x)
     out = np.empty(heads["v"].shape, heads["v"].dtype)
     with np.errstate(all="ignore"):
@@ -270,6 +346,7 @@ def recurrent_linear_attention_vjp(
     beta: npt.ArrayLike | None = None,
     state: npt.ArrayLike | None = None,
     *,
+    erase: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
     scale: float = 1.0,
     chunk: int | None = None,
 ) -> tuple[FloatArray, ...]:
@@ -280,14 +357,14 @@ def recurrent_linear_attention_vjp(
     ----------
     dout : tuple (dout, dstate) of array_like or None
         Cotangents of the output (..., T, V) and of the last state (..., E, V); None is zero.
-    q, k, v, decay, beta, state, scale, chunk : as in `recurrent_linear_attention`
+    q, k, v, decay, beta, state, erase, scale, chunk : as in `recurrent_linear_attention`
         Raises the same errors.
 
     Returns
     -------
     tuple of ndarray
-        Gradients with respect to `q`, `k`, `v`, then of `decay`, `beta` and `state` where
-        given, each of the shape of its operand.
+        Gradients with respect to `q`, `k`, `v`, then of `decay`, `beta`, `state` and both arrays
+        of `erase` where given, each of the shape of its operand.
 
     Notes
     -----
@@ -311,6 +388,20 @@ def recurrent_linear_attention_vjp(
     without the third line and with :math:`\beta_t = 1` if there is no beta. A decay that is one
     number for all rows gets the sum over e, and after the first step :math:`\mat D` is the gradient
     of the initial memory.
+
+    **Own erase keys.** With `erase` the lines between the first and the last are
+
+    .. math::
+
+        \vec z_t &= \mat D^\top \vec b_t, \qquad
+        \pdv{L}{\vec k_t} = \mat D \vec v_t, \qquad
+        \pdv{L}{\vec v_t} = \mat D^\top \vec k_t \\
+        \pdv{L}{\vec b_t} &= \mat D \vec r_t, \qquad
+        \pdv{L}{\vec a_t} = \mat S_{t-1} \vec z_t ,
+
+    since :math:`\vec z_t` is the gradient of the answer :math:`\vec r_t`. The answer reads the
+    memory before it decays, so that :math:`\vec a_t \vec z_t^\top` is added to
+    :math:`\mat D` after the last line.
 
     **In chunks.** Each product of matrices in :func:`recurrent_linear_attention` is transposed. Let
     U be the cotangents of the outputs of a chunk, one row for each step, D the gradient of its last
@@ -342,7 +433,7 @@ def recurrent_linear_attention_vjp(
     gradient of a decay at step s adds up, over all pairs j < s <= t, the gradient of the pair times
     the pair; the memory before the chunk counts as an earlier j, and the memory after it as a later
     t. One state for each chunk is kept from the forward pass; the matrices of a chunk are computed
-    again.
+    again. With `erase` the system of the answers is transposed in the same way.
 
     Examples
     --------
@@ -355,9 +446,8 @@ def recurrent_linear_attention_vjp(
     >>> grads[2].ravel()
     array([0.25, 0.5 , 1.  ])
     """
-    arguments = dict(zip(NAMES, (q, k, v, decay, beta, state), strict=True))
-    given = entries("dout", dout, 2)
-    dtype, x, found = _operands(arguments, present(given))
+    labels, given = _labels((q, k, v, decay, beta, state), erase), entries("dout", dout, 2)
+    dtype, x, found = _operands(labels, present(given))
     factor, size = as_number("scale", scale), _as_chunk(chunk)
     shapes = x["v"].shape, (*x["q"].shape[:-2], x["q"].shape[-1], x["v"].shape[-1])
     u, D = as_cotangents(given, found, shapes, x["v"].dtype)
@@ -373,7 +463,13 @@ def recurrent_linear_attention_vjp(
 
 
 def recurrent_linear_attention_jvp(
-    primals: Any, tangents: Any, *, scale: float = 1.0, chunk: int | None = None
+    primals: Any,
+    tangents: Any,
+    *,
+    erase: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+    derase: tuple[npt.ArrayLike | None, npt.ArrayLike | None] | None = None,
+    scale: float = 1.0,
+    chunk: int | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     r"""
     Jacobian-vector product (forward mode) of recurrent linear attention.
@@ -384,6 +480,10 @@ def recurrent_linear_attention_jvp(
         The operands, as in `recurrent_linear_attention`; the last three may be None.
     tangents : tuple of array_like or None
         Tangents, each of the shape of its operand; None is zero.
+    erase : tuple (a, b) of array_like or None
+        As in `recurrent_linear_attention`.
+    derase : tuple (da, db) of array_like or None
+        Tangents of both arrays of `erase`; None is zero.
     scale, chunk : as in `recurrent_linear_attention`
         Raises the same errors. The tangents are computed step by step for every chunk.
 
@@ -409,6 +509,11 @@ def recurrent_linear_attention_jvp(
             + \vec k_t \dot{\vec w}_t^\top, \qquad
         \dot{\vec o}_t = c\, (\dot{\mat S}_t^\top \vec q_t + \mat S_t^\top \dot{\vec q}_t) .
 
+    With `erase` the tangent of the answer is
+    :math:`\dot{\vec r}_t = \dot{\mat S}_{t-1}^\top \vec a_t + \mat S_{t-1}^\top \dot{\vec a}_t`,
+    and the memory gets :math:`\dot{\vec b}_t \vec r_t^\top + \vec b_t \dot{\vec r}_t^\top` as
+    well.
+
     Examples
     --------
     >>> from dlref.attention import recurrent_linear_attention_jvp
@@ -417,7 +522,12 @@ def recurrent_linear_attention_jvp(
     >>> out, state
     (array([[15.]]), array([[0.]]))
     """
-    dtype, x, dx = tangents_by_name(NAMES, primals, tangents, _operands)
+    if erase is None:
+        check_constant("derase", derase)
+    keys = _both("erase", erase)
+    moves = _both("derase", derase) or dict.fromkeys(("derase[0]", "derase[1]")[: len(keys)])
+    names = NAMES[: 6 + len(keys)]
+    dtype, x, dx = tangents_by_name(names, primals, tangents, _operands, (keys, moves))
     factor, _ = as_number("scale", scale), _as_chunk(chunk)
     moved = {name: dx.get(name, np.zeros(array.shape)) for name, array in x.items()}
     with np.errstate(all="ignore"):
@@ -435,6 +545,7 @@ def _pushed(
     out = np.empty(x["v"].shape)
     for t in range(x["q"].shape[1]):
         at, by = ({n: a[:, t].astype(float) for n, a in d.items() if n != "state"} for d in (x, dx))
+        before, moved_before = state, moved
         if "decay" in at:
             kept = np.exp(at["decay"])[..., None]
             moved = kept * (moved + by["decay"][..., None] * state)
@@ -446,6 +557,11 @@ def _pushed(
             w, dw = beta * error, by["beta"][:, None] * error + beta * dw
         state = state + _outer(at["k"], w)
         moved = moved + _outer(by["k"], w) + _outer(at["k"], dw)
+        if "a" in at:
+            answer = _apply(before, at["a"])
+            danswer = _apply(moved_before, at["a"]) + _apply(before, by["a"])
+            state = state + _outer(at["b"], answer)
+            moved = moved + _outer(by["b"], answer) + _outer(at["b"], danswer)
         out[:, t] = factor * (_apply(moved, at["q"]) + _apply(state, by["q"]))
     return out, np.array(moved)
 

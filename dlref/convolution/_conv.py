@@ -21,6 +21,7 @@ from ._kernels.windows import check_space, correlate, spread, weight_grad
 __all__ = ["conv", "conv_jvp", "conv_vjp"]
 
 NAMES = ("x", "weight", "bias")
+Padding = int | str | tuple[int | tuple[int, int], ...]
 
 
 def _given(x: Any, weight: Any, bias: Any) -> dict[str, Any]:
@@ -42,7 +43,7 @@ def conv(
     bias: npt.ArrayLike | None = None,
     *,
     stride: int | tuple[int, ...] = 1,
-    padding: int | tuple[int, ...] = 0,
+    padding: Padding = 0,
     dilation: int | tuple[int, ...] = 1,
     groups: int = 1,
 ) -> FloatArray:
@@ -59,8 +60,9 @@ def conv(
         One number for each output channel; None leaves it out.
     stride : int or tuple of int, default 1
         Steps between two windows. An integer holds for all axes of space.
-    padding : int or tuple of int, default 0
-        How many zeros stand before, and how many after, each axis of space.
+    padding : int, str or tuple of int or of pairs, default 0
+        How many zeros stand before, and how many after, each axis of space. A pair has a number for
+        each side. "valid" is 0, "same" keeps the size, and "causal" has all zeros before the axis.
     dilation : int or tuple of int, default 1
         Steps between two places of a window.
     groups : int, default 1
@@ -79,7 +81,8 @@ def conv(
         integer.
     ValueError
         If the shapes do not fit, `groups` does not divide the channels, a window does not fit
-        into the padded input, or an option is out of range.
+        into the padded input, an option is out of range or not known, or the padding is "same" and
+        the stride is not 1.
 
     See Also
     --------
@@ -99,7 +102,11 @@ def conv(
 
     .. math:: T' = \Bigl\lfloor \frac{T + 2 p - d (K - 1) - 1}{s} \Bigr\rfloor + 1 .
 
-    An odd kernel with the padding :math:`p = d (K - 1) / 2` and stride 1 keeps the size.
+    An odd kernel with the padding :math:`p = d (K - 1) / 2` and stride 1 keeps the size. In general
+    a size is kept by :math:`d (K - 1)` zeros on both sides together. "same" has half of them before
+    the axis, rounded down, and the others after it, as in PyTorch; "causal" has all of them before
+    it, so that an output reads no later input. With pairs p is the number before, and 2 p in the
+    number of windows is the sum of both.
 
     **As a matrix.** For one channel the map is a matrix with equal numbers along each diagonal, a
     *Toeplitz matrix*, for instance K = 3, p = 1, T = 4:
@@ -147,6 +154,14 @@ def conv(
     >>> conv(x, weight, padding=1, stride=2), conv(x, weight, padding=2, dilation=2)
     (array([[-2., -6.]]), array([[-4., -8.,  1.,  2.]]))
 
+    Two places and the size kept: the zero stands after the input, or before it.
+
+    >>> for padding in ("same", "causal", ((0, 1),)):
+    ...     print(conv(x, [[[1, -1]]], padding=padding))
+    [[-1. -2. -4.  8.]]
+    [[-1. -1. -2. -4.]]
+    [[-1. -2. -4.  8.]]
+
     The columns of its Toeplitz matrix are the outputs for unit vectors:
 
     >>> import numpy as np
@@ -174,7 +189,7 @@ def conv_vjp(
     bias: npt.ArrayLike | None = None,
     *,
     stride: int | tuple[int, ...] = 1,
-    padding: int | tuple[int, ...] = 0,
+    padding: Padding = 0,
     dilation: int | tuple[int, ...] = 1,
     groups: int = 1,
 ) -> tuple[FloatArray, ...]:
@@ -280,7 +295,7 @@ def conv_jvp(
     tangents: Any,
     *,
     stride: int | tuple[int, ...] = 1,
-    padding: int | tuple[int, ...] = 0,
+    padding: Padding = 0,
     dilation: int | tuple[int, ...] = 1,
     groups: int = 1,
 ) -> FloatArray:

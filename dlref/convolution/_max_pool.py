@@ -20,6 +20,8 @@ def max_pool(
     size: tuple[int, ...],
     stride: int | tuple[int, ...] | None = None,
     padding: int | tuple[int, ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    ceil_mode: bool = False,
 ) -> FloatArray:
     r"""
     Largest element of every window, over one, two or three axes of space.
@@ -36,6 +38,11 @@ def max_pool(
     padding : int or tuple of int, default 0
         How many places before, and how many after, each axis; at most half of `size`. They hold
         −∞ and never win.
+    dilation : int or tuple of int, default 1
+        Steps between two places of a window, at least 1.
+    ceil_mode : bool, default False
+        Whether a last window that begins within the input, or in the padding before it, may reach
+        beyond the padding after it.
 
     Returns
     -------
@@ -45,10 +52,11 @@ def max_pool(
     Raises
     ------
     TypeError
-        If `x` is neither an integer nor a real floating-point array, `size` is not a tuple, or an
-        option is not an integer.
+        If `x` is neither an integer nor a real floating-point array, `size` is not a tuple,
+        `ceil_mode` is not a bool, or another option is not an integer.
     ValueError
-        If a window does not fit into the padded input, or an option is out of range.
+        If a window does not fit into the padded input, an option is out of range, or a dilated
+        window has places in the padding alone.
 
     See Also
     --------
@@ -62,8 +70,9 @@ def max_pool(
 
     .. math:: y_t = \max_{0 \le k < K} x_{s t + k - p} ,
 
-    where x is −∞ outside. With several axes t, k, s and p are tuples. The number of windows along
-    an axis is the one of :func:`conv`. The padding is not zero: a window of negative numbers at the
+    where x is −∞ outside; with a dilation d, k counts d times. With several axes t, k, s and p are
+    tuples. The number of windows along an axis is the one of :func:`conv`, or with `ceil_mode` the
+    same quotient rounded up. The padding is not zero: a window of negative numbers at the
     border must not get a 0 that nobody put there.
 
     **Use.** The output tells that a pattern is somewhere in the window, but not where: as long as
@@ -91,6 +100,13 @@ def max_pool(
     array([[4., 5.],
            [9., 9.]])
 
+    A last window that is not whole, and a window with gaps:
+
+    >>> max_pool([1, 3, 2, 7, 5], size=(2,), ceil_mode=True)
+    array([3., 7., 5.])
+    >>> max_pool([1, 3, 2, 7, 5], size=(2,), stride=1, dilation=2)
+    array([2., 7., 5.])
+
     The padding never wins:
 
     >>> max_pool([-1, -2, -3], size=(3,), stride=1, padding=1)
@@ -98,7 +114,7 @@ def max_pool(
     """
     check_given("x", x)
     dtype, (x,) = as_floats({"x": x}, work=np.float32)
-    pool = pool_of("x", x, size, stride, padding)
+    pool = pool_of("x", x, size, stride, padding, ceil_mode, dilation)
     rows = pool.rows(x)
     out = np.empty((len(rows), *pool.outputs), x.dtype)
     with np.errstate(all="ignore"):
@@ -139,6 +155,8 @@ def max_pool_vjp(
     size: tuple[int, ...],
     stride: int | tuple[int, ...] | None = None,
     padding: int | tuple[int, ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    ceil_mode: bool = False,
 ) -> FloatArray:
     r"""
     Vector-Jacobian product (reverse mode) of the maximum of every window.
@@ -147,7 +165,7 @@ def max_pool_vjp(
     ----------
     dout : array_like, shape of the output
         Cotangent :math:`u_t`.
-    x, size, stride, padding : as in `max_pool`
+    x, size, stride, padding, dilation, ceil_mode : as in `max_pool`
         Raises the same errors.
 
     Returns
@@ -186,7 +204,7 @@ def max_pool_vjp(
     check_given("dout", dout)
     check_given("x", x)
     dtype, (u, x) = as_floats({"dout": dout, "x": x}, work=np.float32)
-    pool = pool_of("x", x, size, stride, padding)
+    pool = pool_of("x", x, size, stride, padding, ceil_mode, dilation)
     check_shape("dout", u, pool.shape)
     rows, cotangent = pool.rows(x), pool.rows(u)
     out = np.empty(rows.shape, x.dtype)
@@ -206,6 +224,8 @@ def max_pool_jvp(
     size: tuple[int, ...],
     stride: int | tuple[int, ...] | None = None,
     padding: int | tuple[int, ...] = 0,
+    dilation: int | tuple[int, ...] = 1,
+    ceil_mode: bool = False,
 ) -> FloatArray:
     r"""
     Jacobian-vector product (forward mode) of the maximum of every window.
@@ -216,7 +236,7 @@ def max_pool_jvp(
         Input, as in `max_pool`.
     tangents : array_like or None
         Direction, of the shape of `primals`; None is zero.
-    size, stride, padding : as in `max_pool`
+    size, stride, padding, dilation, ceil_mode : as in `max_pool`
         Raises the same errors.
 
     Returns
@@ -237,7 +257,7 @@ def max_pool_jvp(
     array([2., 4.])
     """
     dtype, (x,), (dx,) = as_tangents(primals, tangents, count=1, work=np.float32)
-    pool = pool_of("primals", x, size, stride, padding)
+    pool = pool_of("primals", x, size, stride, padding, ceil_mode, dilation)
     rows, moves = pool.rows(x), pool.rows(dx)
     out = np.empty((len(rows), *pool.outputs), x.dtype)
     for piece in pool.pieces(8):

@@ -2,13 +2,20 @@ r"""The mean of every window."""
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .._core.arguments import FloatArray, as_floats, as_tangents, check_given, check_shape, result
+from .._core.arguments import (
+    FloatArray,
+    as_bool,
+    as_floats,
+    as_tangents,
+    check_given,
+    check_shape,
+    result,
+)
 from ._kernels.pools import Pool, pool_of
 
 __all__ = ["mean_pool", "mean_pool_jvp", "mean_pool_vjp"]
@@ -20,6 +27,8 @@ def mean_pool(
     size: tuple[int, ...],
     stride: int | tuple[int, ...] | None = None,
     padding: int | tuple[int, ...] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
 ) -> FloatArray:
     r"""
     Mean of every window, over one, two or three axes of space.
@@ -35,6 +44,11 @@ def mean_pool(
         Steps between two windows. None is `size`: the windows touch and do not overlap.
     padding : int or tuple of int, default 0
         How many zeros stand before, and how many after, each axis; at most half of `size`.
+    ceil_mode : bool, default False
+        Whether a last window that begins within the input, or in the padding before it, may reach
+        beyond the padding after it. Places beyond do not count.
+    count_include_pad : bool, default True
+        Whether the zeros of the padding count in the mean.
 
     Returns
     -------
@@ -44,8 +58,8 @@ def mean_pool(
     Raises
     ------
     TypeError
-        If `x` is neither an integer nor a real floating-point array, `size` is not a tuple, or an
-        option is not an integer.
+        If `x` is neither an integer nor a real floating-point array, `size` is not a tuple,
+        `ceil_mode` or `count_include_pad` is not a bool, or another option is not an integer.
     ValueError
         If a window does not fit into the padded input, or an option is out of range.
 
@@ -65,9 +79,9 @@ def mean_pool(
     sizes. The number of windows along an axis is the one of :func:`conv`.
 
     **Padding counts.** The divisor is K for every window, so that means at the border are smaller:
-    the zeros of the padding are elements like others. This is PyTorch's default; its
-    ``count_include_pad=False`` and the pooling of TensorFlow and Keras divide by the number of real
-    elements. :func:`mean_pool` of ones is the factor between them.
+    the zeros of the padding are elements like others. This is PyTorch's default. With
+    ``count_include_pad=False``, as in TensorFlow and Keras, it is the number of real elements.
+    :func:`mean_pool` of ones is the factor between them.
 
     **As a matrix.** Each row has 1 / K at the places of a window: a Toeplitz matrix as for
     :func:`conv`, without anything to learn. The output is linear in the input.
@@ -95,25 +109,29 @@ def mean_pool(
 
     Without them:
 
-    >>> import numpy as np
-    >>> options = {"size": (3,), "stride": 1, "padding": 1}
-    >>> mean_pool([6, 6, 6, 6], **options) / mean_pool(np.ones(4), **options)
+    >>> mean_pool([6, 6, 6, 6], size=(3,), stride=1, padding=1, count_include_pad=False)
     array([6., 6., 6., 6.])
+
+    The fifth element in a window of its own:
+
+    >>> mean_pool([1, 3, 5, 7, 100], size=(2,), ceil_mode=True)
+    array([  2.,   6., 100.])
     """
     check_given("x", x)
+    counts = as_bool("count_include_pad", count_include_pad)
     dtype, (x,) = as_floats({"x": x}, work=np.float32)
-    return result(_means(x, pool_of("x", x, size, stride, padding)), dtype)
+    return result(_means(x, counts, pool_of("x", x, size, stride, padding, ceil_mode)), dtype)
 
 
 @np.errstate(all="ignore")
-def _means(x: FloatArray, pool: Pool) -> FloatArray:
-    rows = pool.rows(x)
+def _means(x: FloatArray, counts: bool, pool: Pool) -> FloatArray:
+    rows, divisor = pool.rows(x), pool.members(with_padding=counts)
     out = np.zeros((len(rows), *pool.outputs), x.dtype)
     for piece in pool.pieces(8):
         total = np.zeros(out[piece].shape)
         for part in pool.windows(pool.at.padded(rows[piece])):
             total += part
-        out[piece] = total / math.prod(pool.at.size)
+        out[piece] = total / divisor
     return out.reshape(pool.shape)
 
 
@@ -124,6 +142,8 @@ def mean_pool_vjp(
     size: tuple[int, ...],
     stride: int | tuple[int, ...] | None = None,
     padding: int | tuple[int, ...] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
 ) -> FloatArray:
     r"""
     Vector-Jacobian product (reverse mode) of the mean of every window.
@@ -132,7 +152,7 @@ def mean_pool_vjp(
     ----------
     dout : array_like, shape of the output
         Cotangent :math:`u_t`.
-    x, size, stride, padding : as in `mean_pool`
+    x, size, stride, padding, ceil_mode, count_include_pad : as in `mean_pool`
         Raises the same errors.
 
     Returns
@@ -158,12 +178,13 @@ def mean_pool_vjp(
     check_given("dout", dout)
     check_given("x", x)
     dtype, (u, x) = as_floats({"dout": dout, "x": x}, work=np.float32)
-    pool = pool_of("x", x, size, stride, padding)
+    pool = pool_of("x", x, size, stride, padding, ceil_mode)
     check_shape("dout", u, pool.shape)
+    divisor = pool.members(with_padding=as_bool("count_include_pad", count_include_pad))
     rows, out = pool.rows(u), np.empty(pool.rows(x).shape, x.dtype)
     with np.errstate(all="ignore"):
         for piece in pool.pieces(8):
-            share = rows[piece] / np.float64(math.prod(pool.at.size))
+            share = rows[piece] / divisor
             room = np.zeros(pool.around(len(share)))
             for part in pool.windows(room):
                 np.add(part, share, out=part)
@@ -178,6 +199,8 @@ def mean_pool_jvp(
     size: tuple[int, ...],
     stride: int | tuple[int, ...] | None = None,
     padding: int | tuple[int, ...] = 0,
+    ceil_mode: bool = False,
+    count_include_pad: bool = True,
 ) -> FloatArray:
     r"""
     Jacobian-vector product (forward mode) of the mean of every window.
@@ -188,7 +211,7 @@ def mean_pool_jvp(
         Input, as in `mean_pool`.
     tangents : array_like or None
         Direction, of the shape of `primals`; None is zero.
-    size, stride, padding : as in `mean_pool`
+    size, stride, padding, ceil_mode, count_include_pad : as in `mean_pool`
         Raises the same errors.
 
     Returns
@@ -207,4 +230,7 @@ def mean_pool_jvp(
     array([2., 6.])
     """
     dtype, (x,), (dx,) = as_tangents(primals, tangents, count=1, work=np.float32)
-    return result(_means(dx, pool_of("primals", x, size, stride, padding)), dtype)
+    counts = as_bool("count_include_pad", count_include_pad)
+    return result(
+        _means(dx, counts, pool_of("primals", x, size, stride, padding, ceil_mode)), dtype
+    )

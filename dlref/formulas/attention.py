@@ -907,8 +907,13 @@ def outer(k, w):
     return k[..., :, None] * w[..., None, :]
 
 
+def erased_at(t, S, a, b):
+    """Read the memory with one key, and put the answer under another one."""
+    return outer(b[..., t, :], rows_of_state(S, a[..., t, :]))
+
+
 def recurrent_linear_attention(
-    q, k, v, decay=None, beta=None, state=None, *, scale=1.0, chunk=None
+    q, k, v, decay=None, beta=None, state=None, *, erase=None, scale=1.0, chunk=None
 ):
     """
     Forget, correct, write, read.
@@ -923,29 +928,32 @@ def recurrent_linear_attention(
     out = []
     for t in range(T):
         k_t, w = k[..., t, :], v[..., t, :]
+        erased = 0 if erase is None else erased_at(t, S, *erase)
         if decay is not None:
             S = np.exp(decay[..., t, :])[..., None] * S
         if beta is not None:
             w = beta[..., t, None] * (w - rows_of_state(S, k_t))
-        S = S + outer(k_t, w)
+        S = S + outer(k_t, w) + erased
         out.append(scale * rows_of_state(S, q[..., t, :]))
     return np.stack(out, axis=-2) if out else np.zeros_like(v), S
 
 
-def states_before(k, v, decay, beta, state):
+def states_before(k, v, decay, beta, state, erase):
     """The states before each step, and the last one."""
     states = [state]
     for t in range(k.shape[-2]):
         at = (..., slice(t, t + 1), slice(None))
         of_decay = None if decay is None else decay[at]
         of_beta = None if beta is None else beta[..., t : t + 1]
-        _, state = recurrent_linear_attention(k[at], k[at], v[at], of_decay, of_beta, state)
+        keys = None if erase is None else [x[at] for x in erase]
+        steps = k[at], k[at], v[at], of_decay, of_beta, state
+        _, state = recurrent_linear_attention(*steps, erase=keys)
         states.append(state)
     return states
 
 
 def recurrent_linear_attention_vjp(
-    dout, q, k, v, decay=None, beta=None, state=None, *, scale=1.0, chunk=None
+    dout, q, k, v, decay=None, beta=None, state=None, *, erase=None, scale=1.0, chunk=None
 ):
     """
     Backward pass through time, with the states of all steps.
@@ -958,13 +966,14 @@ def recurrent_linear_attention_vjp(
     """
     *lead, T, E = q.shape
     first = np.zeros((*lead, E, v.shape[-1]), v.dtype) if state is None else state
-    S = states_before(k, v, decay, beta, first)
+    S = states_before(k, v, decay, beta, first, erase)
     u, D = dout
     u = np.zeros_like(v) if u is None else u
     D = np.zeros_like(first) if D is None else D  # the gradient of the state after the step
     dq, dk, dv = np.zeros_like(q), np.zeros_like(k), np.zeros_like(v)
     ddecay = None if decay is None else np.zeros_like(decay)
     dbeta = None if beta is None else np.zeros_like(beta)
+    derase = [] if erase is None else [np.zeros_like(x) for x in erase]
     for t in reversed(range(T)):
         q_t, k_t, v_t, u_t = q[..., t, :], k[..., t, :], v[..., t, :], u[..., t, :]
         dq[..., t, :] = scale * np.einsum("...ev,...v->...e", S[t + 1], u_t)
@@ -979,10 +988,18 @@ def recurrent_linear_attention_vjp(
             dbeta[..., t] = np.sum(dw * error, axis=-1)
             dk[..., t, :] -= np.einsum("...ev,...v->...e", faded, rate * dw)
             D = D - outer(k_t, rate * dw)
+        read = 0
+        if erase is not None:
+            a_t, b_t = (x[..., t, :] for x in erase)
+            danswer = rows_of_state(D, b_t)
+            derase[1][..., t, :] = np.einsum("...ev,...v->...e", D, rows_of_state(S[t], a_t))
+            derase[0][..., t, :] = np.einsum("...ev,...v->...e", S[t], danswer)
+            read = outer(a_t, danswer)
         if decay is not None:
             ddecay[..., t, :] = sum_to_shape(np.sum(D * faded, axis=-1), decay[..., t, :].shape)
             D = np.exp(decay[..., t, :])[..., None] * D
-    grads = dq, dk, dv, ddecay, dbeta, None if state is None else D
+        D = D + read
+    grads = dq, dk, dv, ddecay, dbeta, None if state is None else D, *derase
     return tuple(grad for grad in grads if grad is not None)
 
 

@@ -20,16 +20,32 @@ def for_each_axis(option, axes):
     return option if isinstance(option, tuple) else axes * (option,)
 
 
+def pair_of(p):
+    """Padding before and after an axis."""
+    return p if isinstance(p, tuple) else (p, p)
+
+
+def sides_of_space(padding, kernel, dilation):
+    """Padding of each axis of space, where a name may stand for it."""
+    if not isinstance(padding, str):
+        return for_each_axis(padding, len(kernel))
+    total = [d * (K - 1) for K, d in zip(kernel, dilation, strict=True)]
+    if padding == "same":
+        return tuple((n // 2, n - n // 2) for n in total)
+    return tuple((n, 0) if padding == "causal" else 0 for n in total)
+
+
 def pad_space(x, padding, value=0):
     """Surround the axes of space with a number."""
-    widths = [(0, 0)] * (x.ndim - len(padding)) + [(p, p) for p in padding]
+    widths = [(0, 0)] * (x.ndim - len(padding)) + [pair_of(p) for p in padding]
     return np.pad(x, widths, constant_values=value)
 
 
 def crop_space(x, padding):
     """Remove the padding around the axes of space."""
     space = x.shape[x.ndim - len(padding) :]
-    inner = [slice(p, n - p) for n, p in zip(space, padding, strict=True)]
+    pairs = [pair_of(p) for p in padding]
+    inner = [slice(p, n - q) for n, (p, q) in zip(space, pairs, strict=True)]
     return x[(..., *inner)]
 
 
@@ -163,9 +179,10 @@ def conv(x, weight, bias=None, *, stride=1, padding=0, dilation=1, groups=1):
      [-4. -4.]]
     """
     axes = weight.ndim - 2
-    s, p, d = (for_each_axis(option, axes) for option in (stride, padding, dilation))
-    windows = count_windows(x.shape[-axes:], weight.shape[2:], s, p, d)
-    y = read_windows(pad_space(x, p), weight, windows, s, d, groups)
+    s, d = for_each_axis(stride, axes), for_each_axis(dilation, axes)
+    padded = pad_space(x, sides_of_space(padding, weight.shape[2:], d))
+    windows = count_windows(padded.shape[-axes:], weight.shape[2:], s, axes * (0,), d)
+    y = read_windows(padded, weight, windows, s, d, groups)
     return add_bias(y, bias, axes)
 
 
@@ -185,7 +202,8 @@ def conv_vjp(dout, x, weight, bias=None, *, stride=1, padding=0, dilation=1, gro
      [20. 24.]]
     """
     axes = weight.ndim - 2
-    s, p, d = (for_each_axis(option, axes) for option in (stride, padding, dilation))
+    s, d = for_each_axis(stride, axes), for_each_axis(dilation, axes)
+    p = sides_of_space(padding, weight.shape[2:], d)
     padded = pad_space(x, p)
     dpadded = write_windows(dout, weight, padded.shape[-axes:], s, d, groups)
     dx = crop_space(dpadded, p)
@@ -311,37 +329,52 @@ def max_pool_plane_vjp(dout, x, size, stride):
     return dx
 
 
-def windows_of(x, size, stride, padding, value):
-    """All windows, with their elements along the last axis."""
+def pool_layout(space, size, stride, padding, dilation, ceil_mode):
+    """Options for each axis, the number of windows, and how far the last one reaches beyond."""
     axes = len(size)
     s, p = for_each_axis(size if stride is None else stride, axes), for_each_axis(padding, axes)
-    d = axes * (1,)
-    counts = count_windows(x.shape[-axes:], size, s, p, d)
-    padded = pad_space(x, p, value)
+    d = for_each_axis(dilation, axes)
+    extent = np.array(d) * (np.array(size) - 1) + 1
+    around = np.array(space) + 2 * np.array(p)
+    counts = (around - extent) // s + 1
+    if ceil_mode:  # One more that is not whole, if it begins before the padding at the end.
+        is_cut = (around - extent) % s > 0
+        counts = counts + (is_cut & (counts * s < np.array(space) + p))
+    beyond = np.maximum((counts - 1) * s + extent - around, 0)
+    return s, p, d, tuple(counts), tuple(beyond)
+
+
+def windows_of(x, size, stride, padding, value, dilation=1, ceil_mode=False, beyond=None):
+    """All windows, with their elements along the last axis; another value beyond the padding."""
+    space = x.shape[x.ndim - len(size) :]
+    s, p, d, counts, more = pool_layout(space, size, stride, padding, dilation, ceil_mode)
+    widths = [(0, 0)] * (x.ndim - len(size)) + [(0, n) for n in more]
+    padded = np.pad(
+        pad_space(x, p, value), widths, constant_values=value if beyond is None else beyond
+    )
     return np.stack([padded[slices_at(k, counts, s, d)] for k in np.ndindex(size)], axis=-1)
 
 
-def windows_of_vjp(dwindows, x, size, stride, padding):
+def windows_of_vjp(dwindows, x, size, stride, padding, dilation=1, ceil_mode=False):
     """Backward pass of the windows: an element adds up all windows that it is in."""
-    axes = len(size)
-    s, p = for_each_axis(size if stride is None else stride, axes), for_each_axis(padding, axes)
-    d = axes * (1,)
-    counts = count_windows(x.shape[-axes:], size, s, p, d)
-    dpadded = pad_space(np.zeros_like(x), p)
+    space = x.shape[x.ndim - len(size) :]
+    s, p, d, counts, more = pool_layout(space, size, stride, padding, dilation, ceil_mode)
+    widths = [(0, 0)] * (x.ndim - len(size)) + [(0, n) for n in more]
+    dpadded = np.pad(pad_space(np.zeros_like(x), p), widths)
     for number, k in enumerate(np.ndindex(size)):
         dpadded[slices_at(k, counts, s, d)] += dwindows[..., number]
-    return crop_space(dpadded, p)
+    return dpadded[(..., *(slice(q, q + n) for q, n in zip(p, space, strict=True)))]
 
 
-def winners_of(x, size, stride, padding):
+def winners_of(x, size, stride, padding, **shape):
     """Number of the first of the largest elements of each window, outside of the padding."""
-    values = windows_of(x.real, size, stride, padding, -np.inf)
-    inside = windows_of(np.ones(x.shape, bool), size, stride, padding, False)
+    values = windows_of(x.real, size, stride, padding, -np.inf, **shape)
+    inside = windows_of(np.ones(x.shape, bool), size, stride, padding, False, **shape)
     largest = values == np.max(values, axis=-1, keepdims=True)
     return np.argmax(largest & inside, axis=-1)[..., None]
 
 
-def max_pool(x, *, size, stride=None, padding=0):
+def max_pool(x, *, size, stride=None, padding=0, dilation=1, ceil_mode=False):
     """
     Maximum of each window, along any number of axes.
 
@@ -349,12 +382,13 @@ def max_pool(x, *, size, stride=None, padding=0):
     >>> print(max_pool(x, size=(2,)))
     [3. 7.]
     """
-    values = windows_of(x, size, stride, padding, -np.inf)
-    winners = winners_of(x, size, stride, padding)
+    shape = {"dilation": dilation, "ceil_mode": ceil_mode}
+    values = windows_of(x, size, stride, padding, -np.inf, **shape)
+    winners = winners_of(x, size, stride, padding, **shape)
     return np.take_along_axis(values, winners, axis=-1)[..., 0]
 
 
-def max_pool_vjp(dout, x, *, size, stride=None, padding=0):
+def max_pool_vjp(dout, x, *, size, stride=None, padding=0, dilation=1, ceil_mode=False):
     """
     Backward pass: to the winners, whose windows may overlap.
 
@@ -362,8 +396,9 @@ def max_pool_vjp(dout, x, *, size, stride=None, padding=0):
     >>> print(max_pool_vjp(np.array([10.0, 20.0]), x, size=(2,)))
     [ 0. 10.  0. 20.  0.]
     """
-    is_winner = np.arange(math.prod(size)) == winners_of(x, size, stride, padding)
-    return windows_of_vjp(dout[..., None] * is_winner, x, size, stride, padding)
+    shape = {"dilation": dilation, "ceil_mode": ceil_mode}
+    is_winner = np.arange(math.prod(size)) == winners_of(x, size, stride, padding, **shape)
+    return windows_of_vjp(dout[..., None] * is_winner, x, size, stride, padding, **shape)
 
 
 # == mean_pool
@@ -400,7 +435,16 @@ def mean_pool_plane_vjp(dout, x, size, stride):
     return dx
 
 
-def mean_pool(x, *, size, stride=None, padding=0):
+def count_members(x, size, stride, padding, ceil_mode, count_include_pad):
+    """Number of elements of each window, with or without the padding."""
+    space = np.ones(x.shape[x.ndim - len(size) :], x.real.dtype)
+    inside = windows_of(
+        space, size, stride, padding, int(count_include_pad), ceil_mode=ceil_mode, beyond=0
+    )
+    return np.sum(inside, axis=-1)
+
+
+def mean_pool(x, *, size, stride=None, padding=0, ceil_mode=False, count_include_pad=True):
     """
     Mean of each window, along any number of axes.
 
@@ -408,10 +452,14 @@ def mean_pool(x, *, size, stride=None, padding=0):
     >>> print(mean_pool(x, size=(2,)))
     [2. 6.]
     """
-    return np.mean(windows_of(x, size, stride, padding, 0), axis=-1)
+    members = count_members(x, size, stride, padding, ceil_mode, count_include_pad)
+    windows = windows_of(x, size, stride, padding, 0, ceil_mode=ceil_mode)
+    return np.sum(windows, axis=-1) / members
 
 
-def mean_pool_vjp(dout, x, *, size, stride=None, padding=0):
+def mean_pool_vjp(
+    dout, x, *, size, stride=None, padding=0, ceil_mode=False, count_include_pad=True
+):
     """
     Backward pass: equal shares from all windows of an element.
 
@@ -419,9 +467,9 @@ def mean_pool_vjp(dout, x, *, size, stride=None, padding=0):
     >>> print(mean_pool_vjp(np.array([2.0, 6.0]), x, size=(2,)))
     [1. 1. 3. 3. 0.]
     """
-    share = dout[..., None] / math.prod(size)
-    shares = np.broadcast_to(share, (*dout.shape, math.prod(size)))
-    return windows_of_vjp(shares, x, size, stride, padding)
+    share = dout / count_members(x, size, stride, padding, ceil_mode, count_include_pad)
+    shares = np.broadcast_to(share[..., None], (*dout.shape, math.prod(size)))
+    return windows_of_vjp(shares, x, size, stride, padding, ceil_mode=ceil_mode)
 
 
 # == causal_conv

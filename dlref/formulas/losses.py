@@ -638,7 +638,7 @@ def nll_vjp(dout, log_probs, target, *, weight=None, ignore_index=-100, reductio
 # == kl_divergence
 
 
-def kl_divergence(log_p, q, *, reduction="mean"):
+def kl_divergence(log_p, q, *, elementwise=False, reduction="mean"):
     """
     Mean logarithm of the ratio of two distributions, under the second.
 
@@ -648,10 +648,10 @@ def kl_divergence(log_p, q, *, reduction="mean"):
     """
     # A class of probability 0 costs nothing.
     terms = np.where(q == 0, 0, q * (np.log(q) - log_p))
-    return reduce(np.sum(terms, axis=-1), reduction)
+    return reduce(terms if elementwise else np.sum(terms, axis=-1), reduction)
 
 
-def kl_divergence_grad(log_p, q, *, reduction="mean"):
+def kl_divergence_grad(log_p, q, *, elementwise=False, reduction="mean"):
     """
     Gradient with respect to the logarithms of the first distribution.
 
@@ -659,10 +659,10 @@ def kl_divergence_grad(log_p, q, *, reduction="mean"):
     >>> print(kl_divergence_grad(np.log(p), q))
     [-0.25 -0.25 -0.5 ]
     """
-    return reduce_grad(-q, count_rows(q), reduction)
+    return reduce_grad(-q, q.size if elementwise else count_rows(q), reduction)
 
 
-def kl_divergence_vjp(dout, log_p, q, *, reduction="mean"):
+def kl_divergence_vjp(dout, log_p, q, *, elementwise=False, reduction="mean"):
     """
     Backward pass.
 
@@ -671,10 +671,9 @@ def kl_divergence_vjp(dout, log_p, q, *, reduction="mean"):
     >>> print(dlog_p, dq)
     [-0.25 -0.25 -0.5 ] [1. 1. 1.]
     """
-    dlog_p = of_rows(dout) * kl_divergence_grad(log_p, q, reduction=reduction)
-    slopes = np.log(q) + 1 - log_p
-    dq = of_rows(dout) * reduce_grad(slopes, count_rows(q), reduction)
-    return dlog_p, dq
+    u = np.asarray(dout) if elementwise else of_rows(dout)
+    u = u * reduce_grad(1, q.size if elementwise else count_rows(q), reduction)
+    return -u * q, u * (np.log(q) + 1 - log_p)
 
 
 # == gaussian_kl
@@ -767,9 +766,9 @@ def preference_margin(log_p, log_ref, beta):
     return beta * (gain[0] - gain[1])
 
 
-def dpo_loss(log_p, log_ref, *, beta=0.1, label_smoothing=0.0, reduction="mean"):
+def dpo_loss(log_p, log_ref, *, beta=0.1, kind="sigmoid", label_smoothing=0.0, reduction="mean"):
     """
-    Logistic loss of preferences.
+    Loss of preferences: logistic, hinge or square.
 
     >>> log_p = np.array([[-20.0, -15.0], [-30.0, -35.0]])
     >>> log_ref = np.array([[-20.0, -20.0], [-30.0, -30.0]])
@@ -777,11 +776,18 @@ def dpo_loss(log_p, log_ref, *, beta=0.1, label_smoothing=0.0, reduction="mean")
     [0.6931 0.3133]
     """
     z = preference_margin(log_p, log_ref, beta)
-    terms = (1 - label_smoothing) * softplus(-z) + label_smoothing * softplus(z)
+    if kind == "hinge":
+        terms = np.where(z.real < 1, 1 - z, 0)
+    elif kind == "ipo":
+        terms = (z / beta - 1 / (2 * beta)) ** 2
+    else:
+        terms = (1 - label_smoothing) * softplus(-z) + label_smoothing * softplus(z)
     return reduce(terms, reduction)
 
 
-def dpo_loss_grad(log_p, log_ref, *, beta=0.1, label_smoothing=0.0, reduction="mean"):
+def dpo_loss_grad(
+    log_p, log_ref, *, beta=0.1, kind="sigmoid", label_smoothing=0.0, reduction="mean"
+):
     """
     Gradient, opposite for the chosen and the rejected answers.
 
@@ -791,15 +797,135 @@ def dpo_loss_grad(log_p, log_ref, *, beta=0.1, label_smoothing=0.0, reduction="m
      [ 0.25]]
     """
     z = preference_margin(log_p, log_ref, beta)
-    slope = beta * (label_smoothing * sigmoid(z) - (1 - label_smoothing) * sigmoid(-z))
+    if kind == "hinge":
+        slope = np.where(z < 1, -beta, 0)
+    elif kind == "ipo":
+        slope = 2 * (z / beta - 1 / (2 * beta))
+    else:
+        slope = beta * (label_smoothing * sigmoid(z) - (1 - label_smoothing) * sigmoid(-z))
     return reduce_grad(np.stack([slope, -slope]), z.size, reduction)
 
 
-def dpo_loss_vjp(dout, log_p, log_ref, *, beta=0.1, label_smoothing=0.0, reduction="mean"):
+def dpo_loss_vjp(
+    dout, log_p, log_ref, *, beta=0.1, kind="sigmoid", label_smoothing=0.0, reduction="mean"
+):
     """Backward pass."""
-    options = {"beta": beta, "label_smoothing": label_smoothing, "reduction": reduction}
-    dlog_p = dout * dpo_loss_grad(log_p, log_ref, **options)
+    options = {"kind": kind, "label_smoothing": label_smoothing, "reduction": reduction}
+    dlog_p = dout * dpo_loss_grad(log_p, log_ref, beta=beta, **options)
     return dlog_p, -dlog_p
+
+
+# == kto_loss
+
+
+def kto_terms(log_p, log_ref, desirable, beta, kl, weights):
+    """Reward beyond the reference point, and the sign and the weight of each answer."""
+    z = beta * (log_p - log_ref - kl)
+    pairs = (1, -1), weights
+    return z, *(np.where(desirable, *pair).astype(z.real.dtype) for pair in pairs)
+
+
+def kto_loss(
+    log_p,
+    log_ref,
+    desirable,
+    *,
+    beta=0.1,
+    kl=0.0,
+    desirable_weight=1.0,
+    undesirable_weight=1.0,
+    reduction="mean",
+):
+    """
+    Loss of single answers, desirable or not.
+
+    >>> log_p, zero = np.array([0.0, 10 * np.log(3), 10 * np.log(3)]), np.zeros(3)
+    >>> print(kto_loss(log_p, zero, np.array([True, True, False]), reduction="none").round(4))
+    [0.5  0.25 0.75]
+    """
+    weights = desirable_weight, undesirable_weight
+    z, y, w = kto_terms(log_p, log_ref, desirable, beta, kl, weights)
+    return reduce(w * sigmoid(-y * z), reduction)
+
+
+def kto_loss_grad(
+    log_p,
+    log_ref,
+    desirable,
+    *,
+    beta=0.1,
+    kl=0.0,
+    desirable_weight=1.0,
+    undesirable_weight=1.0,
+    reduction="mean",
+):
+    """
+    Gradient, largest at the reference point.
+
+    >>> zero = np.zeros(2)
+    >>> print(kto_loss_grad(zero, zero, np.array([True, False]), beta=0.5, reduction="sum"))
+    [-0.125  0.125]
+    """
+    weights = desirable_weight, undesirable_weight
+    z, y, w = kto_terms(log_p, log_ref, desirable, beta, kl, weights)
+    return reduce_grad(-y * w * beta * sigmoid(z) * sigmoid(-z), z.size, reduction)
+
+
+def kto_loss_vjp(
+    dout,
+    log_p,
+    log_ref,
+    desirable,
+    *,
+    beta=0.1,
+    kl=0.0,
+    desirable_weight=1.0,
+    undesirable_weight=1.0,
+    reduction="mean",
+):
+    """Backward pass."""
+    options = {"desirable_weight": desirable_weight, "undesirable_weight": undesirable_weight}
+    options |= {"beta": beta, "kl": kl, "reduction": reduction}
+    dlog_p = dout * kto_loss_grad(log_p, log_ref, desirable, **options)
+    return dlog_p, -dlog_p
+
+
+# == orpo_loss
+
+
+def log_odds(log_p):
+    """Logarithm of the odds p / (1 - p)."""
+    return log_p - np.log(-np.expm1(log_p))
+
+
+def orpo_loss(log_p, *, beta=0.1, reduction="mean"):
+    """
+    Cross-entropy of chosen answers, and the loss of the odds of pairs.
+
+    >>> print(np.round(np.exp(-orpo_loss(np.log(np.array([0.75, 0.25])), beta=1.0)), 4))
+    0.675
+    """
+    odds = log_odds(log_p)
+    return reduce(-log_p[0] + beta * softplus(odds[1] - odds[0]), reduction)
+
+
+def orpo_loss_grad(log_p, *, beta=0.1, reduction="mean"):
+    """
+    Gradient, which raises chosen answers by at least 1.
+
+    >>> print(orpo_loss_grad(np.log(np.array([0.5, 0.5])), beta=0.25))
+    [-1.25  0.25]
+    """
+    odds = log_odds(log_p)
+    wrong = beta * sigmoid(odds[1] - odds[0])
+    chosen, rejected = -np.expm1(log_p)
+    slopes = np.stack([-1 - wrong / chosen, wrong / rejected])
+    return reduce_grad(slopes, wrong.size, reduction)
+
+
+def orpo_loss_vjp(dout, log_p, *, beta=0.1, reduction="mean"):
+    """Backward pass."""
+    return dout * orpo_loss_grad(log_p, beta=beta, reduction=reduction)
 
 
 # == distillation_loss
@@ -810,12 +936,18 @@ def divergence(log_q, log_p):
     return np.sum(np.exp(log_q) * (log_q - log_p), axis=-1, keepdims=True)
 
 
-def log_middle(log_p, log_q):
-    """Logarithm of the mean of two distributions, without underflow."""
-    return log_p + softplus(log_q - log_p) - math.log(2)
+def log_middle(log_p, log_q, beta):
+    """Logarithm of a mean of two distributions, with a weight of the second."""
+    log_p, log_q = log_p + math.log(1 - beta), log_q + math.log(beta)
+    return log_p + softplus(log_q - log_p)
 
 
-def distillation_loss(logits, teacher, *, temperature=1.0, kind="kl", reduction="mean"):
+def kind_at_the_ends(kind, beta):
+    """The divergence of a weight of 0 or 1, where the loss of the mean would be 0."""
+    return {0: "kl", 1: "reverse"}.get(beta, kind) if kind == "jsd" else kind
+
+
+def distillation_loss(logits, teacher, *, temperature=1.0, kind="kl", beta=0.5, reduction="mean"):
     """
     Divergence of softened probabilities from the teacher's.
 
@@ -825,17 +957,20 @@ def distillation_loss(logits, teacher, *, temperature=1.0, kind="kl", reduction=
     """
     log_p = log_softmax(logits / temperature)
     log_q = log_softmax(teacher / temperature)
+    kind = kind_at_the_ends(kind, beta)
     if kind == "kl":
         terms = divergence(log_q, log_p)
     elif kind == "reverse":
         terms = divergence(log_p, log_q)
     else:
-        log_m = log_middle(log_p, log_q)
-        terms = (divergence(log_q, log_m) + divergence(log_p, log_m)) / 2
+        log_m = log_middle(log_p, log_q, beta)
+        terms = beta * divergence(log_q, log_m) + (1 - beta) * divergence(log_p, log_m)
     return reduce(temperature**2 * terms[..., 0], reduction)
 
 
-def distillation_loss_grad(logits, teacher, *, temperature=1.0, kind="kl", reduction="mean"):
+def distillation_loss_grad(
+    logits, teacher, *, temperature=1.0, kind="kl", beta=0.5, reduction="mean"
+):
     """
     Gradient of the student.
 
@@ -846,17 +981,20 @@ def distillation_loss_grad(logits, teacher, *, temperature=1.0, kind="kl", reduc
     log_p = log_softmax(logits / temperature)
     log_q = log_softmax(teacher / temperature)
     p, q = np.exp(log_p), np.exp(log_q)
+    kind = kind_at_the_ends(kind, beta)
     if kind == "kl":
         slopes = p - q
     elif kind == "reverse":
         slopes = p * (log_p - log_q - divergence(log_p, log_q))
     else:
-        log_m = log_middle(log_p, log_q)
-        slopes = p * (log_p - log_m - divergence(log_p, log_m)) / 2
+        log_m = log_middle(log_p, log_q, beta)
+        slopes = (1 - beta) * p * (log_p - log_m - divergence(log_p, log_m))
     return reduce_grad(temperature * slopes, count_rows(logits), reduction)
 
 
-def distillation_loss_vjp(dout, logits, teacher, *, temperature=1.0, kind="kl", reduction="mean"):
+def distillation_loss_vjp(
+    dout, logits, teacher, *, temperature=1.0, kind="kl", beta=0.5, reduction="mean"
+):
     """
     Backward pass: reversed, the teacher is the student.
 
@@ -867,8 +1005,8 @@ def distillation_loss_vjp(dout, logits, teacher, *, temperature=1.0, kind="kl", 
     """
     reverse = {"kl": "reverse", "reverse": "kl", "jsd": "jsd"}[kind]
     options = {"temperature": temperature, "reduction": reduction}
-    dlogits = distillation_loss_grad(logits, teacher, kind=kind, **options)
-    dteacher = distillation_loss_grad(teacher, logits, kind=reverse, **options)
+    dlogits = distillation_loss_grad(logits, teacher, kind=kind, beta=beta, **options)
+    dteacher = distillation_loss_grad(teacher, logits, kind=reverse, beta=1 - beta, **options)
     return of_rows(dout) * dlogits, of_rows(dout) * dteacher
 
 
@@ -1000,10 +1138,19 @@ def tokens_of_sequences(log_p, mask):
     return mask, np.maximum(lengths, 1)
 
 
-def policy_ratio(log_p, old, kind, mask, lengths):
+def policy_choices(kind, level, mean):
+    """Whose ratio it is, and over what the mean is taken, where the kind decides."""
+    if mean is None:
+        mean = {"grpo": "sequence", "gspo": "sequence", "dr_grpo": "constant"}.get(kind, "token")
+    if level is None:
+        level = "sequence" if kind == "gspo" else "token"
+    return level, mean
+
+
+def policy_ratio(log_p, old, level, mask, lengths):
     """Ratio of each token, or one for a sequence."""
     log_ratio = log_p - old
-    if kind == "gspo":
+    if level == "sequence":
         log_ratio = np.sum(np.where(mask, log_ratio, 0), axis=1, keepdims=True) / lengths
     return np.exp(log_ratio)
 
@@ -1013,16 +1160,28 @@ def limit_ratio(ratio, low, high):
     return clip(ratio, 1 - low, 1 + high)
 
 
-def policy_divisor(kind, mask, lengths):
+def policy_divisor(mean, mask, lengths):
     """The divisor of each token's gain in the mean."""
-    if kind in ("grpo", "gspo"):
+    if mean == "sequence":
         return lengths * len(mask)
-    if kind == "dr_grpo":
+    if mean == "constant":
         return mask.size
     return np.sum(mask, dtype=lengths.dtype)
 
 
-def policy_loss(log_p, old, advantage, *, clip=0.2, clip_high=None, kind="ppo", mask=None):
+def policy_loss(
+    log_p,
+    old,
+    advantage,
+    *,
+    clip=0.2,
+    clip_high=None,
+    delta=None,
+    kind="ppo",
+    level=None,
+    mean=None,
+    mask=None,
+):
     """
     Loss of a policy, with masks and several means.
 
@@ -1033,20 +1192,35 @@ def policy_loss(log_p, old, advantage, *, clip=0.2, clip_high=None, kind="ppo", 
     >>> print(policy_loss(log_p, log_p, advantage, kind="grpo", mask=mask))
     -3.0
     """
+    level, mean = policy_choices(kind, level, mean)
     mask, lengths = tokens_of_sequences(log_p, mask)
-    ratio = policy_ratio(log_p, old, kind, mask, lengths)
+    ratio = policy_ratio(log_p, old, level, mask, lengths)
     high = clip if clip_high is None else clip_high
     clipped = limit_ratio(ratio, clip, high)
     if kind == "cispo":
         # The clipped ratio is a constant factor, which a complex step must not see.
         gain = clipped.real * advantage * log_p
     else:
-        free, bounded = ratio * advantage, clipped * advantage
+        most = np.inf if delta is None else delta
+        free = np.where(ratio.real > most, most, ratio) * advantage
+        bounded = clipped * advantage
         gain = np.where(free.real < bounded.real, free, bounded)
-    return -np.sum(np.where(mask, gain, 0) / policy_divisor(kind, mask, lengths))
+    return -np.sum(np.where(mask, gain, 0) / policy_divisor(mean, mask, lengths))
 
 
-def policy_loss_grad(log_p, old, advantage, *, clip=0.2, clip_high=None, kind="ppo", mask=None):
+def policy_loss_grad(
+    log_p,
+    old,
+    advantage,
+    *,
+    clip=0.2,
+    clip_high=None,
+    delta=None,
+    kind="ppo",
+    level=None,
+    mean=None,
+    mask=None,
+):
     """
     Gradient of the log-probabilities.
 
@@ -1056,26 +1230,40 @@ def policy_loss_grad(log_p, old, advantage, *, clip=0.2, clip_high=None, kind="p
     >>> print(policy_loss_grad(log_p, old, advantage, kind="gspo"))
     [[0.5 0.5]]
     """
+    level, mean = policy_choices(kind, level, mean)
     mask, lengths = tokens_of_sequences(log_p, mask)
-    ratio = policy_ratio(log_p, old, kind, mask, lengths)
+    ratio = policy_ratio(log_p, old, level, mask, lengths)
     high = clip if clip_high is None else clip_high
     if kind == "cispo":
         slopes = limit_ratio(ratio, clip, high) * advantage
     else:
+        most = np.inf if delta is None else delta
         stops_above = (advantage > 0) & (ratio > 1 + high)
-        stops_below = (advantage < 0) & (ratio < 1 - clip)
+        stops_below = (advantage < 0) & ((ratio < 1 - clip) | (ratio > most))
         slopes = np.where(stops_above | stops_below, 0, ratio * advantage)
     slopes = np.where(mask, slopes, 0)
-    if kind == "gspo":  # Each token has its share in the ratio of the sequence.
+    if level == "sequence" and kind != "cispo":  # Each token has its share in the ratio.
         slopes = np.where(mask, np.sum(slopes, axis=1, keepdims=True) / lengths, 0)
-    return -slopes / policy_divisor(kind, mask, lengths)
+    return -slopes / policy_divisor(mean, mask, lengths)
 
 
 def policy_loss_vjp(
-    dout, log_p, old, advantage, *, clip=0.2, clip_high=None, kind="ppo", mask=None
+    dout,
+    log_p,
+    old,
+    advantage,
+    *,
+    clip=0.2,
+    clip_high=None,
+    delta=None,
+    kind="ppo",
+    level=None,
+    mean=None,
+    mask=None,
 ):
     """Backward pass; the old probabilities and the advantages are constants."""
-    options = {"clip": clip, "clip_high": clip_high, "kind": kind, "mask": mask}
+    options = {"clip": clip, "clip_high": clip_high, "delta": delta, "mask": mask}
+    options |= {"kind": kind, "level": level, "mean": mean}
     return dout * policy_loss_grad(log_p, old, advantage, **options)
 
 
@@ -1170,7 +1358,16 @@ def ctc_lengths(log_probs, targets, lengths, target_lengths):
     return steps, np.broadcast_to(letters, batch)
 
 
-def ctc_loss(log_probs, targets, *, blank=0, lengths=None, target_lengths=None, reduction="mean"):
+def ctc_loss(
+    log_probs,
+    targets,
+    *,
+    blank=0,
+    lengths=None,
+    target_lengths=None,
+    zero_infinity=False,
+    reduction="mean",
+):
     """
     Losses of sequences; in the mean, each is divided by the letters of its text.
 
@@ -1183,13 +1380,22 @@ def ctc_loss(log_probs, targets, *, blank=0, lengths=None, target_lengths=None, 
     losses = np.zeros(steps.shape, log_probs.dtype)
     for n in np.ndindex(steps.shape):
         losses[n] = ctc_of_text(log_probs[n][: steps[n]], targets[n][: letters[n]], blank)
+        if zero_infinity and losses[n].real == np.inf:
+            losses[n] = 0
         if reduction == "mean":
             losses[n] /= max(letters[n], 1)
     return reduce(losses, reduction)
 
 
 def ctc_loss_grad(
-    log_probs, targets, *, blank=0, lengths=None, target_lengths=None, reduction="mean"
+    log_probs,
+    targets,
+    *,
+    blank=0,
+    lengths=None,
+    target_lengths=None,
+    zero_infinity=False,
+    reduction="mean",
 ):
     """
     Gradient, 0 beyond the end of a sequence.
@@ -1203,7 +1409,7 @@ def ctc_loss_grad(
     grad = np.zeros_like(log_probs)
     for n in np.ndindex(steps.shape):
         x, text = log_probs[n][: steps[n]], targets[n][: letters[n]]
-        if len(x) == 0:
+        if len(x) == 0 or (zero_infinity and ctc_of_text(x, text, blank) == np.inf):
             continue
         grad[n][: steps[n]] = ctc_of_text_grad(x, text, blank)
         if reduction == "mean":
@@ -1212,7 +1418,15 @@ def ctc_loss_grad(
 
 
 def ctc_loss_vjp(
-    dout, log_probs, targets, *, blank=0, lengths=None, target_lengths=None, reduction="mean"
+    dout,
+    log_probs,
+    targets,
+    *,
+    blank=0,
+    lengths=None,
+    target_lengths=None,
+    zero_infinity=False,
+    reduction="mean",
 ):
     """Backward pass."""
     grad = ctc_loss_grad(
@@ -1221,6 +1435,7 @@ def ctc_loss_vjp(
         blank=blank,
         lengths=lengths,
         target_lengths=target_lengths,
+        zero_infinity=zero_infinity,
         reduction=reduction,
     )
     return np.asarray(dout)[..., None, None] * grad

@@ -146,7 +146,16 @@ def rms_norm_jacobian(x, weight=None, *, eps=1e-6, weight_offset=0.0):
 # == l2_norm
 
 
-def l2_norm(x, *, eps=1e-6):
+def l2_length(x, eps, clamp):
+    """Length of each row, with eps in the root, or as the least length."""
+    squares = np.sum(x * x, axis=-1, keepdims=True)
+    if not clamp:
+        return np.sqrt(squares + eps)
+    length = np.sqrt(squares)
+    return np.where(length.real < eps, eps, length)
+
+
+def l2_norm(x, *, eps=1e-6, clamp=False):
     """
     Each row by its length.
 
@@ -154,11 +163,10 @@ def l2_norm(x, *, eps=1e-6):
     >>> print(l2_norm(x, eps=0))
     [0.6 0.8]
     """
-    length = np.sqrt(np.sum(x * x, axis=-1, keepdims=True) + eps)
-    return x / length
+    return x / l2_length(x, eps, clamp)
 
 
-def l2_norm_vjp(dout, x, *, eps=1e-6):
+def l2_norm_vjp(dout, x, *, eps=1e-6, clamp=False):
     """
     Backward pass: the part of the cotangent along the row drops out.
 
@@ -166,9 +174,12 @@ def l2_norm_vjp(dout, x, *, eps=1e-6):
     >>> print(l2_norm_vjp(dout, x, eps=0))
     [ 3.2 -2.4]
     """
-    length = np.sqrt(np.sum(x * x, axis=-1, keepdims=True) + eps)
+    length = l2_length(x, eps, clamp)
     y = x / length
-    return (dout - y * np.sum(y * dout, axis=-1, keepdims=True)) / length
+    along = y * np.sum(y * dout, axis=-1, keepdims=True)
+    if clamp:  # A row that is divided by a constant has no length in its gradient.
+        along = np.where(np.sqrt(np.sum(x * x, axis=-1, keepdims=True)) < eps, 0, along)
+    return (dout - along) / length
 
 
 # == batch_norm

@@ -701,6 +701,11 @@ def alibi_slopes(num_heads, *, rule="official"):
     return np.concatenate([2.0 ** (-8 * h / P), 2.0 ** (-4 * (2 * between - 1) / P)])
 
 
+def offset_of_heads(q_offset):
+    """One offset of each sequence for all of its heads, queries and keys."""
+    return np.asarray(q_offset)[..., None, None, None] if np.ndim(q_offset) else q_offset
+
+
 def alibi_bias(slopes, T, S, *, q_offset=0, symmetric=False):
     """
     Minus a slope times the distance.
@@ -708,7 +713,7 @@ def alibi_bias(slopes, T, S, *, q_offset=0, symmetric=False):
     >>> print(alibi_bias(np.array([0.5]), 1, 4, q_offset=3) + 0.0)
     [[[-1.5 -1.  -0.5  0. ]]]
     """
-    d = distances(T, S, q_offset, symmetric, slopes.real.dtype)
+    d = distances(T, S, offset_of_heads(q_offset), symmetric, slopes.real.dtype)
     return -slopes[..., None, None] * d
 
 
@@ -719,8 +724,8 @@ def alibi_bias_vjp(dout, slopes, T, S, *, q_offset=0, symmetric=False):
     >>> print(alibi_bias_vjp(np.ones((1, 3, 3)), np.array([0.5]), 3, 3))
     [-4.]
     """
-    d = distances(T, S, q_offset, symmetric, slopes.real.dtype)
-    return -np.sum(dout * d, axis=(-2, -1))
+    d = distances(T, S, offset_of_heads(q_offset), symmetric, slopes.real.dtype)
+    return sum_to_shape(-np.sum(dout * d, axis=(-2, -1)), slopes.shape)
 
 
 # == t5

@@ -541,6 +541,25 @@ def cosine_schedule(step, *, peak, steps, warmup=0, floor=0.0):
     return np.where(t < warmup, peak * t / max(warmup, 1), falling)
 
 
+def wsd_schedule(step, *, peak, steps, decay, warmup=0, floor=0.0, kind="linear"):
+    """
+    Up in a line, constant, then down in the last steps.
+
+    >>> step = np.array([5, 10, 80, 90, 100, 150])
+    >>> print(wsd_schedule(step, peak=1.0, steps=100, decay=20, warmup=10))
+    [0.5 1.  1.  0.5 0.  0. ]
+    """
+    t = np.asarray(step)
+    u = np.clip((t - steps + decay) / decay, 0, 1)
+    if kind == "linear":
+        left = 1 - u
+    elif kind == "1-sqrt":
+        left = 1 - np.sqrt(u)
+    else:
+        left = (1 + np.cos(np.pi * u)) / 2
+    return np.where(t < warmup, peak * t / max(warmup, 1), floor + (peak - floor) * left)
+
+
 def inverse_sqrt_schedule(step, *, peak, warmup):
     """
     Up in a line, then down as one over the root.

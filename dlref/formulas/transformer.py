@@ -412,14 +412,15 @@ def dense_weights(weights, experts, n):
     return np.sum(np.where(is_chosen, weights[..., None], 0), axis=-2)
 
 
-def expert_shares(scores, experts):
-    """Share of the tokens that each expert gets."""
+def expert_shares(scores, experts, shares):
+    """Share of the tokens, or of the choices, that each expert gets."""
     n = scores.shape[-1]
     counts = np.bincount(np.ravel(experts), minlength=n)
-    return (counts / (scores.size // n)).astype(scores.real.dtype)
+    total = scores.size // n if shares == "tokens" else np.size(experts)
+    return (counts / total).astype(scores.real.dtype)
 
 
-def load_balancing_loss(scores, experts):
+def load_balancing_loss(scores, experts, *, shares="tokens"):
     """
     Shares of tokens times mean probabilities, times the number of experts.
 
@@ -429,10 +430,10 @@ def load_balancing_loss(scores, experts):
     """
     n = scores.shape[-1]
     mean = np.mean(scores.reshape(-1, n), axis=0)
-    return n * np.sum(expert_shares(scores, experts) * mean)
+    return n * np.sum(expert_shares(scores, experts, shares) * mean)
 
 
-def load_balancing_loss_grad(scores, experts):
+def load_balancing_loss_grad(scores, experts, *, shares="tokens"):
     """
     Gradient: the shares are counts, and constant.
 
@@ -443,7 +444,8 @@ def load_balancing_loss_grad(scores, experts):
     """
     n = scores.shape[-1]
     tokens = scores.size // n
-    return np.broadcast_to(n * expert_shares(scores, experts) / tokens, scores.shape)
+    f = expert_shares(scores, experts, shares)
+    return np.broadcast_to(n * f / tokens, scores.shape)
 
 
 def router_z_loss(logits):
@@ -2433,7 +2435,7 @@ def filtered_probabilities(logits, temperature=1.0, top_k=None, top_p=None):
     return p
 
 
-def next_token_probabilities(logits, *, temperature=1.0, top_k=None, top_p=None):
+def next_token_probabilities(logits, *, temperature=1.0, top_k=None, top_p=None, min_p=None):
     """
     The same for rows of logits; at temperature 0 the likeliest token.
 
@@ -2452,7 +2454,12 @@ def next_token_probabilities(logits, *, temperature=1.0, top_k=None, top_p=None)
         least = np.sort(z, axis=-1)[..., -top_k, None]
         z = np.where(z < least, -np.inf, z)
     p = softmax(z)
-    return p if top_p is None else nucleus(p, top_p)
+    if top_p is not None:
+        p = nucleus(p, top_p)
+    if min_p is not None:
+        p = np.where(p < min_p * np.max(p, axis=-1, keepdims=True), 0, p)
+        p = p / np.sum(p, axis=-1, keepdims=True)
+    return p
 
 
 def nucleus(p, top_p):
@@ -2489,17 +2496,17 @@ def results_of(texts, pads, batch):
     return whole if batch is None else np.reshape(whole, (*batch, *whole[0].shape))
 
 
-def drawn_token(logits, r, temperature, top_k, top_p):
+def drawn_token(logits, r, temperature, **options):
     """The first token whose cumulative probability exceeds r; the likeliest at temperature 0."""
     if temperature == 0:
         return np.argmax(logits)
-    p = next_token_probabilities(logits, temperature=temperature, top_k=top_k, top_p=top_p)
+    p = next_token_probabilities(logits, temperature=temperature, **options)
     total = np.cumsum(p)
     return np.argmax(total > r * total[-1])
 
 
 def generate(
-    prompt, params, config, *, steps, temperature=1.0, top_k=None, top_p=None, rng=None,
+    prompt, params, config, *, steps, temperature=1.0, top_k=None, top_p=None, min_p=None, rng=None,
     stop=None, lengths=None, padding="left",
 ):  # fmt: skip
     """
@@ -2514,6 +2521,7 @@ def generate(
     [ True  True  True]
     """
     prompts, pads, batch = prompts_of(prompt, lengths)
+    options = {"top_k": top_k, "top_p": top_p, "min_p": min_p}
     numbers = np.zeros((steps, len(prompts))) if rng is None else rng.random((steps, len(prompts)))
     texts = []
     for i, start in enumerate(prompts):
@@ -2522,7 +2530,7 @@ def generate(
             token = stop
             if not done:
                 logits = language_model(text, params, config)[-1]
-                token = drawn_token(logits, r, temperature, top_k, top_p)
+                token = drawn_token(logits, r, temperature, **options)
             done = stop is not None and token == stop
             text = np.append(text, token)
         texts.append(text)

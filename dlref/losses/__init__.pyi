@@ -47,6 +47,10 @@ from ._kl_estimate import kl_estimate as kl_estimate
 from ._kl_estimate import kl_estimate_grad as kl_estimate_grad
 from ._kl_estimate import kl_estimate_jvp as kl_estimate_jvp
 from ._kl_estimate import kl_estimate_vjp as kl_estimate_vjp
+from ._kto_loss import kto_loss as kto_loss
+from ._kto_loss import kto_loss_grad as kto_loss_grad
+from ._kto_loss import kto_loss_jvp as kto_loss_jvp
+from ._kto_loss import kto_loss_vjp as kto_loss_vjp
 from ._linear_cross_entropy import linear_cross_entropy as linear_cross_entropy
 from ._linear_cross_entropy import linear_cross_entropy_grad as linear_cross_entropy_grad
 from ._linear_cross_entropy import linear_cross_entropy_jvp as linear_cross_entropy_jvp
@@ -59,6 +63,10 @@ from ._nll import nll as nll
 from ._nll import nll_grad as nll_grad
 from ._nll import nll_jvp as nll_jvp
 from ._nll import nll_vjp as nll_vjp
+from ._orpo_loss import orpo_loss as orpo_loss
+from ._orpo_loss import orpo_loss_grad as orpo_loss_grad
+from ._orpo_loss import orpo_loss_jvp as orpo_loss_jvp
+from ._orpo_loss import orpo_loss_vjp as orpo_loss_vjp
 from ._policy_loss import policy_loss as policy_loss
 from ._policy_loss import policy_loss_grad as policy_loss_grad
 from ._policy_loss import policy_loss_jvp as policy_loss_jvp

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from .._core.arguments import (
     FloatArray,
+    as_bool,
     as_floats,
     as_integer,
     as_integers,
@@ -113,10 +114,11 @@ def _gradients(
     steps: IntArray,
     counts: IntArray,
     factors: FloatArray,
+    undefined: float,
     grad: FloatArray,
     room: FloatArray,
 ) -> None:
-    """Write the gradient of each loss, times a factor."""
+    """Write the gradient of each loss, times a factor; `undefined` where the loss is infinite."""
     T, classes = grad.shape[1], grad.shape[2]
     totals, rest = room[:classes], room[classes:]
     for n in range(start, stop):
@@ -128,7 +130,7 @@ def _gradients(
         loss = _forward(x[n], label, skip, steps[n], alphas, emitted)
         grad[n, :, :] = 0.0
         if loss == np.inf:  # the derivative is not defined
-            grad[n, : steps[n]] = np.nan
+            grad[n, : steps[n]] = undefined
             continue
         ahead[:], totals[:], beta[:] = -np.inf, 0.0, -np.inf
         beta[max(0, width - 2) :] = 0.0
@@ -156,6 +158,7 @@ class _Options(NamedTuple):
     blank: int
     lengths: npt.ArrayLike | None
     target_lengths: npt.ArrayLike | None
+    zero_infinity: bool
     reduction: str
 
 
@@ -186,6 +189,7 @@ class _Sequences:
         self.blank = as_integer("blank", options.blank, least=0, most=C - 1)
         steps = _counts("lengths", options.lengths, self.batch, T)
         self.sizes = _counts("target_lengths", options.target_lengths, self.batch, S)
+        self.zero_infinity = as_bool("zero_infinity", options.zero_infinity)
         choice("reduction", options.reduction, REDUCTIONS)
         self.is_mean = options.reduction == "mean"
         counted = np.arange(S) < self.sizes[..., None]
@@ -211,7 +215,7 @@ class _Sequences:
             2 * self.sizes.reshape(-1) + 1,
         )
 
-    def _run(self, loop: Any, *outputs: FloatArray) -> None:
+    def _run(self, loop: Any, *outputs: FloatArray | float) -> None:
         T, width = self.shape[-2], self.arguments[1].shape[1]
         over_rows(loop, self.count, COST * T * width, *self.arguments, *outputs)
 
@@ -220,6 +224,8 @@ class _Sequences:
         width = self.arguments[1].shape[1]
         losses = np.empty(self.count)
         self._run(with_workspace(_losses, 3 * (width + 2)), losses)
+        if self.zero_infinity:
+            losses[losses == np.inf] = 0.0
         return self._divided(losses.reshape(self.batch))
 
     def _divided(self, losses: FloatArray) -> FloatArray:
@@ -231,7 +237,8 @@ class _Sequences:
         grad = np.empty((self.count, T, C), dtype)
         room = C + (T + 3) * (self.arguments[1].shape[1] + 2)
         factors = np.array(self._divided(dout), np.float64, order="C").reshape(-1)
-        self._run(with_workspace(_gradients, room), factors, grad)
+        undefined = 0.0 if self.zero_infinity else np.nan
+        self._run(with_workspace(_gradients, room), factors, undefined, grad)
         return grad.reshape(self.shape)
 
 
@@ -242,6 +249,7 @@ def ctc_loss(
     blank: int = 0,
     lengths: npt.ArrayLike | None = None,
     target_lengths: npt.ArrayLike | None = None,
+    zero_infinity: bool = False,
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
@@ -263,6 +271,9 @@ def ctc_loss(
         Steps of each sequence, T by default. Later steps may hold any number.
     target_lengths : array_like of int, shape (...), optional
         Letters of each text, S by default. Later letters may hold any number.
+    zero_infinity : bool, default False
+        Whether an infinite loss counts as 0, with a gradient of 0. The mean still divides by all
+        sequences.
     reduction : str
         ``"mean"``: each loss is divided by the length of its text, at least 1, and the mean is over
         the sequences; ``"sum"`` or ``"none"``, not divided.
@@ -271,13 +282,13 @@ def ctc_loss(
     -------
     ndarray or scalar
         The loss in nats: a scalar, or for ``"none"`` an array of shape (...). It is infinite if no
-        path gives the text.
+        path gives the text, unless `zero_infinity` is set.
 
     Raises
     ------
     TypeError
-        If `log_probs` is neither integer nor a real floating-point array, or an array of integers
-        is not.
+        If `log_probs` is neither integer nor a real floating-point array, an array of integers is
+        not, or `zero_infinity` is not a bool.
     ValueError
         If shapes do not fit, a class, a length or `blank` is out of range, a text holds the blank,
         or `reduction` is not known.
@@ -338,9 +349,11 @@ def ctc_loss(
     0.125
     >>> float(ctc_loss(half[:2], [1, 1]))
     inf
+    >>> float(ctc_loss(half[:2], [1, 1], zero_infinity=True))
+    0.0
     """
     dtype, (x,) = as_floats({"log_probs": log_probs}, work=np.float32)
-    options = _Options(blank, lengths, target_lengths, reduction)
+    options = _Options(blank, lengths, target_lengths, zero_infinity, reduction)
     sequences = _Sequences(("log_probs", "targets"), x, targets, options)
     with np.errstate(all="ignore"):
         return result(np.asarray(reduced(sequences.losses(), reduction)), dtype)
@@ -353,6 +366,7 @@ def ctc_loss_grad(
     blank: int = 0,
     lengths: npt.ArrayLike | None = None,
     target_lengths: npt.ArrayLike | None = None,
+    zero_infinity: bool = False,
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
@@ -360,7 +374,7 @@ def ctc_loss_grad(
 
     Parameters
     ----------
-    log_probs, targets, blank, lengths, target_lengths : as in `ctc_loss`
+    log_probs, targets, blank, lengths, target_lengths, zero_infinity : as in `ctc_loss`
         Raises the same errors.
     reduction : str
         ``"mean"`` or ``"sum"``.
@@ -369,7 +383,7 @@ def ctc_loss_grad(
     -------
     ndarray, shape (..., T, C)
         Gradient, 0 after the length of a sequence. It is NaN, as in PyTorch, for a sequence whose
-        loss is infinite.
+        loss is infinite, and 0 with `zero_infinity`.
 
     Notes
     -----
@@ -420,6 +434,7 @@ def ctc_loss_grad(
         blank=blank,
         lengths=lengths,
         target_lengths=target_lengths,
+        zero_infinity=zero_infinity,
         reduction=reduction,
     )
 
@@ -432,6 +447,7 @@ def ctc_loss_vjp(
     blank: int = 0,
     lengths: npt.ArrayLike | None = None,
     target_lengths: npt.ArrayLike | None = None,
+    zero_infinity: bool = False,
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
@@ -441,7 +457,7 @@ def ctc_loss_vjp(
     ----------
     dout : array_like
         Cotangent u of the loss: a scalar, or of shape (...) for the reduction ``"none"``.
-    log_probs, targets, blank, lengths, target_lengths, reduction : as in `ctc_loss`
+    log_probs, targets, blank, lengths, target_lengths, zero_infinity, reduction : see `ctc_loss`
         Raises the same errors.
 
     Returns
@@ -467,7 +483,7 @@ def ctc_loss_vjp(
            [-0., -2.]])
     """
     dtype, (u, x) = as_floats({"dout": dout, "log_probs": log_probs}, work=np.float32)
-    options = _Options(blank, lengths, target_lengths, reduction)
+    options = _Options(blank, lengths, target_lengths, zero_infinity, reduction)
     sequences = _Sequences(("log_probs", "targets"), x, targets, options)
     with np.errstate(all="ignore"):
         each = seeds(u.astype(np.float64), sequences.batch, reduction)
@@ -481,6 +497,7 @@ def ctc_loss_jvp(
     blank: int = 0,
     lengths: npt.ArrayLike | None = None,
     target_lengths: npt.ArrayLike | None = None,
+    zero_infinity: bool = False,
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
@@ -492,7 +509,7 @@ def ctc_loss_jvp(
         Log-probabilities (..., T, C) and texts (..., S).
     tangents : tuple (dlog_probs, None) of array_like or None
         Direction of the first; texts have none.
-    blank, lengths, target_lengths, reduction : as in `ctc_loss`
+    blank, lengths, target_lengths, zero_infinity, reduction : as in `ctc_loss`
         Raises the same errors.
 
     Returns
@@ -521,7 +538,7 @@ def ctc_loss_jvp(
     check_constant("tangents[1]", directions.pop("tangents[1]"))
     moving = {name: tangent for name, tangent in directions.items() if tangent is not None}
     dtype, (x, *moved) = as_floats({**points, **moving}, work=np.float32)
-    options = _Options(blank, lengths, target_lengths, reduction)
+    options = _Options(blank, lengths, target_lengths, zero_infinity, reduction)
     sequences = _Sequences(("primals[0]", "primals[1]"), x, targets, options)
     v = moved[0] if moved else np.zeros_like(x)
     check_shape("tangents[0]", v, x.shape)

@@ -28,14 +28,19 @@ def _check(names: tuple[str, ...], arrays: list[FloatArray]) -> None:
 
 
 @lru_cache(maxsize=16)  # a schedule may have another temperature at every step
-def _smooth(kind: str, T: float) -> Smooth:
-    terms, slopes = partial(divergence_values, kind, T), partial(divergence_slopes, kind, T)
+def _smooth(kind: str, beta: float, T: float) -> Smooth:
+    terms = partial(divergence_values, kind, beta, T)
+    slopes = partial(divergence_slopes, kind, beta, T)
     return Smooth(("logits", "teacher"), _check, terms, slopes, axis=-1)
 
 
-def _kind(kind: str, temperature: float) -> Smooth:
+def _kind(kind: str, beta: float, temperature: float) -> Smooth:
     choice("kind", kind, KINDS)
-    return _smooth(kind, as_number("temperature", temperature, least=1 / HOTTEST, most=HOTTEST))
+    weight = as_number("beta", beta, least=0.0, most=1.0)
+    if kind == "jsd" and weight in (0.0, 1.0):
+        kind = "kl" if weight == 0.0 else "reverse"
+    T = as_number("temperature", temperature, least=1 / HOTTEST, most=HOTTEST)
+    return _smooth(kind, weight, T)
 
 
 def distillation_loss(
@@ -44,6 +49,7 @@ def distillation_loss(
     *,
     temperature: float = 1.0,
     kind: str = "kl",
+    beta: float = 0.5,
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
@@ -62,6 +68,9 @@ def distillation_loss(
         Divisor T of both logits, from 1e-100 to 1e100.
     kind : {"kl", "reverse", "jsd"}
         Which divergence, see below.
+    beta : float, default 0.5
+        Weight :math:`\beta` of the teacher in the kind "jsd", from 0 to 1. The ends are the kinds
+        "kl" (0) and "reverse" (1).
     reduction : str
         ``"mean"`` over the rows, ``"sum"`` or ``"none"``.
 
@@ -93,17 +102,24 @@ def distillation_loss(
 
         \text{kl:}\quad \ell &= T^2 \sum_c q_c \log \frac{q_c}{p_c} \\
         \text{reverse:}\quad \ell &= T^2 \sum_c p_c \log \frac{p_c}{q_c} \\
-        \text{jsd:}\quad \ell &= \frac{T^2}{2} \sum_c \Bigl( q_c \log \frac{q_c}{m_c} + p_c \log
-            \frac{p_c}{m_c} \Bigr) , \qquad m_c = \frac{p_c + q_c}{2} .
+        \text{jsd:}\quad \ell &= T^2 \sum_c \Bigl( \beta\, q_c \log \frac{q_c}{m_c}
+            + (1 - \beta)\, p_c \log \frac{p_c}{m_c} \Bigr) , \qquad
+            m_c = \beta\, q_c + (1 - \beta)\, p_c .
 
     **Which direction.** The first is infinite where the student excludes a class that the teacher
     allows, so the student covers all of them, and spreads if it is too small for that. The second
     is infinite where the student allows a class that the teacher excludes: it settles for some.
-    The third is at most :math:`T^2 \log 2`, and symmetric.
+    The third is finite always. With :math:`\beta = \tfrac12` it is the Jensen-Shannon divergence,
+    at most :math:`T^2 \log 2`, and symmetric.
+
+    **The ends of the weight.** As :math:`\beta` falls to 0, the third loss falls to 0 with it:
+    divided by :math:`\beta` it tends to the kind "kl", and divided by :math:`1 - \beta` to
+    "reverse" at the other end. GKD and its implementations therefore take those two *at* the ends,
+    so that the loss jumps there; dlref does the same.
 
     **Conventions.** PyTorch's ``kl_div(log_p, q, reduction="batchmean")`` times T² is the first.
     Where a label counts too, a weighted sum with :func:`cross_entropy` at temperature 1 is usual.
-    The generalized divergence of GKD has a weight other than one half in the third.
+    TRL's ``generalized_jsd_loss`` and Liger's JSD have the same `beta`, without the factor T².
 
     **Numerics.** The loss is of second order in p − q, and its terms have both signs. To the terms
     of "kl" the code adds :math:`p_c - q_c`, whose sum is 0, and its like to the others; then none
@@ -130,6 +146,15 @@ def distillation_loss(
     0.143841
     0.033822
 
+    The weight of the teacher, and both ends:
+
+    >>> for beta in (0.0, 0.1, 0.9, 1.0):
+    ...     print(round(float(distillation_loss(student, teacher, kind="jsd", beta=beta)), 6))
+    0.130812
+    0.011831
+    0.012752
+    0.143841
+
     At a high temperature it is nearly half the variance, over the classes, of the differences of
     the logits:
 
@@ -138,7 +163,7 @@ def distillation_loss(
     >>> round(float(0.5 * np.var([np.log(3.0), 0.0])), 4)
     0.1509
     """
-    return _kind(kind, temperature).value((logits, teacher), reduction)
+    return _kind(kind, beta, temperature).value((logits, teacher), reduction)
 
 
 def distillation_loss_grad(
@@ -147,6 +172,7 @@ def distillation_loss_grad(
     *,
     temperature: float = 1.0,
     kind: str = "kl",
+    beta: float = 0.5,
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
@@ -154,7 +180,7 @@ def distillation_loss_grad(
 
     Parameters
     ----------
-    logits, teacher, temperature, kind : as in `distillation_loss`
+    logits, teacher, temperature, kind, beta : as in `distillation_loss`
         Raises the same errors.
     reduction : str
         ``"mean"`` or ``"sum"``.
@@ -173,11 +199,12 @@ def distillation_loss_grad(
 
         \text{kl:}\quad \pdv{\ell}{z_c} &= T\, (p_c - q_c) \\
         \text{reverse:}\quad \pdv{\ell}{z_c} &= T\, p_c \Bigl( \log \frac{p_c}{q_c} - D \Bigr) \\
-        \text{jsd:}\quad \pdv{\ell}{z_c} &= \frac T2\, p_c \Bigl( \log \frac{p_c}{m_c} - \sum_j p_j
-            \log \frac{p_j}{m_j} \Bigr) .
+        \text{jsd:}\quad \pdv{\ell}{z_c} &= (1 - \beta)\, T\, p_c \Bigl( \log \frac{p_c}{m_c}
+            - \sum_j p_j \log \frac{p_j}{m_j} \Bigr) .
 
     In the third the derivative through :math:`m_c` vanishes: it is
-    :math:`-\sum_c \tfrac{p_c + q_c}{2 m_c} \dd m_c = -\sum_c \dd m_c`, and the m add up to 1.
+    :math:`-\sum_c \tfrac{\beta q_c + (1 - \beta) p_c}{m_c} \dd m_c = -\sum_c \dd m_c`, and the m
+    add up to 1.
 
     **Why T².** For large T the probabilities are :math:`p_c \approx \tfrac1C (1 + (z_c - \bar z) /
     T)`, so that :math:`p_c - q_c` falls with 1/T, and the slope by the logits has another 1/T. The
@@ -190,7 +217,7 @@ def distillation_loss_grad(
     >>> distillation_loss_grad([0.0, 0.0], [np.log(3.0), 0.0])
     array([-0.25,  0.25])
     """
-    return _kind(kind, temperature).grad((logits, teacher), reduction)[0]
+    return _kind(kind, beta, temperature).grad((logits, teacher), reduction)[0]
 
 
 def distillation_loss_vjp(
@@ -200,6 +227,7 @@ def distillation_loss_vjp(
     *,
     temperature: float = 1.0,
     kind: str = "kl",
+    beta: float = 0.5,
     reduction: str = "mean",
 ) -> tuple[FloatArray, ...]:
     r"""
@@ -209,7 +237,7 @@ def distillation_loss_vjp(
     ----------
     dout : array_like
         Cotangent u of the loss: a scalar, or of shape (...) for the reduction ``"none"``.
-    logits, teacher, temperature, kind, reduction : as in `distillation_loss`
+    logits, teacher, temperature, kind, beta, reduction : as in `distillation_loss`
         Raises the same errors.
 
     Returns
@@ -235,7 +263,7 @@ def distillation_loss_vjp(
     >>> dlogits, dteacher
     (array([0., 0.]), array([0., 0.]))
     """
-    return _kind(kind, temperature).vjp(dout, (logits, teacher), reduction)
+    return _kind(kind, beta, temperature).vjp(dout, (logits, teacher), reduction)
 
 
 def distillation_loss_jvp(
@@ -244,6 +272,7 @@ def distillation_loss_jvp(
     *,
     temperature: float = 1.0,
     kind: str = "kl",
+    beta: float = 0.5,
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
@@ -255,7 +284,7 @@ def distillation_loss_jvp(
         Logits, shape (..., C).
     tangents : tuple of array_like or None
         Directions of the same shape; None is zero.
-    temperature, kind, reduction : as in `distillation_loss`
+    temperature, kind, beta, reduction : as in `distillation_loss`
         Raises the same errors.
 
     Returns
@@ -280,4 +309,4 @@ def distillation_loss_jvp(
     >>> bool(abs(moved) < 1e-15)
     True
     """
-    return _kind(kind, temperature).jvp(primals, tangents, reduction)
+    return _kind(kind, beta, temperature).jvp(primals, tangents, reduction)

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from .._core.arguments import (
     FloatArray,
+    as_bool,
     as_floats,
     as_tangents,
     check_ndim,
@@ -32,11 +33,18 @@ def _check(names: tuple[str, str], log_p: FloatArray, q: FloatArray, reduction: 
     choice("reduction", reduction, REDUCTIONS)
 
 
+def _rows(elementwise: bool, *arrays: FloatArray) -> list[FloatArray]:
+    """Return the arrays as they are, or with a row for each number."""
+    return [a[..., None] for a in arrays] if as_bool("elementwise", elementwise) else [*arrays]
+
+
 def _slope_of_q(log_p: FloatArray, q: FloatArray) -> FloatArray:
     return np.log(q) + 1.0 - log_p
 
 
-def kl_divergence(log_p: npt.ArrayLike, q: npt.ArrayLike, *, reduction: str = "mean") -> FloatArray:
+def kl_divergence(
+    log_p: npt.ArrayLike, q: npt.ArrayLike, *, elementwise: bool = False, reduction: str = "mean"
+) -> FloatArray:
     r"""
     Kullback-Leibler divergence of q from predicted p, :math:`\sum_c q_c \log (q_c / p_c)`.
 
@@ -46,18 +54,23 @@ def kl_divergence(log_p: npt.ArrayLike, q: npt.ArrayLike, *, reduction: str = "m
         Logarithms of the predicted probabilities.
     q : array_like, shape (..., C)
         Probabilities themselves, at least 0, of the shape of `log_p`.
+    elementwise : bool, default False
+        Whether each class is a term of its own, as in PyTorch's ``kl_div``; otherwise a term is
+        the sum over the classes.
     reduction : str
-        ``"mean"`` over the rows, ``"sum"`` or ``"none"``.
+        ``"mean"`` over the terms, ``"sum"`` or ``"none"``.
 
     Returns
     -------
     ndarray or scalar
-        The loss: a scalar, or for ``"none"`` an array of shape (...), in nats.
+        The loss: a scalar, or for ``"none"`` an array of shape (...), or (..., C) if it is
+        `elementwise`, in nats.
 
     Raises
     ------
     TypeError
-        If an array is neither integer nor a real floating-point array.
+        If an array is neither integer nor a real floating-point array, or `elementwise` is not a
+        bool.
     ValueError
         If `log_p` is a scalar, the shapes differ, or `reduction` is not known.
 
@@ -81,7 +94,8 @@ def kl_divergence(log_p: npt.ArrayLike, q: npt.ArrayLike, *, reduction: str = "m
 
     The mean is over rows, of all axes but the last. PyTorch's ``kl_div`` has it for two axes as
     ``"batchmean"``, which divides by the length of the first axis, whatever the others are. Its
-    ``"mean"`` divides by the number of classes, too.
+    ``"mean"`` divides by the number of classes, too, and its ``"none"`` does not add the classes:
+    both are ``elementwise=True`` here. A single term may be negative.
 
     The terms have both signs. Where p is near q they cancel, and the error is some
     :math:`2^{-53} \sum_c q_c \abs{\log q_c}`, while the value is of second order in q - p.
@@ -99,23 +113,29 @@ def kl_divergence(log_p: npt.ArrayLike, q: npt.ArrayLike, *, reduction: str = "m
     >>> with np.errstate(divide="ignore"):
     ...     float(kl_divergence(np.log(q), p))
     inf
+
+    The terms of the classes, in bits:
+
+    >>> kl_divergence(np.log(p), q, elementwise=True, reduction="none") / np.log(2)
+    array([0. , 0.5, 0. ])
     """
     dtype, (log_p, q) = as_floats({"log_p": log_p, "q": q})
     _check(("log_p", "q"), log_p, q, reduction)
+    log_p, q = _rows(elementwise, log_p, q)
     with np.errstate(all="ignore"):
         terms = np.where(q == 0.0, 0.0 * q, q * (np.log(q) - log_p))
         return result(reduced(np.sum(terms, axis=-1), reduction), dtype)
 
 
 def kl_divergence_grad(
-    log_p: npt.ArrayLike, q: npt.ArrayLike, *, reduction: str = "mean"
+    log_p: npt.ArrayLike, q: npt.ArrayLike, *, elementwise: bool = False, reduction: str = "mean"
 ) -> FloatArray:
     r"""
     Gradient of the Kullback-Leibler divergence with respect to the logarithms of p.
 
     Parameters
     ----------
-    log_p, q : as in `kl_divergence`
+    log_p, q, elementwise : as in `kl_divergence`
         Raises the same errors.
     reduction : str
         ``"mean"`` or ``"sum"``.
@@ -123,7 +143,7 @@ def kl_divergence_grad(
     Returns
     -------
     ndarray, shape (..., C)
-        :math:`-q_c`, for the mean divided by the number of rows.
+        :math:`-q_c`, for the mean divided by the number of terms.
 
     Notes
     -----
@@ -145,13 +165,20 @@ def kl_divergence_grad(
     dtype, (log_p, q) = as_floats({"log_p": log_p, "q": q})
     _check(("log_p", "q"), log_p, q, reduction)
     choice("reduction", reduction, REDUCTIONS[:2])
+    shape = q.shape
+    log_p, q = _rows(elementwise, log_p, q)
     with np.errstate(all="ignore"):
         u = seeds(np.ones(()), log_p.shape[:-1], reduction)
-        return result(u[..., None] * -q, dtype)
+        return result((u[..., None] * -q).reshape(shape), dtype)
 
 
 def kl_divergence_vjp(
-    dout: npt.ArrayLike, log_p: npt.ArrayLike, q: npt.ArrayLike, *, reduction: str = "mean"
+    dout: npt.ArrayLike,
+    log_p: npt.ArrayLike,
+    q: npt.ArrayLike,
+    *,
+    elementwise: bool = False,
+    reduction: str = "mean",
 ) -> tuple[FloatArray, FloatArray]:
     r"""
     Vector-Jacobian product (reverse mode) of the Kullback-Leibler divergence.
@@ -159,8 +186,8 @@ def kl_divergence_vjp(
     Parameters
     ----------
     dout : array_like
-        Cotangent of the loss: a scalar, or of shape (...) for the reduction ``"none"``.
-    log_p, q, reduction : as in `kl_divergence`
+        Cotangent of the loss: a scalar, or of the shape of its terms for the reduction ``"none"``.
+    log_p, q, elementwise, reduction : as in `kl_divergence`
         Raises the same errors.
 
     Returns
@@ -178,9 +205,10 @@ def kl_divergence_vjp(
        \pdv{L}{q_c} = u \Bigl( \log q_c - \log p_c + q_c\, \frac{1}{q_c} \Bigr)
          = u \Bigl( \log \frac{q_c}{p_c} + 1 \Bigr)
 
-    u is `dout`, for the mean divided by the number of rows. The entries of q count as free numbers;
-    along directions in which they keep their sum the constant 1 has no effect. At :math:`q_c = 0`
-    the slope of the divergence is :math:`-\infty`: at first it falls as :math:`q_c` grows from 0.
+    u is `dout`, for the mean divided by the number of terms. The entries of q count as free
+    numbers; along directions in which they keep their sum the constant 1 has no effect. At
+    :math:`q_c = 0` the slope of the divergence is :math:`-\infty`: at first it falls as :math:`q_c`
+    grows from 0.
 
     Examples
     --------
@@ -192,12 +220,17 @@ def kl_divergence_vjp(
     """
     dtype, (dout, log_p, q) = as_floats({"dout": dout, "log_p": log_p, "q": q})
     _check(("log_p", "q"), log_p, q, reduction)
+    shape = q.shape
+    log_p, q = _rows(elementwise, log_p, q)
     with np.errstate(all="ignore"):
         u = seeds(dout, log_p.shape[:-1], reduction)[..., None]
-        return result(u * -q, dtype), result(u * _slope_of_q(log_p, q), dtype)
+        grads = u * -q, u * _slope_of_q(log_p, q)
+        return result(grads[0].reshape(shape), dtype), result(grads[1].reshape(shape), dtype)
 
 
-def kl_divergence_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -> FloatArray:
+def kl_divergence_jvp(
+    primals: Any, tangents: Any, *, elementwise: bool = False, reduction: str = "mean"
+) -> FloatArray:
     r"""
     Jacobian-vector product (forward mode) of the Kullback-Leibler divergence.
 
@@ -207,7 +240,7 @@ def kl_divergence_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -
         Logarithms of the predicted probabilities, and probabilities, of shape (..., C).
     tangents : tuple (dlog_p, dq) of array_like or None
         Directions, of the shape of `primals`; None is zero.
-    reduction : as in `kl_divergence`
+    elementwise, reduction : as in `kl_divergence`
         Raises the same errors.
 
     Returns
@@ -233,6 +266,7 @@ def kl_divergence_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -
     """
     dtype, (log_p, q), (dlog_p, dq) = as_tangents(primals, tangents, count=2)
     _check(("primals[0]", "primals[1]"), log_p, q, reduction)
+    log_p, q, dlog_p, dq = _rows(elementwise, log_p, q, dlog_p, dq)
     with np.errstate(all="ignore"):
         moved = -q * dlog_p
         if tangents[1] is not None:  # zero, even where the slope is infinite

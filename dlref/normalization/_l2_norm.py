@@ -2,13 +2,16 @@ r"""Rows divided by their length, and both Jacobian products."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from .._core.arguments import FloatArray, as_number, as_tangents, check_ndim, result
+from .._core.arguments import FloatArray, as_bool, as_number, as_tangents, check_ndim, result
 from ._kernels.rows import operands, rows, rows_jvp, rows_vjp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 __all__ = ["l2_norm", "l2_norm_jvp", "l2_norm_vjp"]
 
@@ -19,7 +22,24 @@ def _as_rms(x: FloatArray, eps: float) -> tuple[FloatArray, float]:
     return np.full(x.shape[-1], width**-0.5), eps / width
 
 
-def l2_norm(x: npt.ArrayLike, *, eps: float = 1e-6) -> FloatArray:
+def _shorter(x: FloatArray, eps: float) -> FloatArray:
+    """Return which rows are shorter than eps; one that underflows or overflows is either."""
+    with np.errstate(all="ignore"):
+        squares = np.einsum("...i,...i->...", x, x, dtype=np.float64)
+        return np.asarray(np.sqrt(squares)[..., None] < eps)
+
+
+def _or_divided(
+    of_rows: Callable[[float], FloatArray], x: FloatArray, moved: FloatArray, eps: float
+) -> FloatArray:
+    """Return the rows of a form with eps = 0; where x is shorter than eps, moved / eps."""
+    short = _shorter(x, eps)
+    with np.errstate(all="ignore"):
+        divided = moved / np.float64(eps)
+    return np.where(short, divided, of_rows(0.0))
+
+
+def l2_norm(x: npt.ArrayLike, *, eps: float = 1e-6, clamp: bool = False) -> FloatArray:
     r"""
     Divide each row by its Euclidean length.
 
@@ -29,6 +49,8 @@ def l2_norm(x: npt.ArrayLike, *, eps: float = 1e-6) -> FloatArray:
         Rows of features.
     eps : float, default 1e-6
         Added to the sum of squares, at least 0.
+    clamp : bool, default False
+        Whether `eps` is the least length instead, as in PyTorch's ``normalize``.
 
     Returns
     -------
@@ -38,7 +60,7 @@ def l2_norm(x: npt.ArrayLike, *, eps: float = 1e-6) -> FloatArray:
     Raises
     ------
     TypeError
-        If `x` is not real or `eps` is not a number.
+        If `x` is not real, `eps` is not a number or `clamp` is not a bool.
     ValueError
         If `x` is a scalar or `eps` is negative.
 
@@ -61,8 +83,9 @@ def l2_norm(x: npt.ArrayLike, *, eps: float = 1e-6) -> FloatArray:
     :math:`\epsilon_\text{rms} = \epsilon / D`, which is how the code computes it.
 
     **Conventions.** Here, and in the kernels of flash-linear-attention, :math:`\epsilon` is added
-    to the sum of squares. PyTorch's ``normalize`` divides by the length, but at least by 1e-12.
-    In float32 the results differ where a row is shorter than about :math:`10^3 \sqrt\epsilon`.
+    to the sum of squares. PyTorch's ``normalize`` divides by the length, but at least by 1e-12:
+    that is ``clamp=True, eps=1e-12``, the division by :math:`\max(\norm{\vec x}, \epsilon)`. In
+    float32 the results differ where a row is shorter than about :math:`10^3 \sqrt\epsilon`.
 
     **Special values.** Zeros stay 0 if :math:`\epsilon > 0`, else they give NaN.
 
@@ -76,14 +99,26 @@ def l2_norm(x: npt.ArrayLike, *, eps: float = 1e-6) -> FloatArray:
 
     >>> l2_norm([0.6, 0.8], eps=1.25).round(15)
     array([0.4       , 0.53333333])
+
+    With a least length of 1 the first row has length 1, and the second one stays as it is:
+
+    >>> l2_norm([[3.0, 4.0], [0.3, 0.4]], eps=1.0, clamp=True).round(15)
+    array([[0.6, 0.8],
+           [0.3, 0.4]])
     """
-    eps = as_number("eps", eps, least=0)
+    eps, is_least = as_number("eps", eps, least=0), as_bool("clamp", clamp)
     dtype, x, _ = operands(x)
-    weight, small = _as_rms(x, eps)
-    return result(rows(x, weight, None, small, about_mean=False), dtype)
+
+    def divided(eps: float) -> FloatArray:
+        weight, small = _as_rms(x, eps)
+        return rows(x, weight, None, small, about_mean=False)
+
+    return result(_or_divided(divided, x, x, eps) if is_least else divided(eps), dtype)
 
 
-def l2_norm_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, eps: float = 1e-6) -> FloatArray:
+def l2_norm_vjp(
+    dout: npt.ArrayLike, x: npt.ArrayLike, *, eps: float = 1e-6, clamp: bool = False
+) -> FloatArray:
     r"""
     Vector-Jacobian product (reverse mode) of the division by the length.
 
@@ -91,7 +126,7 @@ def l2_norm_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, eps: float = 1e-6) -> 
     ----------
     dout : array_like, shape (..., D)
         Cotangent :math:`\vec u = \partial L / \partial \vec y`.
-    x, eps : as in `l2_norm`
+    x, eps, clamp : as in `l2_norm`
         Raises the same errors.
 
     Returns
@@ -122,7 +157,9 @@ def l2_norm_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, eps: float = 1e-6) -> 
     .. math:: \pdv{L}{\vec x} = \frac1\ell \bigl( \vec u - \vec y\, (\vec y \cdot \vec u) \bigr) .
 
     For :math:`\epsilon = 0` it removes the component of u along the row:
-    a longer row has the same output, so no gradient points along it.
+    a longer row has the same output, so no gradient points along it. With `clamp` that holds for
+    rows that are not shorter than :math:`\epsilon`, and the map of shorter ones is linear, with the
+    gradient :math:`\vec u / \epsilon`.
 
     Examples
     --------
@@ -133,14 +170,19 @@ def l2_norm_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, eps: float = 1e-6) -> 
     >>> dx.round(12), bool(abs(dx @ x) < 1e-14)
     (array([ 3.2, -2.4]), True)
     """
-    eps = as_number("eps", eps, least=0)
+    eps, is_least = as_number("eps", eps, least=0), as_bool("clamp", clamp)
     dtype, x, (u,) = operands(x, dout=dout)
-    weight, small = _as_rms(x, eps)
-    dx, _, _ = rows_vjp(u, x, weight, small, about_mean=False)
-    return result(dx, dtype)
+
+    def pulled(eps: float) -> FloatArray:
+        weight, small = _as_rms(x, eps)
+        return rows_vjp(u, x, weight, small, about_mean=False)[0]
+
+    return result(_or_divided(pulled, x, u, eps) if is_least else pulled(eps), dtype)
 
 
-def l2_norm_jvp(primals: Any, tangents: Any, *, eps: float = 1e-6) -> FloatArray:
+def l2_norm_jvp(
+    primals: Any, tangents: Any, *, eps: float = 1e-6, clamp: bool = False
+) -> FloatArray:
     r"""
     Jacobian-vector product (forward mode) of the division by the length.
 
@@ -150,7 +192,7 @@ def l2_norm_jvp(primals: Any, tangents: Any, *, eps: float = 1e-6) -> FloatArray
         Rows of features.
     tangents : array_like, shape of `primals`, or None
         Direction v; None is zero.
-    eps : as in `l2_norm`
+    eps, clamp : as in `l2_norm`
         Raises the same errors.
 
     Returns
@@ -174,8 +216,12 @@ def l2_norm_jvp(primals: Any, tangents: Any, *, eps: float = 1e-6) -> FloatArray
     >>> l2_norm_jvp([3.0, 4.0], [3.0, 4.0], eps=0).round(15) + 0.0
     array([0., 0.])
     """
-    eps = as_number("eps", eps, least=0)
+    eps, is_least = as_number("eps", eps, least=0), as_bool("clamp", clamp)
     dtype, [x], [v] = as_tangents(primals, tangents, count=1, work=np.float32)
     check_ndim("primals", x, 1)
-    weight, small = _as_rms(x, eps)
-    return result(rows_jvp(v, x, weight, None, None, small, about_mean=False), dtype)
+
+    def pushed(eps: float) -> FloatArray:
+        weight, small = _as_rms(x, eps)
+        return rows_jvp(v, x, weight, None, None, small, about_mean=False)
+
+    return result(_or_divided(pushed, x, v, eps) if is_least else pushed(eps), dtype)

@@ -8,15 +8,20 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import (
+    MAX_OFFSET,
     FloatArray,
     as_floats,
     as_integer,
+    as_integers,
     as_tangents,
+    check_broadcast,
     check_flags,
+    check_ndim,
     check_shape,
     choice,
     result,
 )
+from .._core.broadcasting import unbroadcast
 from .._core.jit import kernel
 from .._core.threads import over_rows
 from ._kernels.diagonals import distances
@@ -25,20 +30,25 @@ from ._relative_bias import as_grid, diagonal_sums
 __all__ = ["alibi_bias", "alibi_bias_jvp", "alibi_bias_vjp", "alibi_slopes"]
 
 
+IntArray = npt.NDArray[np.int64]
+
+
 @kernel
-def _causal(start: int, stop: int, slopes: FloatArray, T: int, first: int, out: FloatArray) -> None:
+def _causal(
+    start: int, stop: int, slopes: FloatArray, T: int, firsts: IntArray, out: FloatArray
+) -> None:
     for r in range(start, stop):
-        m, i, row = np.float64(slopes[r // T]), first + r % T, out[r]
+        m, i, row = np.float64(slopes[r // T]), firsts[r // T] + r % T, out[r]
         for j in range(row.size):
             row[j] = m * (j - i) if j < i else 0.0
 
 
 @kernel
 def _symmetric(
-    start: int, stop: int, slopes: FloatArray, T: int, first: int, out: FloatArray
+    start: int, stop: int, slopes: FloatArray, T: int, firsts: IntArray, out: FloatArray
 ) -> None:
     for r in range(start, stop):
-        m, i, row = np.float64(slopes[r // T]), first + r % T, out[r]
+        m, i, row = np.float64(slopes[r // T]), firsts[r // T] + r % T, out[r]
         for j in range(row.size):
             row[j] = m * -abs(j - i)
 
@@ -115,8 +125,30 @@ def alibi_slopes(num_heads: int, *, rule: str = "official") -> FloatArray:
     return np.asarray(2.0 ** (-8.0 * np.concatenate([first, between])))
 
 
+def _grid(
+    name: str, m: FloatArray, T: int, S: int, q_offset: npt.ArrayLike
+) -> tuple[FloatArray, int, int, IntArray]:
+    """Return the slopes with the batch axes of the offsets, the sizes, and an offset for each."""
+    T, S, _ = as_grid(T, S, 0)
+    if isinstance(q_offset, int | float) or np.ndim(q_offset) == 0:
+        at = as_integer("q_offset", q_offset, least=-MAX_OFFSET, most=MAX_OFFSET)
+        return m, T, S, np.full(m.shape, at, np.int64)
+    firsts = as_integers("q_offset", q_offset)
+    for end in (firsts.min(initial=0), firsts.max(initial=0)):
+        as_integer("q_offset", int(end), least=-MAX_OFFSET, most=MAX_OFFSET)
+    check_ndim(name, m, 1)
+    check_broadcast("q_offset", firsts.shape, m.shape[:-1], both=True)
+    shape = (*np.broadcast_shapes(firsts.shape, m.shape[:-1]), m.shape[-1])
+    return np.broadcast_to(m, shape), T, S, np.broadcast_to(firsts[..., None], shape)
+
+
 def alibi_bias(
-    slopes: npt.ArrayLike, T: int, S: int, *, q_offset: int = 0, symmetric: bool = False
+    slopes: npt.ArrayLike,
+    T: int,
+    S: int,
+    *,
+    q_offset: npt.ArrayLike = 0,
+    symmetric: bool = False,
 ) -> FloatArray:
     r"""
     Penalty of the scores of every head, proportional to the distance.
@@ -129,8 +161,10 @@ def alibi_bias(
         Number of queries.
     S : int
         Number of keys.
-    q_offset : int, default 0
-        Position of the first query; with a cache of t keys it is t.
+    q_offset : int or array_like of int, default 0
+        Position of the first query; with a cache of t keys it is t. It is negative where keys are
+        fewer than queries and both end together, T > S. An array has one for each sequence: its
+        axes are batch axes, which broadcast with those of `slopes` before the heads.
     symmetric : bool, default False
         Whether keys after the query are penalized, too; otherwise their bias is 0, as a causal mask
         hides them.
@@ -145,7 +179,7 @@ def alibi_bias(
     TypeError
         If `slopes` is not real, a number is not an integer, or `symmetric` is not a bool.
     ValueError
-        If `T`, `S` or `q_offset` is negative.
+        If `T` or `S` is negative, or the axes of an array of offsets do not broadcast.
 
     See Also
     --------
@@ -185,6 +219,12 @@ def alibi_bias(
     array([[ 0. , -0.5, -1. ],
            [-0.5,  0. , -0.5]])
 
+    Two sequences, with caches of 3 and of 1 keys:
+
+    >>> alibi_bias([0.5], 1, 4, q_offset=[3, 1])[:, 0, 0]
+    array([[-1.5, -1. , -0.5,  0. ],
+           [-0.5,  0. ,  0. ,  0. ]])
+
     Adding m j instead gives the same weights where the mask lets anything through:
 
     >>> def weights(bias):
@@ -194,15 +234,16 @@ def alibi_bias(
     True
     """
     dtype, (m,) = as_floats({"slopes": slopes}, work=np.float32)
-    return result(_penalties(m, *as_grid(T, S, q_offset), symmetric), dtype)
+    return result(_penalties(*_grid("slopes", m, T, S, q_offset), symmetric), dtype)
 
 
-def _penalties(m: FloatArray, T: int, S: int, first: int, symmetric: bool) -> FloatArray:
+def _penalties(m: FloatArray, T: int, S: int, firsts: IntArray, symmetric: bool) -> FloatArray:
     check_flags(symmetric=symmetric)
     out = np.empty((m.size * T, S), m.dtype)
     if out.size:
         fill = _symmetric if symmetric else _causal
-        over_rows(fill, len(out), S / 2, np.ascontiguousarray(m).ravel(), T, first, out)
+        each = np.ascontiguousarray(m).ravel(), T, np.ascontiguousarray(firsts).ravel()
+        over_rows(fill, len(out), S / 2, *each, out)
     return out.reshape(*m.shape, T, S)
 
 
@@ -212,7 +253,7 @@ def alibi_bias_vjp(
     T: int,
     S: int,
     *,
-    q_offset: int = 0,
+    q_offset: npt.ArrayLike = 0,
     symmetric: bool = False,
 ) -> FloatArray:
     r"""
@@ -250,13 +291,13 @@ def alibi_bias_vjp(
     array([-4.])
     """
     dtype, (u, m) = as_floats({"dout": dout, "slopes": slopes}, work=np.float32)
-    T, S, first = as_grid(T, S, q_offset)
-    check_shape("dout", u, (*m.shape, T, S))
-    distance = distances(T, S, first, symmetric=symmetric)
+    every, T, S, firsts = _grid("slopes", m, T, S, q_offset)
+    check_shape("dout", u, (*every.shape, T, S))
+    distance = distances(T, S, firsts[..., None], symmetric=symmetric)
     with np.errstate(all="ignore"):
-        return result(
-            -(diagonal_sums(np.ascontiguousarray(u)) @ distance[: max(T + S - 1, 0)]), dtype
-        )
+        sums = diagonal_sums(np.ascontiguousarray(u))
+        grad = -np.einsum("...d,...d->...", sums, distance[..., : max(T + S - 1, 0)])
+        return result(unbroadcast(grad, m.shape), dtype)
 
 
 def alibi_bias_jvp(
@@ -265,7 +306,7 @@ def alibi_bias_jvp(
     T: int,
     S: int,
     *,
-    q_offset: int = 0,
+    q_offset: npt.ArrayLike = 0,
     symmetric: bool = False,
 ) -> FloatArray:
     r"""
@@ -298,4 +339,4 @@ def alibi_bias_jvp(
     array([[[-2., -1.,  0.]]])
     """
     dtype, _, (moved,) = as_tangents(primals, tangents, count=1)
-    return result(_penalties(moved, *as_grid(T, S, q_offset), symmetric), dtype)
+    return result(_penalties(*_grid("primals", moved, T, S, q_offset), symmetric), dtype)

@@ -28,6 +28,7 @@ from ._rmsprop import rmsprop_step as rmsprop_step
 from ._schedules import cosine_schedule as cosine_schedule
 from ._schedules import inverse_sqrt_schedule as inverse_sqrt_schedule
 from ._schedules import warmup_schedule as warmup_schedule
+from ._schedules import wsd_schedule as wsd_schedule
 from ._sgd import SGDState as SGDState
 from ._sgd import sgd_step as sgd_step
 from ._trees import tree_map as tree_map

@@ -5,9 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from .._core.arguments import FloatArray, as_floats, as_integer, as_number, result
+from .._core.arguments import FloatArray, as_floats, as_integer, as_number, choice, result
 
-__all__ = ["cosine_schedule", "inverse_sqrt_schedule", "warmup_schedule"]
+__all__ = ["cosine_schedule", "inverse_sqrt_schedule", "warmup_schedule", "wsd_schedule"]
+
+DECAYS = ("linear", "1-sqrt", "cosine")
 
 
 def _steps(step: npt.ArrayLike) -> FloatArray:
@@ -50,7 +52,7 @@ def warmup_schedule(step: npt.ArrayLike, *, peak: float, warmup: int) -> FloatAr
 
     See Also
     --------
-    cosine_schedule, inverse_sqrt_schedule : Fall again after the warmup.
+    cosine_schedule, inverse_sqrt_schedule, wsd_schedule : Fall again after the warmup.
 
     Notes
     -----
@@ -107,6 +109,7 @@ def cosine_schedule(
     --------
     warmup_schedule : The rise alone.
     inverse_sqrt_schedule : Needs no last step.
+    wsd_schedule : Stays at the peak, and falls late; also along a line.
 
     Notes
     -----
@@ -133,6 +136,103 @@ def cosine_schedule(
     done = np.clip((t - w) / (last - w), 0.0, 1.0)
     falling = low + 0.5 * (eta - low) * (1.0 + np.cos(np.pi * done))
     return _finish(np.where(t < w, eta * t / max(w, 1), falling))
+
+
+def wsd_schedule(
+    step: npt.ArrayLike,
+    *,
+    peak: float,
+    steps: int,
+    decay: int,
+    warmup: int = 0,
+    floor: float = 0.0,
+    kind: str = "linear",
+) -> FloatArray:
+    r"""
+    Learning rate that rises, stays at its peak, and falls in the last steps.
+
+    Parameters
+    ----------
+    step : array_like
+        Number t of the step.
+    peak : float
+        Rate :math:`\eta` after the warmup, at least 0.
+    steps : int
+        Step T at which the floor is reached; the rate stays there.
+    decay : int
+        Number D of steps of the fall, at least 1. With ``steps - warmup`` there is no plateau.
+    warmup : int
+        Number W of steps, at least 0, of a linear rise from 0. W + D is at most T.
+    floor : float
+        Lowest rate :math:`\eta_{min}`, at least 0.
+    kind : {"linear", "1-sqrt", "cosine"}
+        Curve of the fall.
+
+    Returns
+    -------
+    ndarray or scalar, shape of `step`
+        Learning rate in float64.
+
+    Raises
+    ------
+    TypeError
+        If `step` is not real, a rate is not a number, or a number of steps is not an integer.
+    ValueError
+        If one of them is out of range or `kind` is not known.
+
+    See Also
+    --------
+    cosine_schedule : Falls from the end of the warmup on.
+
+    Notes
+    -----
+    WSD stands for warmup, stable, decay. With the share u of the fall that is done, 0 until step
+    T - D and 1 from step T on,
+
+    .. math::
+
+        \eta_t &= \eta_{min} + (\eta - \eta_{min})\, f(u) , \qquad u = \frac{t - T + D}{D} \\
+        f(u) &= 1 - u \quad \text{or} \quad 1 - \sqrt u \quad \text{or} \quad
+            \tfrac12 (1 + \cos \pi u) ,
+
+    for a line, the root and half a cosine. Before step W the rate is :math:`\eta t / W`.
+
+    **Why a plateau.** A cosine has to know its last step from the start: stopped early, its rate is
+    still high, and prolonged, its rate is too low already. On the plateau nothing depends on T: a
+    run can go on for as long as there is data, and a fall can start from any of its checkpoints.
+    Most of the loss that a high rate costs is won back during the fall, for which a tenth to a
+    fifth of all steps is usual. Without a plateau, the line is the usual linear decay.
+
+    **Conventions.** Transformers' ``get_wsd_schedule`` has the same three curves as ``decay_type``
+    and counts steps from 0; its floor is a share of the peak.
+
+    References
+    ----------
+    - :cite:t:`HuMiniCPM2024`
+    - :cite:t:`HageleWSD2024` on the curves
+
+    Examples
+    --------
+    >>> from dlref.training import wsd_schedule
+    >>> wsd_schedule([5, 10, 80, 90, 100, 150], peak=1.0, steps=100, decay=20, warmup=10)
+    array([0.5, 1. , 1. , 0.5, 0. , 0. ])
+    >>> wsd_schedule([80, 85, 100], peak=1.0, steps=100, decay=20, kind="1-sqrt")
+    array([1. , 0.5, 0. ])
+
+    Linear decay, from the end of the warmup on:
+
+    >>> wsd_schedule([10, 40, 100], peak=1.0, steps=100, warmup=10, decay=90, floor=0.25)
+    array([1.  , 0.75, 0.25])
+    """
+    t = _steps(step)
+    eta, low = as_number("peak", peak, least=0), as_number("floor", floor, least=0)
+    w, d = as_integer("warmup", warmup, least=0), as_integer("decay", decay, least=1)
+    last = as_integer("steps", steps, least=w + d)
+    choice("kind", kind, DECAYS)
+    u = np.clip((t - (last - d)) / d, 0.0, 1.0)
+    curves = {"linear": 1.0 - u, "1-sqrt": 1.0 - np.sqrt(u)}
+    curve = curves.get(kind, 0.5 * (1.0 + np.cos(np.pi * u)))
+    return _finish(np.where(t < w, eta * t / max(w, 1), low + (eta - low) * curve))
 
 
 def inverse_sqrt_schedule(step: npt.ArrayLike, *, peak: float, warmup: int) -> FloatArray:

@@ -2,7 +2,7 @@ r"""Text from a language model: a token at a time, with a cache of keys and valu
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -43,6 +43,7 @@ def next_token_probabilities(
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
+    min_p: float | None = None,
 ) -> FloatArray:
     r"""
     Distribution from which the next token is drawn.
@@ -58,6 +59,9 @@ def next_token_probabilities(
     top_p : float or None
         Keep the fewest most probable tokens that together have at least this probability, which is
         greater than 0 and at most 1.
+    min_p : float or None
+        Keep the tokens that are at least this share as probable as the most probable one, from 0 to
+        1.
 
     Returns
     -------
@@ -84,7 +88,11 @@ def next_token_probabilities(
     3. **Top p.** Sorted by falling probability, :math:`p_{(1)} \ge p_{(2)} \ge \dots`, those
        tokens are kept before which less than p has been collected: the nucleus. Its size depends
        on how certain the model is; the size of the top k does not.
-    4. The probabilities that are kept are divided by their sum.
+    4. **Min p.** Tokens with :math:`p_i < p_{min} \max_j p_j` get 0. The threshold is relative: a
+       model that is sure of one token keeps few others, an unsure one keeps many, also at a high
+       temperature. In logits it is a distance from the largest one,
+       :math:`z_i \ge \max_j z_j + \tau \log p_{min}`.
+    5. The probabilities that are kept are divided by their sum.
 
     With K for the tokens that top k keeps (all, without it), and N for the nucleus, where p without
     an index is `top_p`,
@@ -104,7 +112,7 @@ def next_token_probabilities(
 
     References
     ----------
-    - :cite:t:`Holtzman2020` on top p; :cite:t:`Fan2018` on top k
+    - :cite:t:`Holtzman2020` on top p; :cite:t:`Fan2018` on top k; :cite:t:`NguyenMinP2024` on min p
 
     Examples
     --------
@@ -117,6 +125,8 @@ def next_token_probabilities(
     array([0.526, 0.316, 0.158, 0.   ])
     >>> next_token_probabilities(logits, top_k=2, top_p=0.6)  # 0.625 is enough, 0.5 would not be
     array([1., 0., 0., 0.])
+    >>> next_token_probabilities(logits, min_p=0.25)  # at least 0.125
+    array([0.52631579, 0.31578947, 0.15789474, 0.        ])
     >>> next_token_probabilities(logits, temperature=0)
     array([1., 0., 0., 0.])
     >>> [next_token_probabilities([2.0, 2.0, 1.0], temperature=t) for t in (0, 1e-3)]
@@ -128,21 +138,32 @@ def next_token_probabilities(
     >>> abs(float(p[0] / p[1]) - 25 / 9) < 1e-14
     True
     """
-    tau, k, mass = _sampling(temperature, top_k, top_p)
+    options = _sampling(temperature, top_k, top_p, min_p)
     dtype, [z] = as_floats({"logits": logits})
     check_ndim("logits", z, 1)
-    return result(_probabilities(z, tau, k, mass), dtype)
+    return result(_probabilities(z, options), dtype)
+
+
+class _Sampling(NamedTuple):
+    temperature: float
+    top_k: int | None
+    top_p: float | None
+    min_p: float | None
 
 
 def _sampling(
-    temperature: float, top_k: int | None, top_p: float | None
-) -> tuple[float, int | None, float | None]:
-    tau = as_number("temperature", temperature, least=0)
-    k = None if top_k is None else as_integer("top_k", top_k, least=1)
-    return tau, k, None if top_p is None else as_number("top_p", top_p, above=0, most=1)
+    temperature: float, top_k: int | None, top_p: float | None, min_p: float | None
+) -> _Sampling:
+    return _Sampling(
+        as_number("temperature", temperature, least=0),
+        None if top_k is None else as_integer("top_k", top_k, least=1),
+        None if top_p is None else as_number("top_p", top_p, above=0, most=1),
+        None if min_p is None else as_number("min_p", min_p, least=0, most=1),
+    )
 
 
-def _probabilities(z: FloatArray, tau: float, k: int | None, mass: float | None) -> FloatArray:
+def _probabilities(z: FloatArray, options: _Sampling) -> FloatArray:
+    tau, k, mass, share = options
     if not z.size:
         return np.zeros_like(z)
     if tau == 0:
@@ -165,6 +186,9 @@ def _probabilities(z: FloatArray, tau: float, k: int | None, mass: float | None)
             out = np.zeros_like(p)
             np.put_along_axis(out, order, np.where(kept, sorted_p, 0.0), -1)
             p = out / out.sum(-1, keepdims=True)
+        if share is not None:
+            p = np.where(p < share * p.max(axis=-1, keepdims=True), 0.0, p)
+            p = p / p.sum(-1, keepdims=True)
         return np.asarray(p)
 
 
@@ -264,6 +288,7 @@ def generate(
     temperature: float = 1.0,
     top_k: int | None = None,
     top_p: float | None = None,
+    min_p: float | None = None,
     rng: np.random.Generator | None = None,
     stop: int | None = None,
     lengths: npt.ArrayLike | None = None,
@@ -282,7 +307,7 @@ def generate(
         Number of tokens to append.
     temperature : float, default 1.0
         As for :func:`next_token_probabilities`; 0 is greedy and needs no `rng`.
-    top_k, top_p : int or float or None
+    top_k, top_p, min_p : int or float or None
         As for :func:`next_token_probabilities`.
     rng : numpy.random.Generator or None
         Source of random numbers, one for each token. The same state gives the same text.
@@ -365,8 +390,8 @@ def generate(
     >>> int(text[-1]) == int(language_model([1, 2], params, config)[-1].argmax())
     True
     """
-    options = _sampling(temperature, top_k, top_p)
-    if options[0] > 0:
+    options = _sampling(temperature, top_k, top_p, min_p)
+    if options.temperature > 0:
         as_generator("rng", rng)
     check_config(config)
     if stop is not None:
@@ -396,7 +421,7 @@ def _continued(
     texts: IntArray,
     decoding: Decoding,
     steps: int,
-    options: tuple[float, int | None, float | None],
+    options: _Sampling,
     draw: Callable[[int], FloatArray] | None,
     stop: int | None,
 ) -> IntArray:
@@ -419,14 +444,14 @@ def _continued(
 
 def _drawn(
     logits: FloatArray,
-    options: tuple[float, int | None, float | None],
+    options: _Sampling,
     draw: Callable[[int], FloatArray] | None,
     step: int,
 ) -> npt.NDArray[np.int64]:
-    if options[0] == 0:
+    if options.temperature == 0:
         return np.asarray(np.argmax(logits, axis=-1))
     assert draw is not None
-    p = _probabilities(np.asarray(logits, np.float64), *options)
+    p = _probabilities(np.asarray(logits, np.float64), options)
     total = np.cumsum(p, axis=-1)
     where = draw(step) * total[:, -1:]
     return np.asarray(np.argmax(total > where, axis=-1))

@@ -468,7 +468,9 @@ def top_k_router_jvp(
     return None, result(dweights, dtype), result(dscores, dtype)
 
 
-def load_balancing_loss(scores: npt.ArrayLike, experts: npt.ArrayLike) -> FloatArray:
+def load_balancing_loss(
+    scores: npt.ArrayLike, experts: npt.ArrayLike, *, shares: str = "tokens"
+) -> FloatArray:
     r"""
     Loss that pushes a router towards experts with equally many tokens.
 
@@ -478,18 +480,22 @@ def load_balancing_loss(scores: npt.ArrayLike, experts: npt.ArrayLike) -> FloatA
         Probabilities of the experts for each token.
     experts : array_like of int, shape (..., k)
         Numbers of the experts that each token was sent to.
+    shares : {"tokens", "choices"}
+        Whether an expert's share is of the N tokens, so that all shares sum to k, or of the N k
+        choices, so that they sum to 1.
 
     Returns
     -------
     floating-point scalar
-        Loss; k if tokens or probabilities are spread evenly, NaN without tokens.
+        Loss; k, or 1 for the shares of choices, if tokens or probabilities are spread evenly, NaN
+        without tokens.
 
     Raises
     ------
     TypeError
         If `scores` is not real or `experts` does not hold integers.
     ValueError
-        If the shapes do not fit or a number is not from 0 to n − 1.
+        If the shapes do not fit, a number is not from 0 to n − 1, or `shares` is not known.
 
     See Also
     --------
@@ -509,7 +515,7 @@ def load_balancing_loss(scores: npt.ArrayLike, experts: npt.ArrayLike) -> FloatA
     least value: L is less where an expert gets many tokens, each by a narrow margin. Only P has a
     gradient: the more tokens an expert has, the more its probabilities are pushed down. The shares
     sum to k as in Hugging Face's Transformers; the Switch Transformer has one expert a token,
-    and Megatron divides by k.
+    and Megatron divides by k, which is ``shares="choices"``.
 
     References
     ----------
@@ -523,36 +529,49 @@ def load_balancing_loss(scores: npt.ArrayLike, experts: npt.ArrayLike) -> FloatA
     >>> float(load_balancing_loss([[1.0, 0.0], [1.0, 0.0]], [[0], [0]]))
     2.0
 
+    Two experts for each token, evenly spread:
+
+    >>> for shares in ("tokens", "choices"):
+    ...     print(load_balancing_loss([[0.5, 0.5]], [[0, 1]], shares=shares))
+    2.0
+    1.0
+
     One token is sure of its expert, the other three are less so; the loss is below 1:
 
     >>> unsure = [0.375, 0.625]
     >>> float(load_balancing_loss([[1.0, 0.0], unsure, unsure, unsure], [[0], [1], [1], [1]]))
     0.96875
     """
-    dtype, s, shares = _shares(scores, experts)
+    dtype, s, f = _shares(scores, experts, shares)
     with np.errstate(all="ignore"):
         mean = s.sum(tuple(range(s.ndim - 1))) / math.prod(s.shape[:-1])
-        return result(np.asarray(s.shape[-1] * np.sum(shares * mean)), dtype)
+        return result(np.asarray(s.shape[-1] * np.sum(f * mean)), dtype)
 
 
-def _shares(scores: npt.ArrayLike, experts: npt.ArrayLike) -> tuple[Any, FloatArray, FloatArray]:
-    """Return dtype, scores in float64 and the share of tokens of each expert."""
+def _shares(
+    scores: npt.ArrayLike, experts: npt.ArrayLike, shares: str
+) -> tuple[Any, FloatArray, FloatArray]:
+    """Return dtype, scores in float64 and the share of tokens, or of choices, of each expert."""
     dtype, [s] = as_floats({"scores": scores})
     chosen = as_integers("experts", experts)
     check_ndim("scores", s, 1)
     check_pattern("experts", chosen, (*s.shape[:-1], "k"))
     check_range("experts", chosen, s.shape[-1])
     counts = np.bincount(chosen.ravel(), minlength=s.shape[-1])
-    return dtype, s, counts / max(s.size // max(s.shape[-1], 1), 1)
+    choice("shares", shares, ("tokens", "choices"))
+    tokens = s.size // max(s.shape[-1], 1)
+    return dtype, s, counts / max(tokens if shares == "tokens" else chosen.size, 1)
 
 
-def load_balancing_loss_grad(scores: npt.ArrayLike, experts: npt.ArrayLike) -> FloatArray:
+def load_balancing_loss_grad(
+    scores: npt.ArrayLike, experts: npt.ArrayLike, *, shares: str = "tokens"
+) -> FloatArray:
     r"""
     Gradient of the balancing loss with respect to the scores.
 
     Parameters
     ----------
-    scores, experts : as in `load_balancing_loss`
+    scores, experts, shares : as in `load_balancing_loss`
         Raises the same errors.
 
     Returns
@@ -573,9 +592,9 @@ def load_balancing_loss_grad(scores: npt.ArrayLike, experts: npt.ArrayLike) -> F
     array([[1., 0.],
            [1., 0.]])
     """
-    dtype, s, shares = _shares(scores, experts)
+    dtype, s, f = _shares(scores, experts, shares)
     tokens = max(s.size // max(s.shape[-1], 1), 1)
-    return result(np.broadcast_to(s.shape[-1] * shares / tokens, s.shape).copy(), dtype)
+    return result(np.broadcast_to(s.shape[-1] * f / tokens, s.shape).copy(), dtype)
 
 
 def router_z_loss(logits: npt.ArrayLike) -> FloatArray:

@@ -2,8 +2,8 @@ r"""
 Preference loss
 ===============
 
-How does the loss of a pair depend on the two gains, and what does training
-with it do to both answers?
+How does the loss of a pair depend on the two gains, what does training with it
+do to both answers, and where do other losses of preferences pull?
 """
 
 # %%
@@ -15,7 +15,12 @@ with it do to both answers?
 import matplotlib.pyplot as plt
 import numpy as np
 
-from dlref.losses import dpo_loss, dpo_loss_grad
+from dlref.losses import (
+    dpo_loss,
+    dpo_loss_grad,
+    kto_loss_grad,
+    orpo_loss_grad,
+)
 
 gap = np.linspace(-60, 60, 241)
 pairs, zero = np.stack([gap, np.zeros_like(gap)]), np.zeros((2, gap.size))
@@ -57,3 +62,35 @@ for k, name in enumerate(("chosen", "rejected", "not compared")):
     ax.plot(np.exp(np.array(history)[:, k]), color=f"C{k}", label=name)
 ax.set(xlabel="step", ylabel="probability", title="Probabilities in training")
 ax.legend()
+
+# %%
+# Where other losses pull
+# -----------------------
+# Left: the pull on the chosen answer, over the difference of the gains. The
+# logistic loss never lets go, the hinge stops, IPO pulls back, and KTO lets go
+# of answers on either side. Right: ORPO has no reference. Its pull on either
+# answer, over the probability of that answer, while the other one has 1/2.
+
+fig, axes = plt.subplots(1, 2, figsize=(8, 3.2))
+told = {"beta": 0.1, "reduction": "sum"}
+for kind in ("sigmoid", "hinge", "ipo"):
+    pull = -dpo_loss_grad(pairs, zero, kind=kind, **told)[0]
+    scale = 0.001 if kind == "ipo" else 1.0
+    label = {"sigmoid": "DPO", "ipo": "IPO / 1000"}.get(kind, kind)
+    axes[0].plot(gap, scale * pull, label=label)
+is_good = np.ones(gap.size, bool)
+pull = -kto_loss_grad(gap, zero[0], is_good, **told)
+axes[0].plot(gap, pull, label="KTO, one answer")
+axes[0].set(
+    xlabel="gain", ylabel="minus the gradient", title="Pull on the chosen"
+)
+axes[0].legend()
+p = np.linspace(0.02, 0.9, 200)
+half = np.log(np.full(p.size, 0.5))
+told = {"beta": 0.5, "reduction": "sum"}
+chosen = -orpo_loss_grad(np.stack([np.log(p), half]), **told)[0]
+rejected = -orpo_loss_grad(np.stack([half, np.log(p)]), **told)[1]
+axes[1].plot(p, chosen, label="chosen")
+axes[1].plot(p, rejected, label="rejected")
+axes[1].set(xlabel="probability of the answer", title=r"ORPO, $\beta$ = 0.5")
+axes[1].legend()

@@ -3,12 +3,13 @@ Learning rate schedules
 =======================
 
 How does each schedule spend its steps? All rise at first; then one stays, one
-falls along a cosine to an end, one falls forever.
+stays until a short fall at the end, one falls along a cosine, and one falls
+forever.
 """
 
 # %%
-# Three schedules
-# ---------------
+# Four schedules
+# --------------
 # Peak 1, a warmup of 100 steps, and 2000 steps in all.
 
 import matplotlib.pyplot as plt
@@ -19,6 +20,7 @@ from dlref.training import (
     gradient_descent,
     inverse_sqrt_schedule,
     warmup_schedule,
+    wsd_schedule,
 )
 
 t = np.arange(1, 2001)
@@ -28,6 +30,11 @@ ax.plot(
     t,
     cosine_schedule(t, peak=1, steps=2000, warmup=100, floor=0.1),
     label="cosine, floor 0.1",
+)
+ax.plot(
+    t,
+    wsd_schedule(t, peak=1, steps=2000, warmup=100, decay=400),
+    label="WSD, a fifth of the steps for the fall",
 )
 ax.plot(t, inverse_sqrt_schedule(t, peak=1, warmup=100), label="inverse root")
 ax.set(xlabel="step", ylabel="learning rate / peak", title="Learning rates")

@@ -15,6 +15,7 @@ from dlref.attention import (
     recurrent_linear_attention_jvp,
     recurrent_linear_attention_vjp,
 )
+from dlref.formulas import attention as formulas
 from dlref.normalization import l2_norm
 
 FEATURES = {
@@ -259,6 +260,191 @@ class TestChunks:
             recurrent_linear_attention(*operands, chunk=0)
         with pytest.raises(TypeError, match=r"^Argument 'chunk' must be an integer, not 1.5"):
             recurrent_linear_attention_jvp(operands, 6 * (None,), chunk=1.5)
+
+
+def erasing(torch, q, k, v, decay, state, a, b):
+    """Return output and last state, in one array, with the transition as a matrix."""
+    out = []
+    for t in range(q.shape[-2]):
+        fade = torch.eye(q.shape[-1], dtype=q.dtype)
+        if decay is not None:
+            fade = decay[..., t, :, None].exp() * fade
+        transition = fade + b[..., t, :, None] * a[..., t, None, :]
+        state = transition @ state + k[..., t, :, None] * v[..., t, None, :]
+        out.append(q[..., t, None, :] @ state)
+    return torch.cat([*out, state], -2)
+
+
+class TestErase:
+    """A correction whose keys are not the key that is written to."""
+
+    @pytest.mark.parametrize("chunk", CHUNKS)
+    @pytest.mark.parametrize("decay", ["none", "head", "channel"])
+    def test_pytorch(self, rng, decay, chunk):
+        q, k, v, g, _, state = remembered(rng, 11, decay=decay, beta=False)
+        operands = q, k, v, g, state, *rng.normal(size=(2, *q.shape)) / 2
+        given = [x for x in operands if x is not None]
+
+        def f(*arrays):
+            each = iter(arrays)
+            return erasing(peers.torch, *(None if x is None else next(each) for x in operands))
+
+        dout = rng.normal(size=(2, 11 + 5, 4))
+        value, grads = peers.value_and_vjp(f, *given, dout=dout)
+        *inputs, state, a, b = operands
+        options = {"state": state, "erase": (a, b), "chunk": chunk}
+        got = np.concatenate(recurrent_linear_attention(*inputs, **options), -2)
+        np.testing.assert_allclose(got, value, rtol=0, atol=4e-15 * abs(value).max())
+        u = dout[:, :11], dout[:, 11:]
+        for one, want in zip(
+            recurrent_linear_attention_vjp(u, *inputs, **options), grads, strict=True
+        ):
+            np.testing.assert_allclose(one, want, rtol=0, atol=4e-15 * abs(want).max())
+
+    def test_is_the_formula(self, rng, assert_close):
+        *inputs, _, state = remembered(rng, 7, beta=False)
+        erase, u = rng.normal(size=(2, 2, 7, 5)) / 2, (inputs[2], state)
+        options = {"state": state, "erase": tuple(erase), "scale": 0.5}
+        assert_close(
+            recurrent_linear_attention(*inputs, **options),
+            formulas.recurrent_linear_attention(*inputs, **options),
+        )
+        assert_close(
+            recurrent_linear_attention_vjp(u, *inputs, **options),
+            formulas.recurrent_linear_attention_vjp(u, *inputs, **options),
+        )
+
+    @pytest.mark.parametrize("decay", ["none", "channel"])
+    def test_tangent_is_the_complex_step(self, rng, assert_close, decay):
+        operands = remembered(rng, 7, decay=decay, beta=False)
+        erase = tuple(rng.normal(size=(2, 2, 7, 5)) / 2)
+        moves = tuple(None if x is None else rng.normal(size=x.shape) for x in operands)
+        derase = tuple(rng.normal(size=(2, 2, 7, 5)))
+
+        def stepped(x, dx):
+            return None if x is None else x + 1e-30j * dx
+
+        moved = [stepped(x, dx) for x, dx in zip(operands, moves, strict=True)]
+        both = [stepped(x, dx) for x, dx in zip(erase, derase, strict=True)]
+        want = formulas.recurrent_linear_attention(*moved, erase=both, scale=0.5)
+        got = recurrent_linear_attention_jvp(operands, moves, erase=erase, derase=derase, scale=0.5)
+        assert_close(got, tuple(x.imag / 1e-30 for x in want))
+
+    def test_a_missing_tangent_is_zero(self, rng):
+        operands = remembered(rng, 3, beta=False)
+        erase = tuple(rng.normal(size=(2, 2, 3, 5)))
+        for derase in (None, (None, None), np.zeros_like(erase)):
+            out, state = recurrent_linear_attention_jvp(
+                operands, 6 * (None,), erase=erase, derase=None if derase is None else (*derase,)
+            )
+            assert not out.any()
+            assert not state.any()
+
+    @pytest.mark.parametrize("chunk", [1, 4, None])
+    def test_the_delta_rule_as_an_erasure(self, rng, chunk):
+        q, k, v, g, beta, state = remembered(rng, 11)
+        want = recurrent_linear_attention(q, k, v, g, beta, state)
+        b = beta[..., None]
+        got = recurrent_linear_attention(
+            q, k, b * v, g, state=state, erase=(-np.exp(g) * k, b * k), chunk=chunk
+        )
+        for one, other in zip(got, want, strict=True):
+            np.testing.assert_allclose(one, other, rtol=0, atol=1e-14 * abs(other).max())
+
+    @pytest.mark.parametrize("width", [1, 5])
+    @pytest.mark.parametrize("chunk", [3, 16, 64])
+    def test_decays_down_to_exp_of_minus_80(self, rng, chunk, width):
+        q, k, v, _, _, state = remembered(rng, 70)
+        decay = -rng.choice([0.0, 0.01, 1.0, 80.0], size=(2, 70, width))
+        operands, options = (q, k, v, decay), {"state": state, "erase": (-k, 0.9 * k)}
+        u = rng.normal(size=v.shape), rng.normal(size=state.shape)
+        for f, arguments in (
+            (recurrent_linear_attention, operands),
+            (recurrent_linear_attention_vjp, (u, *operands)),
+        ):
+            wanted = f(*arguments, **options, chunk=1)
+            for got, want in zip(f(*arguments, **options, chunk=chunk), wanted, strict=True):
+                np.testing.assert_allclose(got, want, rtol=0, atol=2e-14 * abs(want).max())
+
+    @pytest.mark.parametrize("chunk", [1, 4, None])
+    def test_nan_reaches_later_steps_only(self, rng, chunk):
+        q, k, v, g, _, state = remembered(rng, 9, beta=False)
+        broken = -k
+        broken[:, 6] = np.nan
+        options = {"state": state, "chunk": chunk}
+        out, last = recurrent_linear_attention(q, k, v, g, erase=(broken, k), **options)
+        want, _ = recurrent_linear_attention(q, k, v, g, erase=(-k, k), **options)
+        np.testing.assert_allclose(out[:, :6], want[:, :6], rtol=1e-13)
+        assert np.isnan(out[:, 6:]).all()
+        assert np.isnan(last).all()
+
+    def test_types(self, rng):
+        q, k, v, g, *_ = remembered(rng, 5, beta=False)
+        narrow = [x.astype(np.float32) for x in (q, k, v, g)]
+        out, last = recurrent_linear_attention(*narrow, erase=(narrow[1], narrow[1]))
+        assert out.dtype == last.dtype == np.float32
+        assert recurrent_linear_attention(*narrow, erase=(k, k))[0].dtype == np.float64
+
+    def test_errors(self, rng):
+        q, k, v, g, beta, state = remembered(rng, 3)
+        with pytest.raises(ValueError, match=r"^Argument 'beta' must be None where 'erase' is"):
+            recurrent_linear_attention(q, k, v, g, beta, state, erase=(k, k))
+        with pytest.raises(ValueError, match=r"^Argument 'erase' must be a tuple of 2 arrays"):
+            recurrent_linear_attention(q, k, v, erase=(k,))
+        with pytest.raises(ValueError, match=r"^Argument 'erase\[1\]' must have shape \(2, 3, 5\)"):
+            recurrent_linear_attention(q, k, v, erase=(k, v))
+        with pytest.raises(TypeError, match=r"^Argument 'erase\[0\]' must be an array, not None"):
+            recurrent_linear_attention_vjp((None, None), q, k, v, erase=(None, k))
+        primals = q, k, v, None, None, None
+        with pytest.raises(ValueError, match=r"^Argument 'derase' must be None"):
+            recurrent_linear_attention_jvp(primals, 6 * (None,), derase=(k, k))
+        with pytest.raises(ValueError, match=r"^Argument 'derase\[1\]' must have shape"):
+            recurrent_linear_attention_jvp(primals, 6 * (None,), erase=(k, k), derase=(k, v))
+
+    def test_rwkv_7(self, rng):
+        """Equations of the paper, whose memory is (V, E): rows are values."""
+        T, E, V = 9, 5, 4
+        r, k = rng.normal(size=(2, T, E))
+        v, w, rate = rng.normal(size=(T, V)), rng.uniform(size=(T, E)), rng.uniform(size=(T, E))
+        removed = unit(rng.normal(size=(T, E)))
+        S, want = np.zeros((V, E)), []
+        for t in range(T):
+            transition = np.diag(w[t]) - np.outer(removed[t], rate[t] * removed[t])
+            S = S @ transition + np.outer(v[t], k[t])
+            want.append(S @ r[t])
+        out, last = recurrent_linear_attention(r, k, v, np.log(w), erase=(-removed, rate * removed))
+        np.testing.assert_allclose(out, want, atol=1e-14)
+        np.testing.assert_allclose(last.T, S, atol=1e-14)
+
+    def test_comba(self, rng):
+        """One decay a head, and a rate of removal beside the rate of writing."""
+        T, E, V = 9, 5, 4
+        q, k = unit(rng.normal(size=(2, T, E)))
+        v, fade = rng.normal(size=(T, V)), rng.uniform(size=T)
+        write, remove = rng.uniform(size=(2, T))
+        S, want = np.zeros((V, E)), []
+        for t in range(T):
+            transition = fade[t] * np.eye(E) - remove[t] * np.outer(k[t], k[t])
+            S = S @ transition + write[t] * np.outer(v[t], k[t])
+            want.append(S @ q[t])
+        got, _ = recurrent_linear_attention(
+            q, k, write[:, None] * v, np.log(fade)[:, None], erase=(-k, remove[:, None] * k)
+        )
+        np.testing.assert_allclose(got, want, atol=1e-14)
+
+    def test_gated_deltanet_2(self, rng):
+        """An erase gate on the channels of the key, a write gate on those of the value."""
+        T, E, V = 9, 5, 4
+        q, k = unit(rng.normal(size=(2, T, E)))
+        v, g = rng.normal(size=(T, V)), -rng.exponential(size=(T, E))
+        erase, write = rng.uniform(size=(T, E)), rng.uniform(size=(T, V))
+        S, want = np.zeros((E, V)), []
+        for t in range(T):
+            S = np.exp(g[t])[:, None] * S
+            S = S + np.outer(k[t], write[t] * v[t] - (erase[t] * k[t]) @ S)
+            want.append(q[t] @ S)
+        got, _ = recurrent_linear_attention(q, k, write * v, g, erase=(-np.exp(g) * erase * k, k))
+        np.testing.assert_allclose(got, want, atol=1e-14)
 
 
 class TestModels:

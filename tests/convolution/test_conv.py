@@ -42,6 +42,52 @@ def test_against_pytorch(shape, kernel, options):
         close(a, b)
 
 
+SIDES = [
+    ((2, 3, 9), (4, 3, 4), {"dilation": 3}, "same", ((4, 5),)),
+    ((2, 4, 9, 8), (4, 2, 3, 2), {"groups": 2, "dilation": (1, 3)}, "same", ((1, 1), (1, 2))),
+    ((2, 3, 9), (4, 3, 4), {"dilation": 2, "stride": 2}, "causal", ((6, 0),)),
+    ((2, 3, 9), (4, 3, 4), {"stride": 3}, "valid", ((0, 0),)),
+    ((2, 3, 6, 5), (4, 3, 3, 2), {"stride": 2}, ((0, 3), 1), ((0, 3), (1, 1))),
+]
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
+@pytest.mark.parametrize(("shape", "kernel", "options", "padding", "sides"), SIDES)
+def test_padding_of_each_side_against_pytorch(shape, kernel, options, padding, sides):
+    torch = pytest.importorskip("torch")
+    f = getattr(torch.nn.functional, f"conv{len(shape) - 2}d")
+    widths = [n for side in reversed(sides) for n in side]  # the last axis first
+
+    def of(x, w, b):
+        return f(torch.nn.functional.pad(x, widths), w, b, **options)
+
+    arrays = normal(*shape), normal(*kernel), normal(kernel[0])
+    moves = tuple(normal(*a.shape) for a in arrays)
+    tensors, directions = (tuple(map(torch.tensor, some)) for some in (arrays, moves))
+    want, tangent = torch.func.jvp(of, tensors, directions)
+    told = {**options, "padding": padding}
+    got = conv(*arrays, **told)
+    u = normal(*got.shape)
+    close(got, want)
+    close(conv_jvp(arrays, moves, **told), tangent)
+    grads = torch.func.vjp(of, *tensors)[1](torch.tensor(u))
+    for a, b in zip(conv_vjp(u, *arrays, **told), grads, strict=True):
+        close(a, b)
+    if padding == "same":
+        close(got, f(*tensors, padding="same", **options))
+        assert got.shape[2:] == shape[2:]
+
+
+def test_causal_outputs_read_no_later_input():
+    x, w = normal(2, 9), normal(3, 2, 4)
+    changed = x.copy()
+    changed[:, 5:] += 1
+    told = {"padding": "causal", "dilation": 2}
+    same = conv(x, w, **told) == conv(changed, w, **told)
+    assert same[:, :5].all()
+    assert not same[:, 5:].any()
+
+
 def close(got, want):
     want = np.asarray(want)
     assert got.shape == want.shape
@@ -134,6 +180,14 @@ def test_memory_is_bounded(shape):
         (ValueError, "'stride' must be an integer or a tuple of 1",
          (2, 4), (3, 2, 3), {"stride": (1, 1)}),
         (ValueError, r"'padding\[0\]' must be at least 0", (2, 4), (3, 2, 3), {"padding": (-1,)}),
+        (ValueError, r"'padding\[0\]\[1\]' must be at least 0", (2, 4), (3, 2, 3),
+         {"padding": ((0, -1),)}),
+        (ValueError, r"'padding' must be 'valid', 'same' or 'causal'", (2, 4), (3, 2, 3),
+         {"padding": "full"}),
+        (ValueError, r"'stride' must be 1 for the padding 'same'", (2, 4), (3, 2, 3),
+         {"padding": "same", "stride": 2}),
+        (ValueError, r"'padding' must be an integer or a tuple of 1", (2, 4), (3, 2, 3),
+         {"padding": (1, 1)}),
         (TypeError, "'dilation' must be an integer", (2, 4), (3, 2, 3), {"dilation": 1.5}),
     ],
 )  # fmt: skip

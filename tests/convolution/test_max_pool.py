@@ -48,6 +48,69 @@ def test_against_pytorch(shape, options, equal, kind):
         np.testing.assert_allclose(got, wanted, rtol=0, atol=4e-15 * np.abs(wanted).max())
 
 
+ROUNDED_UP = [
+    ((2, 3, 9), {"size": (2,), "stride": 2}),
+    ((2, 3, 10), {"size": (4,), "stride": 3, "padding": 2}),
+    ((2, 3, 4), {"size": (2,), "stride": 3, "padding": 1}),
+    ((2, 3, 9, 8), {"size": (3, 2), "stride": (2, 3), "padding": (1, 0)}),
+    ((1, 2, 5, 6, 4), {"size": (2, 3, 2), "stride": 2, "padding": 1}),
+]
+
+
+def compared(torch, theirs, forms, shape, options):
+    """Compare value, gradient and tangent with PyTorch."""
+    f, vjp, jvp = forms
+    x, dx = RNG.normal(size=(2, *shape))
+    want, tangent = torch.func.jvp(theirs, (torch.tensor(x),), (torch.tensor(dx),))
+    y = f(x, **options)
+    u = RNG.normal(size=y.shape)
+    grad = torch.func.vjp(theirs, torch.tensor(x))[1](torch.tensor(u))[0]
+    for got, theirs_of in (
+        (y, want),
+        (vjp(u, x, **options), grad),
+        (jvp(x, dx, **options), tangent),
+    ):
+        wanted = np.asarray(theirs_of)
+        assert got.shape == wanted.shape
+        np.testing.assert_allclose(got, wanted, rtol=0, atol=4e-15 * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize("ceil_mode", [False, True])
+@pytest.mark.parametrize(("shape", "options"), ROUNDED_UP + SETTINGS)
+def test_shapes_of_maxima_against_pytorch(shape, options, ceil_mode, dilation):
+    torch = pytest.importorskip("torch")
+    pool = getattr(torch.nn.functional, f"max_pool{len(shape) - 2}d")
+    told = options.get("stride"), options.get("padding", 0), dilation, ceil_mode
+    compared(
+        torch, lambda x: pool(x, options["size"], *told), FORMS["max"], shape,
+        {**options, "dilation": dilation, "ceil_mode": ceil_mode},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("count_include_pad", [False, True])
+@pytest.mark.parametrize("ceil_mode", [False, True])
+@pytest.mark.parametrize(("shape", "options"), ROUNDED_UP + SETTINGS)
+def test_divisors_of_means_against_pytorch(shape, options, ceil_mode, count_include_pad):
+    torch = pytest.importorskip("torch")
+    pool = getattr(torch.nn.functional, f"avg_pool{len(shape) - 2}d")
+    told = options.get("stride"), options.get("padding", 0), ceil_mode, count_include_pad
+    compared(
+        torch, lambda x: pool(x, options["size"], *told), FORMS["avg"], shape,
+        {**options, "ceil_mode": ceil_mode, "count_include_pad": count_include_pad},
+    )  # fmt: skip
+
+
+def test_a_dilated_window_needs_an_element():
+    with pytest.raises(ValueError, match=r"^Argument 'dilation' must leave an element in every"):
+        max_pool([1.0, 2.0], size=(2,), stride=1, padding=1, dilation=3)
+    for f in (max_pool, mean_pool):
+        with pytest.raises(TypeError, match=r"^Argument 'ceil_mode' must be"):
+            f([1.0, 2.0], size=(2,), ceil_mode=2)
+    with pytest.raises(TypeError, match=r"^Argument 'count_include_pad' must be"):
+        mean_pool([1.0, 2.0], size=(2,), count_include_pad=2)
+
+
 def test_a_nan_gets_the_gradient():
     x = np.array([3.0, np.nan, 5.0, 1.0, 2.0, 4.0])
     grad = max_pool_vjp(np.array([10.0, 20.0]), x, size=(3,))

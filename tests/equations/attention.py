@@ -423,6 +423,87 @@ def of_memory(rule, n=0):
     return {**env, "S": From(0, states), "c": SCALE, "t": range(1, STEPS + 1), "branch": n}
 
 
+ERASE = RNG.normal(size=(2, STEPS, E)) / 2
+
+
+def erasing(q, k, v, g, state, a, b):
+    """Return all outputs, all states and the answers of a memory with own erase keys."""
+    outputs, states, answers = [], [state], []
+    for t in range(STEPS):
+        answers.append(states[-1].T @ a[t])
+        transition = np.diag(np.exp(g[t])) + np.outer(b[t], a[t])
+        states.append(transition @ states[-1] + np.outer(k[t], v[t]))
+        outputs.append(SCALE * states[-1].T @ q[t])
+    return np.array(outputs), np.array(states), np.array(answers)
+
+
+@equation(
+    r"\vec r_t &= \mat S_{t-1}^\top \vec a_t \\ \mat S_t &= \operatorname{diag}(e^{\vec g_t})\, "
+    r"\mat S_{t-1} + \vec b_t \vec r_t^\top + \vec k_t \vec v_t^\top = \bigl( "
+    r"\operatorname{diag}(e^{\vec g_t}) + \vec b_t \vec a_t^\top \bigr)\, \mat S_{t-1} + \vec k_t "
+    r"\vec v_t^\top ."
+)
+def memory_with_own_erase_keys():
+    q, k, v, g, _, state = MEMORY
+    a, b = ERASE
+    _, states, answers = erasing(q, k, v, g, state, a, b)
+    for t in range(STEPS):
+        _, last = formulas.recurrent_linear_attention(
+            *(x[: t + 1] for x in (q, k, v, g)), state=state, erase=ERASE[:, : t + 1]
+        )
+        by_answer = np.diag(np.exp(g[t])) @ states[t] + np.outer(b[t], answers[t])
+        yield last, by_answer + np.outer(k[t], v[t]), states[t + 1]
+
+
+@equation(
+    r"(\mat I - \mat H)\, \mat R = \bar{\mat A}\, \mat S_0 + \mat A \mat V .",
+)
+def answers_of_one_chunk():
+    q, k, v, g, _, state = MEMORY
+    a, b = ERASE
+    _, _, answers = erasing(q, k, v, g, state, a, b)
+    c = np.vstack([np.zeros(E), np.cumsum(g, axis=0)])  # from c_0 on
+
+    def pairs(x):
+        return np.array(
+            [
+                [(j < t) * np.sum(a[t] * np.exp(c[t] - c[j + 1]) * x[j]) for j in range(STEPS)]
+                for t in range(STEPS)
+            ]
+        )
+
+    right = (np.exp(c[:STEPS]) * a) @ state + pairs(k) @ v
+    yield (np.eye(STEPS) - pairs(b)) @ answers, right
+
+
+@equation(
+    r"\vec z_t &= \mat D^\top \vec b_t, \qquad \pdv{L}{\vec k_t} = \mat D \vec v_t, \qquad "
+    r"\pdv{L}{\vec v_t} = \mat D^\top \vec k_t \\ \pdv{L}{\vec b_t} &= \mat D \vec r_t, \qquad "
+    r"\pdv{L}{\vec a_t} = \mat S_{t-1} \vec z_t ,"
+)
+def erasure_gradients_by_complex_step():
+    u, d_state = RNG.normal(size=(STEPS, V)), RNG.normal(size=(E, V))
+    q, k, v, g, _, state = MEMORY
+    a, b = ERASE
+
+    def loss(*operands):
+        outputs, states, _ = erasing(*operands)
+        return np.sum(u * outputs) + np.sum(d_state * states[-1])
+
+    _, dk, dv, dg, dstate, da, db = gradients(loss, q, k, v, g, state, a, b)
+    _, states, answers = erasing(q, k, v, g, state, a, b)
+    for t in reversed(range(STEPS)):
+        d_state = d_state + SCALE * np.outer(q[t], u[t])
+        z = d_state.T @ b[t]
+        yield dk[t], d_state @ v[t]
+        yield dv[t], d_state.T @ k[t]
+        yield db[t], d_state @ answers[t]
+        yield da[t], states[t] @ z
+        yield dg[t], np.exp(g[t]) * np.sum(d_state * states[t], axis=1)
+        d_state = np.diag(np.exp(g[t])) @ d_state + np.outer(a[t], z)
+    yield dstate, d_state
+
+
 class Chunk:
     """All steps of MEMORY as one chunk, pair by pair."""
 

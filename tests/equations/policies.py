@@ -12,6 +12,7 @@ LOG_P, OLD, A, DLOG_P = RNG.normal(size=(4, G, T)) / 2
 MASK = np.array([[1, 0, 0, 1], [1, 1, 1, 1], [0, 1, 1, 0]], bool)
 LENGTHS = MASK.sum(axis=1)
 LOW, HIGH = 0.9, 1.3
+DELTA = 1.4
 OPTIONS = {"clip": 0.1, "clip_high": 0.3, "mask": MASK}
 PLACES = [(i, t) for i in range(G) for t in range(T) if MASK[i, t]]
 #: n_i and N of each kind.
@@ -93,7 +94,8 @@ def slopes(kind):
 
 @equation(
     r"""\pdv{L}{\log p_{it}} = -\frac{\rho_{it} A_{it}}{N n_i} \bigl( 1 - [A_{it} > 0]
-    [\rho_{it} > 1 + \epsilon_h] - [A_{it} < 0][\rho_{it} < 1 - \epsilon] \bigr) .""",
+    [\rho_{it} > 1 + \epsilon_h] - [A_{it} < 0][\rho_{it} < 1 - \epsilon]
+    - [A_{it} < 0][\rho_{it} > \delta] \bigr) .""",
     r"""\pdv{L}{\log p_{it}} = -\frac{A_{it}}{N n_i} \operatorname{clip}(\rho_{it}, 1 - \epsilon,
     1 + \epsilon_h) .""",
 )
@@ -103,19 +105,22 @@ def where_the_gradient_stops():
         n, N = DIVISORS[kind]
         by_hand = np.where(MASK, -slopes(kind) / (N * n[:, None]), 0)
         yield grad, by_hand, policy_loss_grad(LOG_P, OLD, A, kind=kind, **OPTIONS)
+    rho = ratio(LOG_P, "ppo")
+    by_hand = np.where(MASK, -slopes("ppo") / MASK.sum() * (1 - (A < 0) * (rho > DELTA)), 0)
+    yield by_hand, policy_loss_grad(LOG_P, OLD, A, delta=DELTA, **OPTIONS)
 
 
 @equation(
     r"""\pdv{L}{\log p_{it}} = -\frac{\rho_i A_i}{N n_i} \bigl( 1 - [A_i > 0][\rho_i
-    > 1 + \epsilon_h] - [A_i < 0][\rho_i < 1 - \epsilon] \bigr) ."""
+    > 1 + \epsilon_h] - [A_i < 0][\rho_i < 1 - \epsilon] - [A_i < 0][\rho_i > \delta] \bigr) ."""
 )
 def one_advantage_and_one_ratio():
     n, N = DIVISORS["gspo"]
     rho = ratio(LOG_P, "gspo")[:, :1]
     for a in (A[:, :1], -A[:, :1]):
-        stops = 1 - (a > 0) * (rho > HIGH) - (a < 0) * (rho < LOW)
+        stops = 1 - (a > 0) * (rho > HIGH) - (a < 0) * (rho < LOW) - (a < 0) * (rho > DELTA)
         by_hand = np.where(MASK, -rho * a / (N * n[:, None]) * stops, 0)
-        yield by_hand, policy_loss_grad(LOG_P, OLD, a, kind="gspo", **OPTIONS)
+        yield by_hand, policy_loss_grad(LOG_P, OLD, a, kind="gspo", delta=DELTA, **OPTIONS)
 
 
 @equation(

@@ -1,13 +1,16 @@
 """The displayed equations of losses that are formulas of arrays."""
 
 import functools
+import itertools
 
 import numpy as np
 from equations.evaluate import From, Of, mapped
 from equations.ledger import equation, reads
+from equations.numeric import gradients
 
 from dlref.formulas import losses as formulas
 from dlref.formulas.activations import sigmoid, softmax
+from dlref.losses import kto_loss_jvp, kto_loss_vjp, orpo_loss_jvp, orpo_loss_vjp
 
 RNG = np.random.default_rng(0)
 MEAN, LOG_VAR, D_MEAN, D_LOG_VAR = RNG.normal(size=(4, 3))
@@ -131,22 +134,98 @@ def derivatives_of_preferences():
     return of_preferences()
 
 
-HOT = 2.0
+@equation(
+    r"""\ell^{hinge} = \max(0, 1 - z) , \qquad
+    \ell^{ipo} = \Bigl( g_1 - g_2 - \frac{1}{2 \beta} \Bigr)^2 .""",
+    r"""\dv{\ell^{hinge}}{z} = -[z < 1] , \qquad
+    \dv{\ell^{ipo}}{z} = \frac2\beta \Bigl( g_1 - g_2 - \frac{1}{2 \beta} \Bigr) ,""",
+)
+def other_losses_of_preferences():
+    told = {"beta": BETA, "reduction": "none"}
+    zero = np.zeros(2)
+    for h in (-3.0, 0.2, 1.0, 4.0):
+        z, pair = BETA * h, np.array([h, 0.0])
+        yield formulas.dpo_loss(pair, zero, kind="hinge", **told), max(0, 1 - z)
+        yield formulas.dpo_loss(pair, zero, kind="ipo", **told), (h - 1 / (2 * BETA)) ** 2
+        for kind, by_z in (("hinge", -(z < 1.0)), ("ipo", 2 / BETA * (h - 1 / (2 * BETA)))):
+            of_h = functools.partial(formulas.dpo_loss, log_ref=zero, kind=kind, **told)
+            (slope,) = gradients(lambda x, f=of_h: f(np.stack([x / BETA, 0 * x])), np.array(z))
+            yield slope, by_z
+
+
+@equation(
+    r"""z = \beta\, (g - k) , \qquad \ell = w\, (1 - \sigma(y z)) = w\, \sigma(-y z) .""",
+    r"""\pdv{\ell}{\log p} = -y\, w\, \beta\, \sigma(z)\, \sigma(-z) .""",
+    r"""\pdv{L}{\log p} = -u\, y\, w\, \beta\, \sigma(z)\, \sigma(-z)
+    = -\pdv{L}{\log p_{ref}} .""",
+    r"\dot\ell = -y\, w\, \beta\, \sigma(z)\, \sigma(-z)\, \dot g .",
+)
+def loss_of_single_answers():
+    u, k, weights = 1.7, 0.3, {True: 1.5, False: 0.5}
+    told = {"beta": BETA, "kl": k, "desirable_weight": 1.5, "undesirable_weight": 0.5}
+    (p, _), (ref, _) = ANSWERS
+    (dp, _), (dref, _) = RNG.normal(size=(2, *ANSWERS[0].shape))
+    for n, good in itertools.product(range(4), (True, False)):
+        at, kind = (np.array([p[n]]), np.array([ref[n]])), np.array([good])
+        y, w, z = 2 * good - 1, weights[good], BETA * (p[n] - ref[n] - k)
+        loss = formulas.kto_loss(*at, kind, **told)
+        yield loss, w * (1 - sigmoid(y * z)), w * sigmoid(-y * z)
+        by_p, by_ref = gradients(lambda a, b, c=kind: formulas.kto_loss(a, b, c, **told), *at)
+        by_hand = -y * w * BETA * sigmoid(z) * sigmoid(-z)
+        yield by_p, by_hand
+        dlog_p, dlog_ref = kto_loss_vjp(u, *at, kind, **told)
+        yield dlog_p, -u * y * w * BETA * sigmoid(z) * sigmoid(-z), -dlog_ref, -u * by_ref
+        moves = np.array([dp[n]]), np.array([dref[n]]), None
+        yield kto_loss_jvp((*at, kind), moves, **told), by_hand * (dp[n] - dref[n])
+
+
+@equation(
+    r"""o = \log \frac{p}{1 - p} , \qquad z = o_1 - o_2 , \qquad
+    \ell = -\log p_1 - \beta \log \sigma(z) .""",
+    r"""\pdv{\ell}{\log p_1} = -1 - \beta\, \frac{\sigma(-z)}{1 - p_1} , \qquad
+    \pdv{\ell}{\log p_2} = \beta\, \frac{\sigma(-z)}{1 - p_2} .""",
+    r"""\pdv{L}{\log p_1} = -u \Bigl( 1 + \beta\, \frac{\sigma(-z)}{1 - p_1} \Bigr) , \qquad
+    \pdv{L}{\log p_2} = u \beta\, \frac{\sigma(-z)}{1 - p_2} .""",
+    r"""\dot\ell = -v_1 - \beta\, \sigma(-z) \Bigl( \frac{v_1}{1 - p_1}
+    - \frac{v_2}{1 - p_2} \Bigr) .""",
+)
+def loss_of_odds():
+    u = 1.7
+    for _ in range(4):
+        p, v = RNG.uniform(size=2), RNG.normal(size=2)
+        o = np.log(p / (1 - p))
+        z = o[0] - o[1]
+        yield formulas.orpo_loss(np.log(p), beta=BETA), -np.log(p[0]) - BETA * np.log(sigmoid(z))
+        (slopes,) = gradients(lambda x: formulas.orpo_loss(x, beta=BETA), np.log(p))
+        first, second = -1 - BETA * sigmoid(-z) / (1 - p[0]), BETA * sigmoid(-z) / (1 - p[1])
+        yield slopes[0], first
+        yield slopes[1], second
+        pulled = orpo_loss_vjp(u, np.log(p), beta=BETA)
+        yield pulled[0], u * slopes[0], -u * (1 + BETA * sigmoid(-z) / (1 - p[0]))
+        yield pulled[1], u * slopes[1], u * BETA * sigmoid(-z) / (1 - p[1])
+        by_hand = -v[0] - BETA * sigmoid(-z) * (v[0] / (1 - p[0]) - v[1] / (1 - p[1]))
+        yield orpo_loss_jvp(np.log(p), v, beta=BETA), by_hand, slopes @ v
+
+
+HOT, SHARE = 2.0, 0.3
 STUDENT, TEACHER = RNG.normal(size=(2, 4))
 
 
 def of_distillation(kind):
     """Return the environment of a loss of distillation."""
-    f = functools.partial(formulas.distillation_loss, temperature=HOT, kind=kind)
+    f = functools.partial(formulas.distillation_loss, temperature=HOT, kind=kind, beta=SHARE)
     p, q = softmax(STUDENT / HOT), softmax(TEACHER / HOT)
-    return mapped(f, {"z": STUDENT, "t": TEACHER}, r"\ell", T=HOT, p=p, q=q, branch=kind)
+    return mapped(
+        f, {"z": STUDENT, "t": TEACHER}, r"\ell", T=HOT, p=p, q=q, branch=kind, **{r"\beta": SHARE}
+    )
 
 
 @reads(
     r"""\text{kl:}\quad \ell &= T^2 \sum_c q_c \log \frac{q_c}{p_c} \\
     \text{reverse:}\quad \ell &= T^2 \sum_c p_c \log \frac{p_c}{q_c} \\
-    \text{jsd:}\quad \ell &= \frac{T^2}{2} \sum_c \Bigl( q_c \log \frac{q_c}{m_c} + p_c \log
-    \frac{p_c}{m_c} \Bigr) , \qquad m_c = \frac{p_c + q_c}{2} ."""
+    \text{jsd:}\quad \ell &= T^2 \sum_c \Bigl( \beta\, q_c \log \frac{q_c}{m_c}
+    + (1 - \beta)\, p_c \log \frac{p_c}{m_c} \Bigr) , \qquad
+    m_c = \beta\, q_c + (1 - \beta)\, p_c ."""
 )
 def three_divergences():
     return [of_distillation(kind) for kind in ("kl", "reverse", "jsd")]
@@ -155,13 +234,15 @@ def three_divergences():
 @reads(
     r"""\text{kl:}\quad \pdv{\ell}{z_c} &= T\, (p_c - q_c) \\
     \text{reverse:}\quad \pdv{\ell}{z_c} &= T\, p_c \Bigl( \log \frac{p_c}{q_c} - D \Bigr) \\
-    \text{jsd:}\quad \pdv{\ell}{z_c} &= \frac T2\, p_c \Bigl( \log \frac{p_c}{m_c} - \sum_j p_j
-    \log \frac{p_j}{m_j} \Bigr) ."""
+    \text{jsd:}\quad \pdv{\ell}{z_c} &= (1 - \beta)\, T\, p_c \Bigl( \log \frac{p_c}{m_c}
+    - \sum_j p_j \log \frac{p_j}{m_j} \Bigr) ."""
 )
 def gradients_of_three_divergences():
     rows = [of_distillation(kind) for kind in ("kl", "reverse", "jsd")]
     p, q = rows[0]["p"], rows[0]["q"]
-    return [{**row, "D": np.sum(p * np.log(p / q)), "m": (p + q) / 2} for row in rows]
+    return [
+        {**row, "D": np.sum(p * np.log(p / q)), "m": SHARE * q + (1 - SHARE) * p} for row in rows
+    ]
 
 
 @reads(

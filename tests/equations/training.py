@@ -401,6 +401,25 @@ def inverse_square_root():
     return [{r"\eta_t": f(t), r"\eta": PEAK, "t": t, "W": WARMUP} for t in range(1, 30)]
 
 
+@equation(
+    r"""\eta_t &= \eta_{min} + (\eta - \eta_{min})\, f(u) , \qquad u = \frac{t - T + D}{D} \\
+    f(u) &= 1 - u \quad \text{or} \quad 1 - \sqrt u \quad \text{or} \quad
+    \tfrac12 (1 + \cos \pi u) ,"""
+)
+def warmup_stable_decay():
+    decay = 5
+    given = {"peak": PEAK, "warmup": WARMUP, "steps": LAST, "floor": FLOOR, "decay": decay}
+    curves = {
+        "linear": lambda u: 1 - u,
+        "1-sqrt": lambda u: 1 - np.sqrt(u),
+        "cosine": lambda u: (1 + np.cos(np.pi * u)) / 2,
+    }
+    for kind, f in curves.items():
+        for t in range(LAST - decay, LAST + 1):
+            u = (t - LAST + decay) / decay
+            yield formulas.wsd_schedule(t, kind=kind, **given), FLOOR + (PEAK - FLOOR) * f(u)
+
+
 # Batches
 
 

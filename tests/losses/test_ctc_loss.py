@@ -52,6 +52,32 @@ def test_pytorch(N, T, C, S, blank, reduction, rng):
     np.testing.assert_allclose(got, want, rtol=0, atol=4e-15 * T * abs(u).max())
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_an_infinite_loss_counts_as_zero(reduction, rng):
+    peers = pytest.importorskip("peers")
+    z, y = rng.normal(size=(3, 4, 5)), np.array([[1, 2, 3], [2, 2, 2], [3, 1, 4]])
+    steps, letters = np.array([4, 4, 2]), np.array([3, 3, 3])  # the first alone has a path
+    told = {"lengths": steps, "zero_infinity": True, "reduction": reduction}
+    x = log_softmax(z)
+
+    def f(z):
+        log_probs = z.log_softmax(-1).transpose(0, 1)
+        sizes = (peers.torch.tensor(a) for a in (y, steps, letters))
+        return peers.torch.nn.functional.ctc_loss(
+            log_probs, *sizes, 0, reduction, zero_infinity=True
+        )
+
+    u = rng.normal(size=np.shape(ctc_loss(x, y, **told)))
+    value, (want,) = peers.value_and_vjp(f, z, dout=u)
+    np.testing.assert_allclose(ctc_loss(x, y, **told), value, rtol=1e-14)
+    pulled = ctc_loss_vjp(u, x, y, **told)
+    got = log_softmax_vjp(pulled, x)
+    np.testing.assert_allclose(got, want, rtol=0, atol=2e-14 * abs(u).max())
+    assert not pulled[1:].any()
+    pushed = ctc_loss_jvp((x, y), (np.ones_like(x), None), **told)
+    np.testing.assert_allclose(np.sum(u * pushed), pulled.sum(), rtol=1e-13)
+
+
 def test_the_gradient_of_pytorch_has_the_probabilities_too(rng):
     """It is no derivative of the loss by ``log_probs``."""
     peers = pytest.importorskip("peers")

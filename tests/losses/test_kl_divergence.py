@@ -36,6 +36,27 @@ def test_pytorch(reduction, theirs, rows, assert_close):
     assert_close(kl_divergence_vjp(0.5, *rows, reduction=reduction), grads)
 
 
+@pytest.mark.parametrize("reduction", ["mean", "sum", "none"])
+def test_terms_of_classes_are_those_of_pytorch(reduction, rows, rng, assert_close):
+    import peers  # noqa: PLC0415  # only where PyTorch is
+
+    def f(log_p, q):
+        terms = peers.torch.nn.functional.kl_div(log_p, q, reduction="none")
+        return terms if reduction == "none" else getattr(terms, reduction)()
+
+    told = {"elementwise": True, "reduction": reduction}
+    u = rng.normal(size=rows[0].shape if reduction == "none" else ())
+    out, grads = peers.value_and_vjp(f, *rows, dout=u)
+    assert_close(kl_divergence(*rows, **told), out, scale=10)
+    assert_close(kl_divergence_vjp(u, *rows, **told), grads)
+    if reduction != "none":
+        assert_close(u * kl_divergence_grad(*rows, **told), grads[0])
+    moves = tuple(rng.normal(size=(2, *rows[0].shape)))
+    pushed = kl_divergence_jvp(rows, moves, **told)
+    there, back = np.sum(u * pushed), sum(np.sum(a * b) for a, b in zip(grads, moves, strict=True))
+    assert there == pytest.approx(back, rel=1e-12)
+
+
 def test_batchmean_of_pytorch_is_the_mean_over_rows_for_two_axes_only(rows):
     import peers  # noqa: PLC0415  # only where PyTorch is
 

@@ -20,10 +20,12 @@ def mask():
     return np.arange(T) < np.array([1, 7, 3, 5])[:, None]
 
 
-def published(torch, log_p, old, advantage, mask, kind, low, high):
+def published(torch, log_p, old, advantage, mask, kind, low, high, **others):
     """The lines of TRL's trainer of GRPO, whose names of losses are others."""
+    defaults = {"grpo": "sequence", "gspo": "sequence", "dr_grpo": "constant"}
+    mean, delta = others.get("mean", defaults.get(kind, "token")), others.get("delta")
     log_ratio = log_p - old
-    if kind == "gspo":
+    if others.get("level", "sequence" if kind == "gspo" else "token") == "sequence":
         log_ratio = (log_ratio * mask).sum(-1) / mask.sum(-1).clamp(min=1.0)
         log_ratio = log_ratio.unsqueeze(-1)
     coef_1 = torch.exp(log_ratio)
@@ -31,11 +33,13 @@ def published(torch, log_p, old, advantage, mask, kind, low, high):
     if kind == "cispo":
         per_token_loss = -coef_2.detach() * advantage * log_p
     else:
+        if delta is not None:
+            coef_1 = torch.clamp(coef_1, max=delta)
         per_token_loss = -torch.min(coef_1 * advantage, coef_2 * advantage)
-    if kind in {"grpo", "gspo"}:
+    if mean == "sequence":
         means = (per_token_loss * mask).sum(-1) / mask.sum(-1).clamp(min=1.0)
         return means.mean()
-    divisor = per_token_loss.numel() if kind == "dr_grpo" else mask.sum().clamp(min=1.0)
+    divisor = per_token_loss.numel() if mean == "constant" else mask.sum().clamp(min=1.0)
     return (per_token_loss * mask).sum() / divisor
 
 
@@ -56,6 +60,44 @@ def test_published_code(kind, masked, tokens, mask):
     np.testing.assert_allclose(got, value, rtol=0, atol=4e-15 * abs(advantage).max())
     got = policy_loss_grad(log_p, old, advantage, **told)
     np.testing.assert_allclose(got, grad, rtol=0, atol=4e-15 * abs(grad).max())
+
+
+CHOICES = [
+    {"level": level, "mean": mean, "delta": delta}
+    for level in ("token", "sequence")
+    for mean in ("token", "sequence", "constant")
+    for delta in (None, 1.4)
+]
+
+
+@pytest.mark.parametrize("choices", CHOICES, ids=str)
+@pytest.mark.parametrize("kind", ["ppo", "gspo", "cispo"])
+def test_published_code_with_every_choice(kind, choices, tokens, mask):
+    peers = pytest.importorskip("peers")
+    log_p, old, advantage = tokens
+    if kind == "cispo":
+        choices = {**choices, "delta": None}
+    fixed = [peers.torch.tensor(a) for a in (old, advantage, mask)]
+    value, (grad,) = peers.value_and_vjp(
+        lambda x: published(peers.torch, x, *fixed, kind, 0.1, 0.3, **choices), log_p
+    )
+    told = {"clip": 0.1, "clip_high": 0.3, "kind": kind, "mask": mask, **choices}
+    got = policy_loss(log_p, old, advantage, **told)
+    np.testing.assert_allclose(got, value, rtol=0, atol=4e-15 * abs(advantage).max())
+    got = policy_loss_grad(log_p, old, advantage, **told)
+    np.testing.assert_allclose(got, grad, rtol=0, atol=4e-15 * abs(grad).max())
+
+
+def test_the_dual_clip_bounds_bad_tokens_alone():
+    log_p, old = np.log([[0.5, 2.0, 50.0]]), np.zeros((1, 3))
+    for advantage, values, slopes in (
+        (-1.0, [-0.8, -2.0, -3.0], [0.0, -2.0, 0.0]),
+        (1.0, [0.5, 1.2, 1.2], [0.5, 0.0, 0.0]),
+    ):
+        got = [policy_loss(log_p[:, [i]], old[:, :1], [[advantage]], delta=3.0) for i in range(3)]
+        np.testing.assert_allclose(got, np.negative(values), rtol=1e-15)
+        grad = policy_loss_grad(log_p, old, [[advantage]], delta=3.0)
+        np.testing.assert_allclose(3 * grad, [np.negative(slopes)], rtol=1e-15)
 
 
 def test_the_limits_belong_to_the_inside_as_in_pytorch():
@@ -212,6 +254,14 @@ class TestErrors:
             policy_loss(*tokens, kind="PPO")
         with pytest.raises(TypeError, match=r"^Argument 'mask' must be boolean \(True = count\)"):
             policy_loss(*tokens, mask=np.ones((4, 7)))
+        with pytest.raises(ValueError, match=r"^Argument 'level' must be 'token' or 'sequence'"):
+            policy_loss(*tokens, level="batch")
+        with pytest.raises(ValueError, match=r"^Argument 'mean' must be .* or 'constant', not"):
+            policy_loss(*tokens, mean="batch")
+        with pytest.raises(ValueError, match=r"^Argument 'delta' must be at least 1.3"):
+            policy_loss(*tokens, clip_high=0.3, delta=1.2)
+        with pytest.raises(ValueError, match=r"^Argument 'delta' must be None for the kind"):
+            policy_loss(*tokens, kind="cispo", delta=3.0)
         for name in ("clip", "clip_high"):
             with pytest.raises(ValueError, match=rf"^Argument '{name}' must be at least 0"):
                 policy_loss(*tokens, **{name: -0.1})

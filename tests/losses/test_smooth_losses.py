@@ -1,5 +1,7 @@
 """Losses that are formulas of arrays: PyTorch, means over distributions, numerics, errors."""
 
+import functools
+
 import mpmath
 import numpy as np
 import pytest
@@ -89,6 +91,27 @@ class TestPyTorch:
             return dpo_loss_vjp(u, *x, reduction=reduction, **told)
 
         compare(peers, f, ours, vjp, tuple(rng.normal(size=(2, 2, 5))), reduction, rng)
+
+    @pytest.mark.parametrize("kind", ["hinge", "ipo"])
+    def test_dpo_of_other_kinds(self, rng, reduction, kind):
+        """The formulas of TRL's DPOTrainer, loss_type "hinge" and "ipo"."""
+        peers = pytest.importorskip("peers")
+
+        def f(p, ref):
+            logits = (p[0] - p[1]) - (ref[0] - ref[1])
+            if kind == "hinge":
+                return peers.torch.relu(1 - 0.5 * logits)
+            return (logits - 1 / (2 * 0.5)) ** 2
+
+        told = {"beta": 0.5, "kind": kind}
+
+        def ours(*x, reduction):
+            return dpo_loss(*x, reduction=reduction, **told)
+
+        def vjp(u, *x, reduction):
+            return dpo_loss_vjp(u, *x, reduction=reduction, **told)
+
+        compare(peers, f, ours, vjp, tuple(rng.normal(size=(2, 2, 9))), reduction, rng)
 
 
 class TestGaussian:
@@ -319,6 +342,15 @@ class TestPreferences:
             dpo_loss([1.0, 2.0], [1.0, 2.0], beta=0)
         with pytest.raises(ValueError, match=r"^Argument 'label_smoothing' must be from 0 to 1"):
             dpo_loss([1.0, 2.0], [1.0, 2.0], label_smoothing=1.5)
+        with pytest.raises(ValueError, match=r"^Argument 'label_smoothing' must be 0 for the kind"):
+            dpo_loss([1.0, 2.0], [1.0, 2.0], kind="ipo", label_smoothing=0.1)
+        with pytest.raises(ValueError, match=r"^Argument 'kind' must be 'sigmoid', 'hinge' or"):
+            dpo_loss([1.0, 2.0], [1.0, 2.0], kind="kto")
+
+    def test_the_kink_of_the_hinge_has_slope_0(self):
+        kinks = np.array([[10.0, 10.0 - 1e-9, 10.0 + 1e-9], [0.0, 0.0, 0.0]])
+        grad = dpo_loss_grad(kinks, np.zeros((2, 3)), kind="hinge", reduction="sum")
+        np.testing.assert_array_equal(grad, [[0.0, -0.1, 0.0], [0.0, 0.1, 0.0]])
 
 
 class TestDistillation:
@@ -350,6 +382,66 @@ class TestDistillation:
             return distillation_loss_vjp(u, *x, reduction=reduction, **told)
 
         compare(peers, f, ours, vjp, tuple(rng.normal(size=(2, 4, 5))), reduction, rng)
+
+    @pytest.mark.parametrize("beta", [1e-9, 0.01, 0.3, 0.9, 0.999])
+    @pytest.mark.parametrize("spread", [1.0, 30.0, 300.0])
+    def test_any_weight_in_long_doubles(self, rng, beta, spread):
+        z, t = (spread * rng.normal(size=(2, 6, 5))).astype(np.longdouble)
+        log_p, log_q = (x - np.logaddexp.reduce(x, -1, keepdims=True) for x in (z, t))
+        weight = np.longdouble(beta)
+        log_m = np.logaddexp(log_p + np.log1p(-weight), log_q + np.log(weight))
+        of_p = np.exp(log_p) * (log_p - log_m)
+        terms = (1 - weight) * of_p + weight * np.exp(log_q) * (log_q - log_m)
+        got = distillation_loss(z.astype(float), t.astype(float), kind="jsd", beta=beta)
+        want = float(np.mean(terms.sum(-1)))
+        assert got == pytest.approx(want, rel=max(4e-15, 1e-16 / beta))
+
+    @pytest.mark.parametrize("beta", [0.0, 0.3, 0.5, 0.9, 1.0])
+    def test_generalized_divergence(self, rng, beta):
+        """The lines of TRL's `generalized_jsd_loss`, in its order of student and teacher."""
+        peers = pytest.importorskip("peers")
+        kl_div = functools.partial(
+            peers.torch.nn.functional.kl_div, reduction="none", log_target=True
+        )
+
+        def f(z, t):
+            log_p, log_q = z.div(1.5).log_softmax(-1), t.div(1.5).log_softmax(-1)
+            if beta == 0:
+                jsd = kl_div(log_p, log_q)
+            elif beta == 1:
+                jsd = kl_div(log_q, log_p)
+            else:
+                logs = [log_p + np.log1p(-beta), log_q + np.log(beta)]
+                mixture = peers.torch.logsumexp(peers.torch.stack(logs), dim=0)
+                jsd = beta * kl_div(mixture, log_q) + (1 - beta) * kl_div(mixture, log_p)
+            return 1.5**2 * jsd.sum(-1)
+
+        told = {"temperature": 1.5, "kind": "jsd", "beta": beta}
+
+        def ours(*x, reduction):
+            return distillation_loss(*x, reduction=reduction, **told)
+
+        def vjp(u, *x, reduction):
+            return distillation_loss_vjp(u, *x, reduction=reduction, **told)
+
+        compare(peers, f, ours, vjp, tuple(rng.normal(size=(2, 4, 5))), "mean", rng)
+
+    def test_the_weight_is_of_the_teacher(self, rng):
+        z, t = rng.normal(size=(2, 4, 5))
+        for beta in (0.0, 0.2, 0.5, 1.0):
+            there = distillation_loss(z, t, kind="jsd", beta=beta)
+            back = distillation_loss(t, z, kind="jsd", beta=1 - beta)
+            assert there == pytest.approx(back, rel=1e-14)
+
+    def test_near_the_ends_it_is_a_share_of_their_kinds(self, rng):
+        z, t = rng.normal(size=(2, 4, 5))
+        for beta, kind in ((1e-7, "kl"), (1 - 1e-7, "reverse")):
+            got = distillation_loss(z, t, kind="jsd", beta=beta) / 1e-7
+            assert got == pytest.approx(distillation_loss(z, t, kind=kind), rel=1e-5)
+
+    def test_beta_is_from_0_to_1(self):
+        with pytest.raises(ValueError, match=r"^Argument 'beta' must be from 0 to 1, not 1.5"):
+            distillation_loss([1.0, 2.0], [1.0, 2.0], beta=1.5)
 
     def test_kl_div_of_pytorch(self, rng):
         torch = pytest.importorskip("torch")

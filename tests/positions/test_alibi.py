@@ -7,6 +7,7 @@ import pytest
 
 import dlref.positions as P
 from dlref.attention import scaled_dot_product_attention
+from dlref.formulas import positions as formulas
 
 
 def published(n):
@@ -56,6 +57,42 @@ class TestBias:
             last = P.alibi_bias(m, 3, 10, q_offset=7, symmetric=symmetric)
             np.testing.assert_array_equal(last, whole[:, 7:])
 
+    @pytest.mark.parametrize("symmetric", [False, True])
+    def test_offsets_of_sequences_are_a_loop(self, rng, symmetric):
+        m, offsets = P.alibi_slopes(4), np.array([[3, -2, 0], [7, 1, -5]])
+        told = {"T": 6, "S": 5, "symmetric": symmetric}
+        got = P.alibi_bias(m, q_offset=offsets, **told)
+        u, v = rng.normal(size=got.shape), rng.normal(size=4)
+        grad, pushed = 0, P.alibi_bias_jvp(m, v, q_offset=offsets, **told)
+        for at, offset in np.ndenumerate(offsets):
+            i = np.arange(6)[:, None] + offset - np.arange(5)
+            d = abs(i) if symmetric else np.maximum(i, 0)
+            np.testing.assert_array_equal(got[at], -m[:, None, None] * d)
+            np.testing.assert_array_equal(got[at], P.alibi_bias(m, q_offset=int(offset), **told))
+            grad = grad - np.sum(u[at] * d, axis=(-2, -1))
+        found = P.alibi_bias_vjp(u, m, q_offset=offsets, **told)
+        np.testing.assert_allclose(found, grad, rtol=0, atol=4e-15 * abs(grad).max())
+        assert np.sum(u * pushed) == pytest.approx(found @ v, rel=1e-13)
+        for f, arguments in (
+            ("alibi_bias", (m,)),
+            ("alibi_bias_vjp", (u, m)),
+        ):
+            want = getattr(formulas, f)(*arguments, q_offset=offsets, **told)
+            got = getattr(P, f)(*arguments, q_offset=offsets, **told)
+            np.testing.assert_allclose(got, want, rtol=0, atol=4e-15 * abs(want).max())
+
+    def test_slopes_of_sequences_and_offsets_broadcast(self, rng):
+        m, offsets = rng.uniform(size=(1, 2, 4)), np.array([[3], [5], [0]])
+        bias = P.alibi_bias(m, 2, 5, q_offset=offsets)
+        assert bias.shape == (3, 2, 4, 2, 5)
+        grad = P.alibi_bias_vjp(np.ones(bias.shape), m, 2, 5, q_offset=offsets)
+        assert grad.shape == m.shape
+        np.testing.assert_allclose(np.sum(grad * m), bias.sum(), rtol=1e-13)
+
+    def test_more_queries_than_keys_that_end_together(self):
+        bias = P.alibi_bias([1.0], 4, 2, q_offset=-2)[0]
+        np.testing.assert_array_equal(bias, [[0, 0], [0, 0], [0, 0], [-1, 0]])
+
     def test_symmetric(self):
         bias = P.alibi_bias(P.alibi_slopes(4), 6, 6, symmetric=True)
         np.testing.assert_array_equal(bias, np.swapaxes(bias, -1, -2))
@@ -87,7 +124,17 @@ class TestErrors:
         with pytest.raises(ValueError, match=r"^Argument 'rule' must be 'official' or 'paper'"):
             P.alibi_slopes(8, rule="other")
 
-    @pytest.mark.parametrize("name", ["T", "S", "q_offset"])
+    def test_offsets(self):
+        with pytest.raises(ValueError, match=r"^Argument 'q_offset' must be at most 536870912"):
+            P.alibi_bias([0.5], 2, 2, q_offset=[0, 2**40])
+        with pytest.raises(ValueError, match=r"^Argument 'q_offset' must have batch axes that"):
+            P.alibi_bias(np.ones((3, 2)), 2, 2, q_offset=[1, 2])
+        with pytest.raises(ValueError, match=r"^Argument 'slopes' must have at least 1 axis"):
+            P.alibi_bias(0.5, 2, 2, q_offset=[1, 2])
+        with pytest.raises(TypeError, match=r"^Argument 'q_offset' must be integer"):
+            P.alibi_bias([0.5], 2, 2, q_offset=[1.5])
+
+    @pytest.mark.parametrize("name", ["T", "S"])
     def test_bias(self, name):
         sizes = {"T": 2, "S": 2, "q_offset": 0, name: -1}
         with pytest.raises(ValueError, match=rf"^Argument '{name}' must be at least 0, not -1"):

@@ -1,9 +1,16 @@
 """Tests of dlref.training._schedules."""
 
+import math
+
 import numpy as np
 import pytest
 
-from dlref.training import cosine_schedule, inverse_sqrt_schedule, warmup_schedule
+from dlref.training import (
+    cosine_schedule,
+    inverse_sqrt_schedule,
+    warmup_schedule,
+    wsd_schedule,
+)
 
 T = np.arange(1, 200)
 
@@ -19,6 +26,45 @@ def test_cosine_is_pytorchs():
         )
         optimizer.step()
         schedule.step()
+
+
+@pytest.mark.parametrize("kind", ["linear", "1-sqrt", "cosine"])
+def test_the_lines_of_get_wsd_schedule(kind):
+    """Transformers: the three stages, with the floor as a share of the peak."""
+    warmup, stable, decay, share = 10, 50, 20, 0.1
+
+    def factor(t):
+        if t < warmup:
+            return t / warmup
+        if t < warmup + stable:
+            return 1.0
+        if t < warmup + stable + decay:
+            progress = (t - warmup - stable) / decay
+            curves = {"linear": 1 - progress, "1-sqrt": 1 - math.sqrt(progress)}
+            value = curves.get(kind, 0.5 * (1 + math.cos(math.pi * progress)))
+            return value * (1 - share) + share
+        return share
+
+    t = np.arange(120)
+    got = wsd_schedule(t, peak=2.0, steps=80, decay=20, warmup=10, floor=0.2, kind=kind)
+    np.testing.assert_allclose(got, [2 * factor(step) for step in t], rtol=1e-14)
+
+
+def test_linear_decay_of_pytorch():
+    torch = pytest.importorskip("torch")
+    optimizer = torch.optim.SGD([torch.zeros(1, requires_grad=True)], lr=0.5)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.25, total_iters=40)
+    for t in range(60):
+        got = wsd_schedule(t, peak=0.5, steps=40, decay=40, floor=0.125)
+        np.testing.assert_allclose(got, optimizer.param_groups[0]["lr"], rtol=1e-13)
+        optimizer.step()
+        schedule.step()
+
+
+def test_without_a_plateau_half_a_cosine_is_the_cosine_schedule():
+    told = {"peak": 2.0, "steps": 90, "warmup": 10, "floor": 0.5}
+    got = wsd_schedule(np.arange(120), decay=80, kind="cosine", **told)
+    np.testing.assert_allclose(got, cosine_schedule(np.arange(120), **told), rtol=1e-15)
 
 
 def test_the_transformers_schedule():
@@ -52,6 +98,7 @@ def test_limits():
         lambda t, **k: warmup_schedule(t, **{"peak": 1.0, "warmup": 4} | k),
         lambda t, **k: inverse_sqrt_schedule(t, **{"peak": 1.0, "warmup": 4} | k),
         lambda t, **k: cosine_schedule(t, **{"peak": 1.0, "warmup": 4, "steps": 9} | k),
+        lambda t, **k: wsd_schedule(t, **{"peak": 1.0, "warmup": 4, "steps": 9, "decay": 2} | k),
     ],
 )
 def test_shapes_and_errors(schedule):
@@ -76,3 +123,9 @@ def test_errors_of_the_cosine():
         cosine_schedule(1, peak=1.0, steps=4, warmup=4)
     with pytest.raises(ValueError, match="'floor' must be at least 0"):
         cosine_schedule(1, peak=1.0, steps=4, floor=-1)
+    with pytest.raises(ValueError, match=r"'steps' must be at least 7, not 6"):
+        wsd_schedule(1, peak=1.0, steps=6, warmup=4, decay=3)
+    with pytest.raises(ValueError, match=r"'decay' must be at least 1, not 0"):
+        wsd_schedule(1, peak=1.0, steps=6, decay=0)
+    with pytest.raises(ValueError, match=r"'kind' must be 'linear', '1-sqrt' or 'cosine'"):
+        wsd_schedule(1, peak=1.0, steps=6, decay=1, kind="sqrt")

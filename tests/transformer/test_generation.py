@@ -115,6 +115,9 @@ class TestGenerate:
         np.testing.assert_array_equal(
             generate([1, 2], params, config, steps=6, top_p=1e-9, rng=rng), greedy
         )
+        np.testing.assert_array_equal(
+            generate([1, 2], params, config, steps=6, min_p=1.0, rng=rng), greedy
+        )
 
     def test_stop_fills_the_rest(self, rng):
         params, config = model(rng)
@@ -179,6 +182,25 @@ class TestProbabilities:
         got = next_token_probabilities([0.0, 0.0, -np.inf], top_p=np.nextafter(0.5, 1))
         assert got.tolist() == [0.5, 0.5, 0]
 
+    @pytest.mark.parametrize("share", [0.0, 0.2, 0.7, 1.0])
+    def test_min_p_is_a_share_of_the_largest(self, logits, share):
+        p, full = next_token_probabilities(logits, min_p=share), softmax(logits)
+        for row, whole in zip(p, full, strict=True):
+            kept = whole >= share * whole.max()
+            np.testing.assert_allclose(row, np.where(kept, whole, 0) / whole[kept].sum())
+
+    def test_min_p_after_the_others_as_in_transformers(self, logits):
+        told = {"temperature": 2.0, "top_k": 9, "top_p": 0.8, "min_p": 0.6}
+        z = logits / 2
+        z = np.where(z < np.sort(z, -1)[:, -9, None], -np.inf, z)
+        p, want = softmax(z), []
+        for row in p:
+            order = np.argsort(-row)
+            row[order[np.cumsum(row[order]) - row[order] >= 0.8]] = 0
+            row[row < 0.6 * row.max()] = 0
+            want.append(row / row.sum())
+        np.testing.assert_allclose(next_token_probabilities(logits, **told), want, rtol=1e-14)
+
     def test_ties_of_top_k_stay(self):
         got = next_token_probabilities([1.0, 0.0, 0.0, -1.0], top_k=2)
         assert np.count_nonzero(got) == 3
@@ -217,6 +239,8 @@ class TestProbabilities:
         for mass, words in ((0, "greater than 0, not 0"), (2, "at most 1, not 2")):
             with pytest.raises(ValueError, match=rf"'top_p' must be {words}\."):
                 next_token_probabilities(logits, top_p=mass)
+        with pytest.raises(ValueError, match=r"'min_p' must be from 0 to 1, not 1.5"):
+            next_token_probabilities(logits, min_p=1.5)
         with pytest.raises(ValueError, match=r"'logits' must have at least 1 axis"):
             next_token_probabilities(1.0)
 

@@ -186,6 +186,17 @@ class TestLosses:
         [grad] = torch.autograd.grad(loss, t)
         assert_close(load_balancing_loss_grad(s, experts), grad.numpy().reshape(s.shape))
 
+    def test_shares_of_choices_are_those_of_megatron(self, rng, assert_close):
+        torch = peers.torch
+        s = rng.dirichlet(np.ones(N), size=20)
+        experts = np.argsort(-s, axis=-1)[:, :3]
+        t = torch.tensor(s, requires_grad=True)
+        counts = torch.bincount(torch.tensor(experts).ravel(), minlength=N).double()
+        loss = torch.sum(t.sum(0) * counts) * N / (20 * 20 * 3)  # switch_load_balancing_loss_func
+        assert_close(load_balancing_loss(s, experts, shares="choices"), loss.item())
+        [grad] = torch.autograd.grad(loss, t)
+        assert_close(load_balancing_loss_grad(s, experts, shares="choices"), grad.numpy())
+
     def test_even_load_has_k(self):
         s, experts = np.full((6, 3), 1 / 3), [[0, 1], [1, 2], [2, 0]] * 2
         assert load_balancing_loss(s, experts) == pytest.approx(2)
@@ -219,6 +230,8 @@ class TestLosses:
             load_balancing_loss([[0.5, 0.5]], [[2]])
         with pytest.raises(ValueError, match=r"'experts' must have shape \(1, k\)"):
             load_balancing_loss([[0.5, 0.5]], [0])
+        with pytest.raises(ValueError, match=r"'shares' must be 'tokens' or 'choices'"):
+            load_balancing_loss([[0.5, 0.5]], [[1]], shares="experts")
         with pytest.raises(ValueError, match=r"'logits' must have at least 1"):
             router_z_loss(1.0)
         assert load_balancing_loss_grad(np.ones((2, 2), "f4"), [[0], [1]]).dtype == np.float32

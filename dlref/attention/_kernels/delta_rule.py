@@ -39,6 +39,20 @@ def _after(g: FloatArray) -> FloatArray:
     return out
 
 
+def _later(x: FloatArray) -> FloatArray:
+    """Move every step to the next one; the first becomes zero, and the last is dropped."""
+    out = np.zeros(x.shape)
+    out[:, 1:] = x[:, :-1]
+    return out
+
+
+def _earlier(x: FloatArray) -> FloatArray:
+    """Move every step to the one before: the transpose of `_later`."""
+    out = np.zeros(x.shape)
+    out[:, :-1] = x[:, 1:]
+    return out
+
+
 def _before_vjp(dout: FloatArray) -> FloatArray:
     return np.asarray(np.cumsum(dout[..., ::-1, :], axis=-2)[..., ::-1, :])
 
@@ -123,6 +137,27 @@ def _pairs_vjp(
             changes[:, :, 1] += _before_vjp(_narrowed(dx * x, g))
         level.halves(dk)[:, :, 0] += dy * after
         changes[:, :, 0] += _after_vjp(_narrowed(dy * y, g))
+    return drows, dk, dg
+
+
+def _pairs_up_to(
+    rows: Sequence[FloatArray], k: FloatArray, g: FloatArray | None
+) -> list[FloatArray]:
+    """Return the pairs at j <= t: those of a step with itself do not decay."""
+    out, steps = _pairs(rows, k, g), np.arange(k.shape[-2])
+    for r, matrices in zip(rows, out, strict=True):
+        matrices[:, steps, steps] = np.einsum("nte,nte->nt", r, k)
+    return out
+
+
+def _pairs_up_to_vjp(
+    dout: Sequence[FloatArray], rows: Sequence[FloatArray], k: FloatArray, g: FloatArray | None
+) -> tuple[list[FloatArray], FloatArray, FloatArray | None]:
+    drows, dk, dg = _pairs_vjp(dout, rows, k, g)
+    for i, (d, r) in enumerate(zip(dout, rows, strict=True)):
+        diagonal = np.einsum("ntt->nt", d)[..., None]
+        drows[i] = drows[i] + diagonal * k
+        dk = dk + diagonal * r
     return drows, dk, dg
 
 
@@ -218,6 +253,78 @@ class _Chunk:
         return grads, dstate + self.kept[:, -1, :, None] * d
 
 
+class _Erasing:
+    """The steps of a chunk that erases with keys of its own: like `_Chunk`, for a and b."""
+
+    def __init__(self, x: dict[str, FloatArray], state: FloatArray) -> None:
+        self.q, self.k, self.v, self.state = x["q"], x["k"], x["v"], state
+        self.a, self.b, self.g = x["a"], x["b"], x.get("decay")
+        self.kept, self.until, self.faded = np.ones((3, *self.q.shape))
+        if self.g is not None:
+            self.kept, self.faded = np.exp(_before(self.g)), np.exp(_after(self.g))
+            self.until = np.exp(_before(_later(self.g)))
+        self.read, self.asked = self.q * self.kept, self.a * self.until
+        # A step reads with a before it decays, as a query at the end of the step before would.
+        self.rows = [self.q, _earlier(self.a)]
+        self.P, self.A = _pairs_up_to(self.rows, self.k, self.g)
+        self.Q, self.B = _pairs_up_to(self.rows, self.b, self.g)
+        answers = self.asked @ state
+        answers[:, 1:] += self.A[:, :-1, :-1] @ self.v[:, :-1]
+        self.lower = np.zeros(self.B.shape)
+        self.lower[:, 1:, :-1] = -self.B[:, :-1, :-1]
+        self.r = _solve(self.lower, answers)
+
+    @property
+    def out(self) -> FloatArray:
+        return np.asarray(self.read @ self.state + self.P @ self.v + self.Q @ self.r)
+
+    @property
+    def decayed(self) -> FloatArray:
+        """Return the first state as it is at the end of the chunk, if nothing is written."""
+        return np.asarray(self.kept[:, -1, :, None] * self.state)
+
+    @property
+    def last(self) -> FloatArray:
+        written = _transposed(self.k * self.faded) @ self.v
+        return self.decayed + written + _transposed(self.b * self.faded) @ self.r
+
+    def vjp(self, u: FloatArray, d: FloatArray) -> tuple[dict[str, FloatArray], FloatArray]:
+        """Return the gradients, including the first state, given the gradient of the last one."""
+        v, r = _transposed(self.v), _transposed(self.r)
+        dv = _transposed(self.P) @ u + (self.k * self.faded) @ d
+        dr = _transposed(self.Q) @ u + (self.b * self.faded) @ d
+        dz = _solve_transposed(self.lower, dr)
+        dv[:, :-1] += _transposed(self.A[:, :-1, :-1]) @ dz[:, 1:]
+        # The system has the pairs of a one row lower, so that their gradients are one row higher.
+        of_k = [u @ v, _earlier(dz @ v)]
+        of_b = [u @ r, _earlier(dz @ r)]
+        (dq, da), dk, dg = _pairs_up_to_vjp(of_k, self.rows, self.k, self.g)
+        (dq_b, da_b), db, dg_b = _pairs_up_to_vjp(of_b, self.rows, self.b, self.g)
+        back = _transposed(self.state)
+        dread, dasked = u @ back, dz @ back
+        dk_last, db_last = (w @ _transposed(d) * self.faded for w in (self.v, self.r))
+        grads = {
+            "q": dq + dq_b + dread * self.kept,
+            "k": dk + dk_last,
+            "v": dv,
+            "a": _later(da + da_b) + dasked * self.until,
+            "b": db + db_last,
+        }
+        dstate = _transposed(self.read) @ u + _transposed(self.asked) @ dz
+        dstate += self.kept[:, -1, :, None] * d
+        if self.g is not None and dg is not None and dg_b is not None:
+            along = dread * self.read
+            along[:, -1] += np.sum(d * self.decayed, axis=-1)
+            until = _earlier(_before_vjp(_narrowed(dasked * self.asked, self.g)))
+            after = _after_vjp(_narrowed(dk_last * self.k + db_last * self.b, self.g))
+            grads["decay"] = dg + dg_b + _before_vjp(_narrowed(along, self.g)) + until + after
+        return grads, dstate
+
+
+def _chunk(x: dict[str, FloatArray], state: FloatArray) -> _Chunk | _Erasing:
+    return _Erasing(x, state) if "a" in x else _Chunk(x, state)
+
+
 def _steps(x: dict[str, FloatArray], start: int, stop: int) -> dict[str, FloatArray]:
     """Return the steps of a chunk in float64, with empty ones up to a power of two."""
     size = 1 << (stop - start - 1).bit_length()
@@ -253,7 +360,7 @@ def forward(
     starts = _starts(x, chunk)
     for start in starts:
         stop = min(start + starts.step, steps)
-        at = _Chunk(_steps(x, start, stop), state)
+        at = _chunk(_steps(x, start, stop), state)
         out[:, start:stop] = factor * at.out[:, : stop - start]
         state = at.last
     return state
@@ -271,10 +378,10 @@ def vjp(
     steps, starts, states = x["q"].shape[1], _starts({**x, "u": u, "d": d}, chunk), [_first(x)]
     ends = [min(start + starts.step, steps) for start in starts]
     for start, stop in zip(starts[:-1], ends[:-1], strict=True):
-        states.append(_Chunk(_steps(x, start, stop), states[-1]).last)
+        states.append(_chunk(_steps(x, start, stop), states[-1]).last)
     d = d.astype(np.float64)
     for start, stop in zip(reversed(starts), reversed(ends), strict=True):
-        at = _Chunk(_steps(x, start, stop), states.pop())
+        at = _chunk(_steps(x, start, stop), states.pop())
         found, d = at.vjp(factor * _steps({"u": u}, start, stop)["u"], d)
         for name, grad in found.items():
             grads[name][:, start:stop] = grad[:, : stop - start]

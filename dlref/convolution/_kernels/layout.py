@@ -6,10 +6,12 @@ import math
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..._core.arguments import (
+    MAX_OFFSET,
     as_integer,
     check_multiple,
     check_ndim,
     check_shape,
+    choice,
     wrong_shape,
 )
 from .windows import Windows, per_axis
@@ -55,8 +57,13 @@ def layout_of(
         wrong_shape(names[1], w, f"({channels}, *kernel) with 1 to 3 axes of at least 1")
     check_ndim(names[0], x, 1 + axes)
     groups = as_integer("groups", options["groups"], least=1)
-    least = {"stride": 1, "padding": 0, "dilation": 1}
-    given = {key: per_axis(key, options[key], axes, least=n) for key, n in least.items()}
+    s, d = (per_axis(key, options[key], axes, least=1) for key in ("stride", "dilation"))
+    if transposed:
+        at = Windows(w.shape[2:], s, per_axis("padding", options["padding"], axes, least=0), d)
+    else:
+        before, after = sides_of(options["padding"], w.shape[2:], s, d)
+        beyond = tuple(q - p for p, q in zip(before, after, strict=True))
+        at = Windows(w.shape[2:], s, before, d, beyond)
     check_multiple(names[1], "a first axis", len(w), groups)
     first, second = len(w), w.shape[1] * groups
     channels_in, channels_out = (first, second) if transposed else (second, first)
@@ -64,7 +71,33 @@ def layout_of(
         wrong_shape(names[0], x, f"(..., {channels_in}, *space)")
     if rest:
         check_shape(names[2], rest[0], (channels_out,))
-    return Layout(Windows(w.shape[2:], **given), groups, x.shape[: -axes - 1])
+    return Layout(at, groups, x.shape[: -axes - 1])
+
+
+def sides_of(
+    padding: Any, size: tuple[int, ...], stride: tuple[int, ...], dilation: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Return the padding before and after each axis of space."""
+    axes = len(size)
+    if isinstance(padding, str):
+        choice("padding", padding, ("valid", "same", "causal"))
+        total = tuple(d * (k - 1) for k, d in zip(size, dilation, strict=True))
+        if padding == "same" and max(stride) > 1:
+            msg = f"Argument 'stride' must be 1 for the padding 'same', not {stride}."
+            raise ValueError(msg)
+        before = {"valid": axes * (0,), "same": tuple(n // 2 for n in total)}.get(padding, total)
+        whole = total if padding == "same" else before
+        return before, tuple(n - p for n, p in zip(whole, before, strict=True))
+    if not isinstance(padding, tuple | list) or len(padding) != axes:
+        both = per_axis("padding", padding, axes, least=0)
+        return both, both
+    pairs = [
+        per_axis(f"padding[{i}]", side, 2, least=0)
+        if isinstance(side, tuple | list)
+        else 2 * (as_integer(f"padding[{i}]", side, least=0, most=MAX_OFFSET),)
+        for i, side in enumerate(padding)
+    ]
+    return tuple(p for p, _ in pairs), tuple(q for _, q in pairs)
 
 
 def spaced(bias: FloatArray, at: Windows) -> FloatArray:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..._core.arguments import as_integer, check_ndim, shown
+from ..._core.arguments import as_bool, as_integer, check_ndim, shown
 from .windows import ROOM, Windows, check_space, per_axis
 
 if TYPE_CHECKING:
@@ -45,8 +45,19 @@ class Pool(NamedTuple):
 
     def around(self, rows: int) -> tuple[int, ...]:
         """Return the shape of so many padded rows."""
-        sides = zip(self.space, self.at.padding, strict=True)
-        return (rows, *(n + 2 * p for n, p in sides))
+        return (rows, *self.at.around(self.space))
+
+    def members(self, *, with_padding: bool) -> npt.NDArray[np.float64]:
+        """Return how many places of each window are elements, or elements and padding."""
+        if with_padding and not any(self.at.beyond):
+            return np.array(float(math.prod(self.at.size)))
+        total = np.ones(())
+        sides = zip(self.space, self.outputs, *self.at[:4], strict=True)
+        for n, count, k, s, p, d in sides:
+            places = s * np.arange(count)[:, None] + d * np.arange(k) - p
+            low, high = (-p, n + p) if with_padding else (0, n)
+            total = total[..., None] * np.sum((places >= low) & (places < high), axis=1)
+        return np.asarray(total, np.float64)
 
     def windows(self, x: npt.NDArray[Any]) -> list[Any]:
         """Return a view for each place of a window: its elements of all windows of padded rows."""
@@ -54,7 +65,25 @@ class Pool(NamedTuple):
         return [windows[(slice(None), *k)] for k in np.ndindex(self.at.size)]
 
 
-def pool_of(name: str, x: FloatArray, size: Any, stride: Any, padding: Any) -> Pool:
+def _beyond(at: Windows, space: tuple[int, ...]) -> tuple[int, ...]:
+    """Return how far a last window, which begins within the input, may reach beyond the padding."""
+    more = []
+    for n, p, e, s in zip(space, at.padding, at.extent, at.stride, strict=True):
+        last = -(-(n + 2 * p - e) // s) * s  # where the last window begins, if it may begin there
+        last -= s * (last >= n + p)
+        more.append(max(0, last + e - n - 2 * p))
+    return tuple(more)
+
+
+def pool_of(
+    name: str,
+    x: FloatArray,
+    size: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    dilation: Any = 1,
+) -> Pool:
     """Check the options of pooling, and the array."""
     if not isinstance(size, tuple | list) or not 1 <= len(size) <= 3:
         msg = f"Argument 'size' must be a tuple of 1 to 3 integers, not {shown(size)}."
@@ -66,8 +95,15 @@ def pool_of(name: str, x: FloatArray, size: Any, stride: Any, padding: Any) -> P
     if any(2 * p > n for p, n in zip(around, sides, strict=True)):
         msg = f"Argument 'padding' must be at most half of the size {sides}, not {around}."
         raise ValueError(msg)
+    gaps = per_axis("dilation", dilation, axes, least=1)
     check_ndim(name, x, axes)
-    at = Windows(sides, steps, around, (1,) * axes)
+    at = Windows(sides, steps, around, gaps)
     check_space(name, x, at)
     space = at.last(x.shape)
-    return Pool(at, x.shape[: x.ndim - axes], space, at.outputs(space))
+    if as_bool("ceil_mode", ceil_mode):
+        at = at._replace(beyond=_beyond(at, space))
+    pool = Pool(at, x.shape[: x.ndim - axes], space, at.outputs(space))
+    if max(gaps) > 1 and not np.all(pool.members(with_padding=False)):
+        msg = f"Argument 'dilation' must leave an element in every window, not be {gaps}."
+        raise ValueError(msg)
+    return pool

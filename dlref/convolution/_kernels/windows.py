@@ -35,6 +35,13 @@ class Windows(NamedTuple):
     stride: tuple[int, ...]
     padding: tuple[int, ...]
     dilation: tuple[int, ...]
+    beyond: tuple[int, ...] = ()  # how many more places stand after each axis than before it
+
+    @property
+    def after(self) -> tuple[int, ...]:
+        """Return the padding after each axis."""
+        more = self.beyond or (0,) * len(self.padding)
+        return tuple(p + q for p, q in zip(self.padding, more, strict=True))
 
     @property
     def extent(self) -> tuple[int, ...]:
@@ -43,21 +50,25 @@ class Windows(NamedTuple):
 
     def outputs(self, space: tuple[int, ...]) -> tuple[int, ...]:
         """Return how many windows there are along each axis of an array."""
-        sides = zip(space, self.padding, self.extent, self.stride, strict=True)
-        return tuple((n + 2 * p - e) // s + 1 for n, p, e, s in sides)
+        sides = zip(self.around(space), self.extent, self.stride, strict=True)
+        return tuple((n - e) // s + 1 for n, e, s in sides)
+
+    def around(self, space: tuple[int, ...]) -> tuple[int, ...]:
+        """Return the lengths of padded axes."""
+        return tuple(n + p + q for n, p, q in zip(space, self.padding, self.after, strict=True))
 
     def padded(self, x: FloatArray, value: float = 0.0) -> FloatArray:
         """Return `x` with `value` around its axes of space; `x` itself without padding."""
-        if not any(self.padding):
+        if not any(self.padding) and not any(self.after):
             return x
         lead = [(0, 0)] * (x.ndim - len(self.size))
-        width = lead + [(p, p) for p in self.padding]
+        width = [*lead, *zip(self.padding, self.after, strict=True)]
         return np.pad(x, width, constant_values=value)
 
     def cropped(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return a view without the padding."""
-        sides = zip(self.padding, self.last(x.shape), strict=True)
-        inside: npt.NDArray[Any] = x[_all(tuple(slice(p, n - p) for p, n in sides))]
+        sides = zip(self.padding, self.after, self.last(x.shape), strict=True)
+        inside: npt.NDArray[Any] = x[_all(tuple(slice(p, n - q) for p, q, n in sides))]
         return inside
 
     def last(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -97,7 +108,8 @@ def check_space(name: str, x: FloatArray, at: Windows) -> None:
     """Raise ValueError unless a window fits into the padded axes of space."""
     space = at.last(x.shape)
     if any(n < 1 for n in at.outputs(space)):
-        least = tuple(max(0, e - 2 * p) for e, p in zip(at.extent, at.padding, strict=True))
+        sides = zip(at.extent, at.padding, at.after, strict=True)
+        least = tuple(max(0, e - p - q) for e, p, q in sides)
         msg = f"Argument {name!r} must have axes of space of at least {least}, not {space}."
         raise ValueError(msg)
 
@@ -156,8 +168,7 @@ def spread(u: FloatArray, weight: FloatArray, at: Windows, space: tuple[int, ...
     groups, outputs, channels = weight.shape[:3]
     depth, count = channels * math.prod(at.size), at.last(u.shape)
     matrix = weight.reshape(groups, outputs, depth).swapaxes(1, 2)
-    padded = tuple(n + 2 * p for n, p in zip(space, at.padding, strict=True))
-    around = np.empty((groups, channels, *padded), u.dtype)
+    around = np.empty((groups, channels, *at.around(space)), u.dtype)
     windows = at.view(around, count)
     out = np.empty((len(u), groups, channels, *space), u.dtype)
     room = _workspace(groups * depth, u, out)

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["divergence_slopes", "divergence_values"]
 
-LN2 = np.log(2.0)
 #: From this temperature on, logarithms of p and q are nearly the same: their difference comes from
 #: the logits, which are less near to each other than to the logarithm of the sum of exponentials.
 HOT = 16.0
@@ -49,11 +48,16 @@ def _slope(a: Number, gap: Number, value: Number) -> Number:
 
 
 @inline_fma
-def _to_middle(ratio: Number) -> Number:
-    """Return the logarithm of a over the mean of a and b, for log(b / a)."""
-    near = -log1p(0.5 * expm1(ratio if ratio < 1.0 else 1.0))
-    far = LN2 - ratio - log1p_exp(-(ratio if ratio > 1.0 else 1.0))
-    return near if ratio < 1.0 else far
+def _to_middle(ratio: Number, weight: Number, log_weight: Number, odds: Number) -> Number:
+    """
+    Return the logarithm of a over a mean of a and b, with a weight of b, for log(b / a).
+
+    `odds` is the logarithm of the weight of a over the weight of b.
+    """
+    limit = max(1.0, odds)  # beyond it b has the larger share
+    near = -log1p(weight * expm1(ratio if ratio < limit else limit))
+    far = -log_weight - ratio - log1p_exp(odds - (ratio if ratio > limit else limit))
+    return near if ratio < limit else far
 
 
 @inline_fma
@@ -114,6 +118,7 @@ def _kl(
     log_q: FloatArray,
     q: FloatArray,
     factor: Number,
+    beta: Number,
     terms: FloatArray,
 ) -> Number:
     """Return the divergence of q from p; unless `factor` is 0, write slopes over the logs."""
@@ -135,22 +140,27 @@ def _jsd(
     log_q: FloatArray,
     q: FloatArray,
     factor: Number,
+    beta: Number,
     terms: FloatArray,
 ) -> Number:
-    """Return half the divergences of p and q from their mean, and slopes as `_kl`."""
+    """Return the divergences of p and q from their mean, weighted, and slopes as `_kl`."""
+    alpha = 1.0 - beta
+    log_alpha, log_beta = np.log(alpha), np.log(beta)
+    odds = log_alpha - log_beta
     for i in range(p.size):
         ratio = log_q[i] - log_p[i]
-        log_p[i], log_q[i] = _to_middle(ratio), _to_middle(-ratio)
-        terms[i] = _term(p[i], 0.5 * (p[i] + q[i]), log_p[i])
+        log_p[i] = _to_middle(ratio, beta, log_beta, odds)
+        log_q[i] = _to_middle(-ratio, alpha, log_alpha, -odds)
+        terms[i] = _term(p[i], alpha * p[i] + beta * q[i], log_p[i])
     of_p = added(terms)
     for i in range(p.size):
-        terms[i] = _term(q[i], 0.5 * (p[i] + q[i]), log_q[i])
+        terms[i] = _term(q[i], alpha * p[i] + beta * q[i], log_q[i])
     of_q = added(terms)
     if factor != 0.0:
         for i in range(p.size):
-            log_p[i] = 0.5 * factor * _slope(p[i], log_p[i], of_p)
-            log_q[i] = 0.5 * factor * _slope(q[i], log_q[i], of_q)
-    return 0.5 * (of_p + of_q)
+            log_p[i] = alpha * factor * _slope(p[i], log_p[i], of_p)
+            log_q[i] = beta * factor * _slope(q[i], log_q[i], of_q)
+    return alpha * of_p + beta * of_q
 
 
 @inline_strict
@@ -179,6 +189,7 @@ def _rows(
     z: FloatArray,
     t: FloatArray,
     factor: float,
+    beta: float,
     value: FloatArray,
     dz: FloatArray,
     dt: FloatArray,
@@ -191,7 +202,7 @@ def _rows(
         softmax_and_logarithm(z[r], dz[k], p)
         softmax_and_logarithm(t[r], dt[k], q)
         _adjust(z[r], t[r], dz[k], p, dt[k], terms)
-        value[r] = _divergence(dz[k], p, dt[k], q, factor, terms)
+        value[r] = _divergence(dz[k], p, dt[k], q, factor, beta, terms)
 
 
 @cache
@@ -202,11 +213,11 @@ def _kernel(formula: Callable[..., Number], *, is_hot: bool) -> Callable[..., No
 
 
 def _solved(
-    kind: str, T: float, factor: float, logits: FloatArray, teacher: FloatArray
+    kind: str, beta: float, T: float, factor: float, logits: FloatArray, teacher: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return the divergences of all rows and, unless `factor` is 0, slopes times `factor`."""
     if kind == "reverse":
-        value, dq, dp = _solved("kl", T, factor, teacher, logits)
+        value, dq, dp = _solved("kl", beta, T, factor, teacher, logits)
         return value, dp, dq
     scaled = (a if T == 1.0 else a / np.float64(T) for a in (logits, teacher))
     rows, classes = math.prod(logits.shape[:-1]), logits.shape[-1]
@@ -214,19 +225,21 @@ def _solved(
     value = np.empty(rows)
     dz, dt = (np.empty((rows if factor else 1, classes)) for _ in range(2))
     kernel = _kernel(_jsd if kind == "jsd" else _kl, is_hot=T >= HOT)
-    with_workspace(kernel, 3, classes)(0, rows, z, t, factor, value, dz, dt)
+    with_workspace(kernel, 3, classes)(0, rows, z, t, factor, beta, value, dz, dt)
     return value, dz, dt
 
 
-def divergence_values(kind: str, T: float, logits: FloatArray, teacher: FloatArray) -> FloatArray:
+def divergence_values(
+    kind: str, beta: float, T: float, logits: FloatArray, teacher: FloatArray
+) -> FloatArray:
     """Return T² times the divergence of each row."""
-    value, _, _ = _solved(kind, T, 0.0, logits, teacher)
+    value, _, _ = _solved(kind, beta, T, 0.0, logits, teacher)
     return T * T * value.reshape(logits.shape[:-1])
 
 
 def divergence_slopes(
-    kind: str, T: float, logits: FloatArray, teacher: FloatArray
+    kind: str, beta: float, T: float, logits: FloatArray, teacher: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the slopes of `divergence_values` by both logits."""
-    _, dz, dt = _solved(kind, T, T, logits, teacher)
+    _, dz, dt = _solved(kind, beta, T, T, logits, teacher)
     return dz.reshape(logits.shape), dt.reshape(logits.shape)

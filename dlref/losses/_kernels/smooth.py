@@ -106,10 +106,12 @@ class Smooth(NamedTuple):
         """Push tangents forward to the loss."""
         count = len(self.names)
         dtype, arrays, moves = as_tangents(primals, tangents, count=count)
-        self._check(tuple(f"primals[{i}]" for i in range(count)), arrays, reduction)
+        names = tuple(f"primals[{i}]" for i in range(count)) if count > 1 else ("primals",)
+        self._check(names, arrays, reduction)
         with np.errstate(all="ignore"):
             moved: Any = np.zeros(arrays[0].shape)
-            for slope, move, given in zip(self.slopes(*arrays), moves, tangents, strict=True):
+            entries = tangents if count > 1 else (tangents,)
+            for slope, move, given in zip(self.slopes(*arrays), moves, entries, strict=True):
                 if given is not None:  # zero, even where the slope is not finite
                     moved = moved + slope * move
             return result(reduced(moved.sum(self.axis), reduction), dtype)

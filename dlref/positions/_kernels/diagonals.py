@@ -8,6 +8,7 @@ T + S − 1 numbers, each along one diagonal; the gradient of a number is the su
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 
 from ..._core.arguments import (
     FloatArray,
@@ -17,7 +18,7 @@ from ..._core.arguments import (
 __all__ = ["distances"]
 
 
-def distances(T: int, S: int, first: int, *, symmetric: bool) -> FloatArray:
+def distances(T: int, S: int, first: int | npt.NDArray[np.int64], *, symmetric: bool) -> FloatArray:
     """Return how far back the key lies on each diagonal; 0 where it lies ahead, or as far."""
     check_flags(symmetric=symmetric)
     behind = first - np.arange(1.0 - T, S)

@@ -94,9 +94,10 @@ def of_counted_pairs():
 @stated("dlref/losses/_distillation_loss.py")
 def of_the_mean_of_two():
     p, q = softmax(draw(109, 4)[0]), softmax(draw(110, 4)[0])
-    m, dm = (p + q) / 2, draw(111, 4)[0]
-    text = r"-\sum_c \tfrac{p_c + q_c}{2 m_c} \dd m_c = -\sum_c \dd m_c"
-    yield text, -sum((p + q) / (2 * m) * dm), -sum(dm)
+    b, dm = 0.3, draw(111, 4)[0]
+    m = b * q + (1 - b) * p
+    text = r"-\sum_c \tfrac{\beta q_c + (1 - \beta) p_c}{m_c} \dd m_c = -\sum_c \dd m_c"
+    yield text, -sum((b * q + (1 - b) * p) / m * dm), -sum(dm)
 
 
 @stated("dlref/losses/_kl_estimate.py")
