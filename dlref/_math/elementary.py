@@ -99,6 +99,7 @@ __all__ = [
     "erfc",
     "erfcx",
     "exp",
+    "exp_excess",
     "exp_pair",
     "exp_parts",
     "expm1",
@@ -439,6 +440,16 @@ def expm1(x: Number) -> Number:
     """e^x - 1 without cancellation, to 1.1 ULP."""
     high, low = expm1_pair(x, 0.0)
     return high + (low if x < 709.0 else -0.0)
+
+
+@inline_fma
+def exp_excess(x: Number) -> Number:
+    """e^x - 1 - x, never negative: x is left out of the series of e^x before it is added up."""
+    x = 720.0 if x > 720.0 else x  # e^720 is infinite already
+    # e^x is (1 + r + rest) * a * b, with r = x for a small one
+    r, rest, a, b = exp_parts(x, 0.0)
+    half = 0.5 * a * b  # a * b may be infinite where e^x is not
+    return 2.0 * (half * rest + ((half * r - 0.5 * x) + (half - 0.5)))
 
 
 @inline_fma

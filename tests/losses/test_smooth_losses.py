@@ -100,6 +100,15 @@ class TestGaussian:
         got = gaussian_kl([0.0], [1e-6])
         np.testing.assert_allclose(got, 1e-12 / 4 + 1e-18 / 12, rtol=1e-4)
 
+    def test_any_variance_keeps_its_digits(self, rng):
+        """With expm1 alone it is off by 1.5e-7 of itself at 1e-9, and negative at 1e-16."""
+        sizes = np.concatenate([[1e-9, 1e-16], 10.0 ** rng.uniform(-150, 0, 300), [5.0, 30.0]])
+        log_var = np.concatenate([sizes, -sizes])
+        got = gaussian_kl(np.zeros((len(log_var), 1)), log_var[:, None], reduction="none")
+        with mpmath.workprec(1100):
+            want = [float((mpmath.exp(s) - 1 - mpmath.mpf(s)) / 2) for s in log_var.tolist()]
+        np.testing.assert_allclose(got, want, rtol=2e-15)
+
     def test_the_gradient_has_both(self, rng):
         mean, log_var = rng.normal(size=(2, 4, 3))
         for g, want in zip(
