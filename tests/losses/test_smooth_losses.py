@@ -243,6 +243,21 @@ class TestTemperatures:
             due = np.array(exact, float)
             np.testing.assert_allclose(one, due, rtol=0, atol=1e-14 * abs(due).max())
 
+    @pytest.mark.parametrize("kind", ["kl", "reverse", "jsd"])
+    @pytest.mark.parametrize("T", [1.0, 3.0, 10.0, 16.0, 17.0, 100.0, 1e5])
+    def test_logits_that_hardly_differ(self, kind, T, rng):
+        """Differences of 1e-9 at logits of 3 were lost to 1e-6 where T is no power of two."""
+        rows = [[3 + 1e-9, 1.0, 2.0], *rng.normal(size=(3, 3)) * 3]
+        others = [[3.0, 1.0, 2.0], *(np.array(rows[1:]) + 1e-9 * rng.normal(size=(3, 3)))]
+        for z, t in zip(rows, others, strict=True):
+            got = (
+                distillation_loss(z, t, temperature=T, kind=kind),
+                *distillation_loss_vjp(1.0, z, t, temperature=T, kind=kind),
+            )
+            for one, exact in zip(got, exact_distillation(kind, T, z, t), strict=True):
+                due = np.array(exact, float)
+                np.testing.assert_allclose(one, due, rtol=0, atol=4e-15 * abs(due).max())
+
     @pytest.mark.parametrize(("kind", "share"), [("kl", 0.5), ("reverse", 0.5), ("jsd", 0.125)])
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])
     def test_the_limit_is_a_variance(self, rng, kind, share, dtype):
