@@ -2,6 +2,7 @@ r"""The Kullback-Leibler divergence of two distributions."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,9 @@ from .._core.arguments import (
     choice,
     result,
 )
+from .._core.jit import inline_fma, inline_strict, kernel
+from .._core.threads import as_carray, over_rows, with_workspace
+from .._math.elementary import Number, log, pair_sum
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
 __all__ = [
@@ -24,6 +28,8 @@ __all__ = [
     "kl_divergence_jvp",
     "kl_divergence_vjp",
 ]
+
+COST = 5  # nanoseconds, or elementary operations, a class
 
 
 def _check(names: tuple[str, str], log_p: FloatArray, q: FloatArray, reduction: str) -> None:
@@ -34,6 +40,32 @@ def _check(names: tuple[str, str], log_p: FloatArray, q: FloatArray, reduction: 
 
 def _slope_of_q(log_p: FloatArray, q: FloatArray) -> FloatArray:
     return np.log(q) + 1.0 - log_p
+
+
+@inline_fma
+def _term(log_p: Number, q: Number) -> Number:
+    return 0.0 if q == 0.0 else q * (log(q) - log_p)
+
+
+@inline_strict
+def _compensated_sum(terms: FloatArray) -> Number:
+    """Add the terms up, and apart from them the errors of their additions."""
+    total, lost = np.float64(0.0), np.float64(0.0)
+    for i in range(terms.size):
+        total, error = pair_sum(total, terms[i])
+        lost += error
+    return total + lost if abs(total) < np.inf else total
+
+
+@kernel
+def _rows(
+    start: int, stop: int, log_p: FloatArray, q: FloatArray, out: FloatArray, room: FloatArray
+) -> None:
+    """Write the divergence of each row."""
+    for r in range(start, stop):
+        for c in range(room.size):
+            room[c] = _term(log_p[r, c], q[r, c])
+        out[r] = _compensated_sum(room)
 
 
 def kl_divergence(log_p: npt.ArrayLike, q: npt.ArrayLike, *, reduction: str = "mean") -> FloatArray:
@@ -83,8 +115,11 @@ def kl_divergence(log_p: npt.ArrayLike, q: npt.ArrayLike, *, reduction: str = "m
     ``"batchmean"``, which divides by the length of the first axis, whatever the others are. Its
     ``"mean"`` divides by the number of classes, too.
 
-    The terms have both signs. Where p is near q they cancel, and the error is some
-    :math:`2^{-53} \sum_c q_c \abs{\log q_c}`, while the value is of second order in q - p.
+    The terms have both signs. Where p is near q they cancel, while the value is of second order in
+    q - p. In units of :math:`u = 2^{-53}`, the logarithm is off by at most 1.8 of its own size,
+    difference and product by 1 each, and the sum, which is compensated, by 1: of any length, with
+    :math:`\sum_c q_c \, (\abs{\log q_c} + \abs{\log p_c})` for the size, the error is at most
+    :math:`5 u` times the size.
 
     Examples
     --------
@@ -102,9 +137,12 @@ def kl_divergence(log_p: npt.ArrayLike, q: npt.ArrayLike, *, reduction: str = "m
     """
     dtype, (log_p, q) = as_floats({"log_p": log_p, "q": q})
     _check(("log_p", "q"), log_p, q, reduction)
+    rows, classes = math.prod(q.shape[:-1]), q.shape[-1]
+    values = np.empty(rows)
+    arrays = (as_carray(a).reshape(rows, classes) for a in (log_p, q))
+    over_rows(with_workspace(_rows, classes), rows, COST * classes, *arrays, values)
     with np.errstate(all="ignore"):
-        terms = np.where(q == 0.0, 0.0 * q, q * (np.log(q) - log_p))
-        return result(reduced(np.sum(terms, axis=-1), reduction), dtype)
+        return result(reduced(values.reshape(q.shape[:-1]), reduction), dtype)
 
 
 def kl_divergence_grad(
