@@ -163,7 +163,7 @@ def _rows(
     dt: FloatArray,
     room: FloatArray,
 ) -> None:
-    """Write divergences of rows of logits over T, and their slopes times `factor` unless it is 0."""
+    """Write divergences of rows of logits over T; their slopes times `factor`, unless it is 0."""
     p, q, terms, scaled = room[0], room[1], room[2], room[3]
     for r in range(start, stop):
         k = r if factor != 0.0 else 0
