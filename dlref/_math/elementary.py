@@ -99,6 +99,7 @@ __all__ = [
     "erfc",
     "erfcx",
     "exp",
+    "exp_excess",
     "exp_pair",
     "exp_parts",
     "expm1",
@@ -110,6 +111,7 @@ __all__ = [
     "log",
     "log1p",
     "log1p_exp",
+    "log1p_exp_pair",
     "log1p_pair",
     "near_zero",
     "normal_tail",
@@ -420,10 +422,10 @@ def raised(factor: Number, x: Number, low: Number) -> Number:
 
 
 @inline_fma
-def expm1_pair(x: Number) -> tuple[Number, Number]:
-    """e^x - 1 without cancellation, as a pair."""
+def expm1_pair(x: Number, low: Number) -> tuple[Number, Number]:
+    """e^(x + low) - 1 without cancellation, as a pair."""
     bounded = -40.0 if x < -40.0 else x  # e^-40 does not change 1
-    r, t, a, b = exp_parts(bounded, 0.0)
+    r, t, a, b = exp_parts(bounded, low)
     half = 0.5 * a * b  # 2^n may be infinite where e^x is not
     p = r + t
     whole, lost = pair_sum(half, -0.5)
@@ -436,8 +438,18 @@ def expm1_pair(x: Number) -> tuple[Number, Number]:
 @inline_fma
 def expm1(x: Number) -> Number:
     """e^x - 1 without cancellation, to 1.1 ULP."""
-    high, low = expm1_pair(x)
+    high, low = expm1_pair(x, 0.0)
     return high + (low if x < 709.0 else -0.0)
+
+
+@inline_fma
+def exp_excess(x: Number) -> Number:
+    """e^x - 1 - x, never negative: x is left out of the series of e^x before it is added up."""
+    x = 720.0 if x > 720.0 else x  # e^720 is infinite already
+    # e^x is (1 + r + rest) * a * b, with r = x for a small one
+    r, rest, a, b = exp_parts(x, 0.0)
+    half = 0.5 * a * b  # a * b may be infinite where e^x is not
+    return 2.0 * (half * rest + ((half * r - 0.5 * x) + (half - 0.5)))
 
 
 @inline_fma
@@ -453,7 +465,7 @@ def sigmoid(x: Number) -> Number:
 @inline_fma
 def tanh(x: Number) -> Number:
     """Hyperbolic tangent: -w / (2 + w) with w = e^(-2|x|) - 1, to 1 ULP."""
-    w, w_low = expm1_pair(-2.0 * abs(x))
+    w, w_low = expm1_pair(-2.0 * abs(x), 0.0)
     below, rest = fast_sum(2.0, w)
     ratio = pair_quotient(-w, -w_low, below, rest + w_low)
     ratio = -ratio if x < 0.0 else ratio
@@ -488,13 +500,19 @@ def tanh_gap(x: Number) -> Number:
 @inline_fma
 def log_mantissa(f: Number, k: Number, low: Number) -> Number:
     """Return k ln 2 + ln(1 + f) + low for f in [-0.3, 0.42]."""
+    return k * LN2[0] - (log_missing(f, k, low) - f)
+
+
+@inline_fma
+def log_missing(f: Number, k: Number, low: Number) -> Number:
+    """Return k LN2[0] + f minus `log_mantissa`, which is of second order in f."""
     s = f / (2.0 + f)
     z = s * s
     c = LOG
     tail = c[4] + z * (c[5] + z * (c[6] + z * c[7]))
     tail = z * (c[0] + z * (c[1] + z * (c[2] + z * (c[3] + z * tail))))
     half = 0.5 * f * f
-    return k * LN2[0] - ((half - (s * (half + tail) + (k * LN2[1] + low))) - f)
+    return half - (s * (half + tail) + (k * LN2[1] + low))
 
 
 @inline_fma
@@ -533,13 +551,29 @@ def log1p_pair(u: Number, u_low: Number) -> Number:
 
 @inline_fma
 def log1p_exp(x: Number) -> Number:
+    """ln(1 + e^x) for x <= 0, to 1.3 ULP."""
+    f, k, low = log1p_exp_parts(x, 0.0)
+    return log_mantissa(f, k, low)
+
+
+@inline_fma
+def log1p_exp_pair(x: Number, low: Number) -> tuple[Number, Number]:
+    """ln(1 + e^(x + low)) for x <= 0, as a pair."""
+    f, k, more = log1p_exp_parts(x, low)
+    high, rest = pair_sum(k * LN2[0], f)
+    high, less = fast_sum(high, -log_missing(f, k, more))
+    return high, rest + less
+
+
+@inline_fma
+def log1p_exp_parts(x: Number, low: Number) -> tuple[Number, Number, Number]:
     """
-    ln(1 + e^x) for x <= 0, to 1.3 ULP.
+    Return the arguments of `log_mantissa` for ln(1 + e^(x + low)).
 
     The sum lies between 1 and 2, so the power of two is 0 or 1. The rounding errors of the
     exponential and of the sum are known, and change the logarithm by their quotient with the sum.
     """
-    r, t, a, b = exp_parts(x, 0.0)
+    r, t, a, b = exp_parts(x, low)
     p = r + t
     q = 1.0 + p
     e = q * a * b
@@ -548,7 +582,7 @@ def log1p_exp(x: Number) -> Number:
     upper = w > 1.4
     f = 0.5 * w - 1.0 if upper else e
     lost = e - (w - 1.0) if upper else 0.0
-    return log_mantissa(f, 1.0 if upper else 0.0, (lost + rest) / w)
+    return f, (1.0 if upper else 0.0), (lost + rest) / w
 
 
 @inline_fma
@@ -709,6 +743,12 @@ def log1p_exp_single(x: Number) -> Number:
 
 
 @inline_fma
+def log1p_exp_pair_single(x: Number, _low: Number) -> tuple[Number, Number]:
+    """`log1p_exp_pair` to half the digits."""
+    return log1p_exp_single(x), 0.0
+
+
+@inline_fma
 def quotient_single(x: Number, y: Number, _y_low: Number) -> Number:
     """`quotient` for many x and one y, whose reciprocal LLVM computes once."""
     return x * (1.0 / y)
@@ -722,7 +762,7 @@ def exp_pair_single(x: Number, low: Number) -> tuple[Number, Number, Number, Num
 
 
 @inline_fma
-def expm1_pair_single(x: Number) -> tuple[Number, Number]:
+def expm1_pair_single(x: Number, _low: Number) -> tuple[Number, Number]:
     """`expm1_pair` to half the digits."""
     return expm1_single(x), 0.0
 
@@ -848,6 +888,7 @@ SINGLE = {
     expm1_pair: expm1_pair_single,
     largest: largest_single,
     log1p_exp: log1p_exp_single,
+    log1p_exp_pair: log1p_exp_pair_single,
     two_diff_error: two_diff_error_single,
     two_square: two_square_single,
     normal_tail: normal_tail_single,

@@ -6,7 +6,7 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_number
 from .._core.jit import inline_fma, inline_strict
-from .._math.elementary import Number, expm1, fma, raised
+from .._math.elementary import Number, exp_pair, expm1_pair, fma, pair_quotient, raised
 from ._kernels.elementwise import forward, jvp, vjp
 
 __all__ = ["celu", "celu_deriv", "celu_deriv2", "celu_jvp", "celu_vjp"]
@@ -22,8 +22,9 @@ def _quotient(x: Number, alpha: Number) -> tuple[Number, Number]:
 
 @inline_fma
 def _celu(x: Number, alpha: Number) -> Number:
-    z = x / alpha
-    curve = x if abs(z) < 1e-17 else alpha * expm1(z)
+    z, rest = _quotient(x, alpha)
+    high, low = expm1_pair(z, rest)
+    curve = x if abs(z) < 1e-17 else fma(alpha, high, alpha * low)
     return x if x > 0.0 else curve
 
 
@@ -36,7 +37,8 @@ def _celu_deriv(x: Number, alpha: Number) -> Number:
 @inline_fma
 def _celu_deriv2(x: Number, alpha: Number) -> Number:
     z, rest = _quotient(x, alpha)
-    return 0.0 if x > 0.0 else raised(1.0 / alpha, z, rest)
+    h, h_low, a, b = exp_pair(z, rest)
+    return 0.0 if x > 0.0 else pair_quotient(h, h_low, alpha, 0.0) * a * b
 
 
 def celu(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_number
 from .._core.jit import inline_fma
-from .._math.elementary import Number, expm1, raised
+from .._math.elementary import Number, expm1_pair, fma, raised
 from ._kernels.elementwise import forward, jvp, vjp
 
 __all__ = ["elu", "elu_deriv", "elu_deriv2", "elu_jvp", "elu_vjp"]
@@ -20,7 +20,8 @@ SELU_ALPHA = 1.6732632423543772
 
 @inline_fma
 def _elu(x: Number, alpha: Number) -> Number:
-    return x if x > 0.0 else alpha * expm1(x)
+    high, low = expm1_pair(x, 0.0)
+    return x if x > 0.0 else fma(alpha, high, alpha * low)
 
 
 @inline_fma

@@ -20,7 +20,7 @@ SELU_SLOPE_REST = 5.75014648756476e-17  #: its low-order part
 
 @inline_fma
 def _left(x: Number) -> Number:
-    high, low = expm1_pair(x)
+    high, low = expm1_pair(x, 0.0)
     return fma(SELU_SLOPE, high, SELU_SLOPE * low + SELU_SLOPE_REST * high)
 
 

@@ -47,7 +47,7 @@ def _bell_slope(x: Number, scale: Number) -> Number:
     d, rest = fast_sum(1.0, e)
     square, square_low = pair_product(d, rest + e_low, d, rest + e_low)
     cube, cube_low = pair_product(square, square_low, d, rest + e_low)
-    gap, gap_low = expm1_pair(-abs(x))
+    gap, gap_low = expm1_pair(-abs(x), 0.0)
     gap, gap_low = pair_product(-scale * gap, -scale * gap_low, h, h_low)
     size = pair_quotient(gap, gap_low, cube, cube_low) * a * b
     return size if x < 0.0 else 0.0 - size

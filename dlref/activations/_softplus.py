@@ -11,9 +11,9 @@ from .._math.elementary import (
     exp_pair,
     fast_sum,
     log1p_exp,
+    log1p_exp_pair,
     pair_product,
     pair_quotient,
-    raised,
 )
 from ._kernels.elementwise import forward, jvp, vjp
 from ._sigmoid import _sigmoid, _sigmoid_deriv
@@ -29,12 +29,11 @@ def _softplus(x: Number) -> Number:
 
 @inline_fma
 def _steep_softplus(x: Number, beta: Number) -> Number:
-    """Let the rounding error r of the product p change the logarithm by r (1 - exp(-log))."""
     u, power, rest = _scaled(x, beta)
-    curve = log1p_exp(power)
-    curve = curve + rest * (curve * (1.0 - 0.5 * curve))
-    far = raised(1.0 / beta, power, rest)  # scaled last: the exponential may be subnormal
-    return (x if u > 0.0 else 0.0) + (far if power < -40.0 else curve / beta)
+    curve = pair_quotient(*log1p_exp_pair(power, rest), beta, 0.0)
+    h, h_low, a, b = exp_pair(power, rest)
+    far = pair_quotient(h, h_low, beta, 0.0) * a * b  # the exponential may be subnormal
+    return (x if u > 0.0 else 0.0) + (far if power < -40.0 else curve)
 
 
 @inline_fma
@@ -54,7 +53,8 @@ def _steep_bell(x: Number, beta: Number) -> Number:
     below, lost = fast_sum(1.0, h * a * b)
     lost = lost + h_low * a * b
     square, square_low = pair_product(below, lost, below, lost)
-    return beta * pair_quotient(h, h_low, square, square_low) * a * b
+    top, top_low = pair_product(h, h_low, beta, 0.0)
+    return pair_quotient(top, top_low, square, square_low) * a * b
 
 
 def _steepness(beta: float) -> float:

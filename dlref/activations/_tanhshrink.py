@@ -33,7 +33,7 @@ def _tanhshrink(x: Number) -> Number:
 
 @inline_fma
 def _tanhshrink_deriv(x: Number) -> Number:
-    w, w_low = expm1_pair(-2.0 * abs(x))
+    w, w_low = expm1_pair(-2.0 * abs(x), 0.0)
     d, lost = fast_sum(2.0, w)
     square, square_low = pair_product(w, w_low, w, w_low)
     return pair_quotient(square, square_low, *pair_product(d, lost + w_low, d, lost + w_low))

@@ -24,7 +24,7 @@ from .._core.arguments import (
 )
 from .._core.jit import inline_fma, kernel
 from .._core.threads import as_carray, over_rows, with_workspace
-from .._math.elementary import exp, log, summed
+from .._math.elementary import exp, log1p, summed
 from ._kernels.classes import IntArray, check_scores
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
@@ -38,11 +38,11 @@ COST = 5  # nanoseconds, or elementary operations, a place of the trellis
 @inline_fma
 def _log_sum(a: Number, b: Number, c: Number) -> Number:
     """Return the logarithm of a sum of three exponentials, -inf if all are 0."""
-    top = a if a > b else b
-    top = top if top > c else c
+    high, low = (a, b) if a > b else (b, a)
+    top, middle = (high, c) if high > c else (c, high)
     shift = top if top > -np.inf else 0.0
-    total = exp(a - shift) + exp(b - shift) + exp(c - shift)
-    return -np.inf if total == 0.0 else shift + log(total)
+    # the largest is 1: without it the sum keeps its digits where nearly all paths are one
+    return top + log1p(exp(middle - shift) + exp(low - shift))
 
 
 @inline_fma

@@ -123,10 +123,9 @@ def distillation_loss(
 
     **Numerics.** The loss is of second order in p − q, and its terms have both signs. To the terms
     of "kl" the code adds :math:`p_c - q_c`, whose sum is 0, and its like to the others; then none
-    is negative. At high temperatures p and q are nearly the same, and the difference of their
-    logarithms comes from the difference of the logits divided by T. The loss keeps its digits if T
-    is a power of two; otherwise the divisions round each logit first, which matters where logits
-    differ by less than their size times :math:`10^{-6}`.
+    is negative. Where no two logits differ by more than T, p and q are nearly the same, and the
+    difference of their logarithms comes from the difference of the logits, which is divided by T
+    afterwards: loss and gradient keep their digits at any temperature, however near the logits are.
 
     References
     ----------

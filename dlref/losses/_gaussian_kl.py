@@ -2,12 +2,17 @@ r"""The Kullback-Leibler divergence of a Gaussian from the standard one."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, check_ndim
+from .._core.jit import kernel
+from .._core.threads import as_carray, with_workspace
+from .._math.elementary import exp_excess
+from .._math.softmax_rows import added
 from ._kernels.smooth import Smooth
 
 __all__ = ["gaussian_kl", "gaussian_kl_grad", "gaussian_kl_jvp", "gaussian_kl_vjp"]
@@ -17,8 +22,28 @@ def _check(names: tuple[str, ...], arrays: list[FloatArray]) -> None:
     check_ndim(names[0], arrays[0], 1)
 
 
+@kernel
+def _rows(
+    start: int,
+    stop: int,
+    mean: FloatArray,
+    log_var: FloatArray,
+    out: FloatArray,
+    room: FloatArray,
+) -> None:
+    """Write the sum over each row."""
+    for r in range(start, stop):
+        for d in range(room.size):
+            room[d] = mean[r, d] * mean[r, d] + exp_excess(log_var[r, d])
+        out[r] = 0.5 * added(room)
+
+
 def _terms(mean: FloatArray, log_var: FloatArray) -> FloatArray:
-    return np.asarray(np.sum(0.5 * (mean * mean + (np.expm1(log_var) - log_var)), axis=-1))
+    rows, width = math.prod(mean.shape[:-1]), mean.shape[-1]
+    arrays = (as_carray(a).reshape(rows, width) for a in (mean, log_var))
+    out = np.empty(rows)
+    with_workspace(_rows, width)(0, rows, *arrays, out)
+    return out.reshape(mean.shape[:-1])
 
 
 def _slopes(mean: FloatArray, log_var: FloatArray) -> tuple[FloatArray, ...]:
@@ -85,8 +110,10 @@ def gaussian_kl(
     by D, and weighs the term less compared with a reconstruction error that is a sum over pixels.
     The factor of this term is the :math:`\beta` of a β-VAE.
 
-    **Numerics.** :math:`e^s - 1` is one function, ``expm1``: near a variance of 1, rounding is a
-    matter of the last digit of s, not of the last digit of 1.
+    **Numerics.** Near a variance of 1 both subtractions in :math:`e^s - 1 - s` cancel, and with
+    ``expm1`` one of them. The code leaves the terms 1 and s out of the series of :math:`e^s` before
+    it is added up, as :func:`kl_estimate` does, so that the term of :math:`s = 10^{-9}` keeps its
+    digits.
 
     References
     ----------

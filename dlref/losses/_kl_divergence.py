@@ -2,6 +2,7 @@ r"""The Kullback-Leibler divergence of two distributions."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,9 @@ from .._core.arguments import (
     choice,
     result,
 )
+from .._core.jit import inline_fma, inline_strict, kernel
+from .._core.threads import as_carray, over_rows, with_workspace
+from .._math.elementary import Number, log, pair_sum
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
 __all__ = [
@@ -25,6 +29,8 @@ __all__ = [
     "kl_divergence_jvp",
     "kl_divergence_vjp",
 ]
+
+COST = 5  # nanoseconds, or elementary operations, a class
 
 
 def _check(names: tuple[str, str], log_p: FloatArray, q: FloatArray, reduction: str) -> None:
@@ -40,6 +46,32 @@ def _rows(elementwise: bool, *arrays: FloatArray) -> list[FloatArray]:
 
 def _slope_of_q(log_p: FloatArray, q: FloatArray) -> FloatArray:
     return np.log(q) + 1.0 - log_p
+
+
+@inline_fma
+def _term(log_p: Number, q: Number) -> Number:
+    return 0.0 if q == 0.0 else q * (log(q) - log_p)
+
+
+@inline_strict
+def _compensated_sum(terms: FloatArray) -> Number:
+    """Add the terms up, and apart from them the errors of their additions."""
+    total, lost = np.float64(0.0), np.float64(0.0)
+    for i in range(terms.size):
+        total, error = pair_sum(total, terms[i])
+        lost += error
+    return total + lost if abs(total) < np.inf else total
+
+
+@kernel
+def _values(
+    start: int, stop: int, log_p: FloatArray, q: FloatArray, out: FloatArray, room: FloatArray
+) -> None:
+    """Write the divergence of each row."""
+    for r in range(start, stop):
+        for c in range(room.size):
+            room[c] = _term(log_p[r, c], q[r, c])
+        out[r] = _compensated_sum(room)
 
 
 def kl_divergence(
@@ -97,8 +129,11 @@ def kl_divergence(
     ``"mean"`` divides by the number of classes, too, and its ``"none"`` does not add the classes:
     both are ``elementwise=True`` here. A single term may be negative.
 
-    The terms have both signs. Where p is near q they cancel, and the error is some
-    :math:`2^{-53} \sum_c q_c \abs{\log q_c}`, while the value is of second order in q - p.
+    The terms have both signs. Where p is near q they cancel, while the value is of second order in
+    q - p. In units of :math:`u = 2^{-53}`, the logarithm is off by at most 1.8 of its own size,
+    difference and product by 1 each, and the sum, which is compensated, by 1: of any length, with
+    :math:`\sum_c q_c \, (\abs{\log q_c} + \abs{\log p_c})` for the size, the error is at most
+    :math:`5 u` times the size.
 
     Examples
     --------
@@ -122,9 +157,12 @@ def kl_divergence(
     dtype, (log_p, q) = as_floats({"log_p": log_p, "q": q})
     _check(("log_p", "q"), log_p, q, reduction)
     log_p, q = _rows(elementwise, log_p, q)
+    rows, classes = math.prod(q.shape[:-1]), q.shape[-1]
+    values = np.empty(rows)
+    arrays = (as_carray(a).reshape(rows, classes) for a in (log_p, q))
+    over_rows(with_workspace(_values, classes), rows, COST * classes, *arrays, values)
     with np.errstate(all="ignore"):
-        terms = np.where(q == 0.0, 0.0 * q, q * (np.log(q) - log_p))
-        return result(reduced(np.sum(terms, axis=-1), reduction), dtype)
+        return result(reduced(values.reshape(q.shape[:-1]), reduction), dtype)
 
 
 def kl_divergence_grad(

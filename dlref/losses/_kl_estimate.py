@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, choice
 from .._core.jit import inline_fma
-from .._math.elementary import exp_parts, expm1
+from .._math.elementary import exp_excess, expm1
 from ._kernels.reduction import Loss, Number, loss, loss_grad, loss_jvp, loss_vjp
 
 __all__ = ["kl_estimate", "kl_estimate_grad", "kl_estimate_jvp", "kl_estimate_vjp"]
@@ -42,13 +42,7 @@ def _half_square(log_p: Number, log_ref: Number, _: Number) -> Number:
 
 @inline_fma
 def _excess(log_p: Number, log_ref: Number, _: Number) -> Number:
-    """e^rho - 1 - rho: rho itself is taken from the series of e^rho before it is added up."""
-    rho = log_ref - log_p
-    rho = 720.0 if rho > 720.0 else rho  # e^720 is infinite already
-    # e^rho is (1 + r + rest) * a * b, with r = rho for a small one
-    r, rest, a, b = exp_parts(rho, 0.0)
-    half = 0.5 * a * b  # a * b may be infinite where e^rho is not
-    return 2.0 * (half * rest + ((half * r - 0.5 * rho) + (half - 0.5)))
+    return exp_excess(log_ref - log_p)
 
 
 @inline_fma

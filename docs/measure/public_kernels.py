@@ -6,8 +6,8 @@ pull requests (``--set fresh``; ``--set later`` was looked up when the search wa
 kernel that is right but for it. A kernel is named if the headline of the report is the mistake, in
 any words that its expressions allow; another headline is counted apart. Each kernel is put to the
 check without its mistake as well, and kernels as people write them, all of which must pass. Writes
-docs/results/public.csv. ``--list`` prints what is wrong with each kernel and what is said of it, and
-each right kernel that is flagged; ``--only NAME ...`` takes the kernels of these functions or
+docs/results/public.csv. ``--list`` prints what is wrong with each kernel and what is said of it,
+and each right kernel that is flagged; ``--only NAME ...`` takes the kernels of these functions or
 sources, and writes no figures.
 """
 

@@ -10,22 +10,37 @@ import dlref.activations as A
 @pytest.mark.parametrize(
     ("name", "low", "bound", "options"),
     [
-        ("elu", -50, 2.5, {"alpha": 1.0}),
-        ("elu", -50, 3, {"alpha": 1.7}),
+        ("elu", -50, 1, {"alpha": 1.0}),
+        ("elu", -50, 1, {"alpha": 1.7}),
+        ("elu", -2, 1, {"alpha": 7.7}),
         ("elu_deriv", -745, 1, {"alpha": 1.7}),
         ("elu_deriv2", -745, 1, {"alpha": 1.7}),
         ("selu", -50, 3, {}),
         ("selu_deriv", -745, 1.5, {}),
         ("selu_deriv2", -745, 1.5, {}),
-        ("celu", -80, 3, {"alpha": 1.7}),
+        ("celu", -80, 1, {"alpha": 1.7}),
+        ("celu", -0.1, 1, {"alpha": 7.7}),
         ("celu_deriv", -1260, 1, {"alpha": 1.7}),
-        ("celu_deriv2", -1260, 1.5, {"alpha": 1.7}),
+        ("celu_deriv2", -1260, 0.75, {"alpha": 1.7}),
         ("celu_deriv", -220, 1, {"alpha": 0.3}),
     ],
 )
 def test_accuracy(name, low, bound, options, rng):
     f, reference = getattr(A, name), getattr(exact, name)
     exact.assert_accurate(f, reference, low, 3, bound, rng=rng, **options)
+
+
+def test_at_the_points_where_a_search_found_the_largest_errors():
+    """Once 2.3, 2.4 and 1.4 ULP: alpha multiplied a rounded result."""
+    for name, x, alpha in (
+        ("elu", -0.2930316240263589, 0.06112910865648369),
+        ("celu", -0.00048015172644820, 7.7),
+        ("celu", -0.007842618888778444, 0.2362521802140031),
+        ("celu_deriv2", -74.57154517341789, 0.8065683300027628),
+    ):
+        points = np.array([x])
+        true = exact.evaluate(getattr(exact, name), points, alpha=alpha)
+        assert exact.ulp_errors(getattr(A, name)(points, alpha=alpha), true)[0] < 0.75
 
 
 @pytest.mark.parametrize(

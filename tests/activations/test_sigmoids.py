@@ -38,10 +38,22 @@ def test_accuracy(name, low, high, bound, rng):
 
 
 @pytest.mark.parametrize("beta", [0.3, 1.7, 20.0])
-@pytest.mark.parametrize(("form", "bound"), [("", 2.5), ("_deriv", 2), ("_deriv2", 3.5)])
+@pytest.mark.parametrize(("form", "bound"), [("", 1.2), ("_deriv", 0.75), ("_deriv2", 0.8)])
 def test_accuracy_of_a_steep_softplus(form, bound, beta, rng):
     f, want = getattr(A, f"softplus{form}"), getattr(exact, f"softplus{form}")
     exact.assert_accurate(f, want, -740 / beta, 740 / beta, bound, rng=rng, beta=beta)
+
+
+def test_softplus_where_a_search_found_the_largest_errors():
+    """Once 2.4 and 1.6 ULP: a rounded logarithm was divided, and a rounded quotient multiplied."""
+    for name, x, beta, bound in (
+        ("softplus", -0.5483158395284269, 2.1619245, 1.15),
+        ("softplus", -2.675228701497366, 2.0631404392848975, 0.75),
+        ("softplus_deriv2", -22.051797547122202, 0.11939038499824622, 0.75),
+    ):
+        points = np.array([x])
+        true = exact.evaluate(getattr(exact, name), points, beta=beta)
+        assert exact.ulp_errors(getattr(A, name)(points, beta=beta), true)[0] < bound
 
 
 @pytest.mark.parametrize(

@@ -144,6 +144,14 @@ def test_long_recordings(T, S, rng):
     assert np.sum(grad * move) == pytest.approx(slope, rel=1e-6)
 
 
+@pytest.mark.parametrize("lost", [4e-17, 1e-20, 3e-13])
+def test_nearly_sure_paths_keep_their_digits(lost):
+    """The letter, then the letter or a blank: log(e^-lost + lost / 2) is nearly -lost / 2."""
+    log_probs = np.array([[[-np.inf, 0.0], [-lost, np.log(lost / 2)]]])
+    got = ctc_loss(log_probs, [[1]], reduction="sum")
+    np.testing.assert_allclose(got, -np.log1p(np.expm1(-lost) + lost / 2), rtol=1e-14)
+
+
 class TestEdges:
     def test_repeated_letters_need_a_blank_between(self):
         half = np.log(np.full((4, 2), 0.5))

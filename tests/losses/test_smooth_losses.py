@@ -123,6 +123,15 @@ class TestGaussian:
         got = gaussian_kl([0.0], [1e-6])
         np.testing.assert_allclose(got, 1e-12 / 4 + 1e-18 / 12, rtol=1e-4)
 
+    def test_any_variance_keeps_its_digits(self, rng):
+        """With expm1 alone it is off by 1.5e-7 of itself at 1e-9, and negative at 1e-16."""
+        sizes = np.concatenate([[1e-9, 1e-16], 10.0 ** rng.uniform(-150, 0, 300), [5.0, 30.0]])
+        log_var = np.concatenate([sizes, -sizes])
+        got = gaussian_kl(np.zeros((len(log_var), 1)), log_var[:, None], reduction="none")
+        with mpmath.workprec(1100):
+            want = [float((mpmath.exp(s) - 1 - mpmath.mpf(s)) / 2) for s in log_var.tolist()]
+        np.testing.assert_allclose(got, want, rtol=2e-15)
+
     def test_the_gradient_has_both(self, rng):
         mean, log_var = rng.normal(size=(2, 4, 3))
         for g, want in zip(
@@ -256,6 +265,21 @@ class TestTemperatures:
         for one, exact in zip(got, want, strict=True):
             due = np.array(exact, float)
             np.testing.assert_allclose(one, due, rtol=0, atol=1e-14 * abs(due).max())
+
+    @pytest.mark.parametrize("kind", ["kl", "reverse", "jsd"])
+    @pytest.mark.parametrize("T", [1.0, 3.0, 10.0, 16.0, 17.0, 100.0, 1e5])
+    def test_logits_that_hardly_differ(self, kind, T, rng):
+        """Differences of 1e-9 at logits of 3 were lost to 1e-6 where T is no power of two."""
+        rows = [[3 + 1e-9, 1.0, 2.0], *rng.normal(size=(3, 3)) * 3]
+        others = [[3.0, 1.0, 2.0], *(np.array(rows[1:]) + 1e-9 * rng.normal(size=(3, 3)))]
+        for z, t in zip(rows, others, strict=True):
+            got = (
+                distillation_loss(z, t, temperature=T, kind=kind),
+                *distillation_loss_vjp(1.0, z, t, temperature=T, kind=kind),
+            )
+            for one, exact in zip(got, exact_distillation(kind, T, z, t), strict=True):
+                due = np.array(exact, float)
+                np.testing.assert_allclose(one, due, rtol=0, atol=4e-15 * abs(due).max())
 
     @pytest.mark.parametrize(("kind", "share"), [("kl", 0.5), ("reverse", 0.5), ("jsd", 0.125)])
     @pytest.mark.parametrize("dtype", [np.float32, np.float64])

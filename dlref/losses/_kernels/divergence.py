@@ -10,7 +10,7 @@ import numpy as np
 
 from ..._core.arguments import FloatArray
 from ..._core.jit import inline_fma, inline_strict
-from ..._core.specialize import instantiate, specialize
+from ..._core.specialize import instantiate
 from ..._core.threads import as_carray, with_workspace
 from ..._math.elementary import Number, exp_parts, expm1, log1p, log1p_exp
 from ..._math.softmax_rows import added, softmax_and_logarithm
@@ -19,10 +19,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 __all__ = ["divergence_slopes", "divergence_values"]
-
-#: From this temperature on, logarithms of p and q are nearly the same: their difference comes from
-#: the logits, which are less near to each other than to the logarithm of the sum of exponentials.
-HOT = 16.0
 
 
 @inline_fma
@@ -62,28 +58,22 @@ def _to_middle(ratio: Number, weight: Number, log_weight: Number, odds: Number) 
 
 @inline_fma
 def _minus(a: Number, b: Number, gap: Number) -> Number:
-    """Return a - b, for log(b / a) as `gap`."""
-    return a - b
-
-
-@inline_fma
-def _minus_near(a: Number, b: Number, gap: Number) -> Number:
-    """Return the same, to all digits where both are nearly the same."""
+    """Return a - b for log(b / a) as `gap`, to all digits where both are nearly the same."""
     return -a * expm1(gap) if abs(gap) < 0.125 else a - b
 
 
 @inline_fma
-def _apart(z: Number, t: Number) -> Number:
-    """Return t - z; 0 for a class that both exclude, too."""
-    return 0.0 if t == z else t - z
+def _apart(z: Number, t: Number, T: Number) -> Number:
+    """Return (t - z) / T; 0 for a class that both exclude, too."""
+    return 0.0 if t == z else (np.float64(t) - np.float64(z)) / T
 
 
 @inline_strict
-def _are_near(z: FloatArray, t: FloatArray) -> bool:
-    """Return whether no two logits are farther apart than 1."""
+def _are_near(z: FloatArray, t: FloatArray, T: Number) -> bool:
+    """Return whether no two logits are farther apart than T."""
     count = 0
     for i in range(z.size):
-        count += abs(_apart(z[i], t[i])) <= 1.0
+        count += abs(_apart(z[i], t[i], T)) <= 1.0
     return count == z.size
 
 
@@ -91,23 +81,26 @@ def _are_near(z: FloatArray, t: FloatArray) -> bool:
 def _subtract(
     z: FloatArray,
     t: FloatArray,
+    T: Number,
     log_p: FloatArray,
     p: FloatArray,
     log_q: FloatArray,
     terms: FloatArray,
 ) -> None:
     """
-    Write log(q / p) over log q, and 0 over log p, from the differences d of logits that are near.
+    Write log(q / p) over log q, and 0 over log p, if all logits are near each other.
 
-    It is d minus log sum p e^d, and the sum is 1 plus the mean of e^d - 1.
+    Both logarithms are rounded, and so is each logit over T: their difference comes from the
+    differences d of the logits, which are divided by T afterwards. It is d minus log sum p e^d,
+    and the sum is 1 plus the mean of e^d - 1.
     """
-    if not _are_near(z, t):
+    if not _are_near(z, t, T):
         return
     for i in range(p.size):
-        terms[i] = p[i] * expm1(_apart(z[i], t[i]))
+        terms[i] = p[i] * expm1(_apart(z[i], t[i], T))
     shift = log1p(added(terms))
     for i in range(p.size):
-        log_q[i] = _apart(z[i], t[i]) - shift
+        log_q[i] = _apart(z[i], t[i], T) - shift
         log_p[i] = 0.0
 
 
@@ -163,24 +156,8 @@ def _jsd(
     return alpha * of_p + beta * of_q
 
 
-@inline_strict
-def _keep(
-    z: FloatArray,
-    t: FloatArray,
-    log_p: FloatArray,
-    p: FloatArray,
-    log_q: FloatArray,
-    terms: FloatArray,
-) -> None:
-    """Keep the logarithms as they are."""
-
-
 def _divergence(*_rows: Any) -> Number:
     """Placeholder for the divergence that `instantiate` inserts."""
-
-
-def _adjust(*_rows: Any) -> None:
-    """Placeholder for `_subtract` at high temperatures, `_keep` at others."""
 
 
 def _rows(
@@ -188,6 +165,7 @@ def _rows(
     stop: int,
     z: FloatArray,
     t: FloatArray,
+    T: float,
     factor: float,
     beta: float,
     value: FloatArray,
@@ -195,21 +173,28 @@ def _rows(
     dt: FloatArray,
     room: FloatArray,
 ) -> None:
-    """Write divergences of rows of logits, and T² times their slopes unless T is 0."""
-    p, q, terms = room[0], room[1], room[2]
+    """Write divergences of rows of logits over T; their slopes times `factor`, unless it is 0."""
+    p, q, terms, scaled = room[0], room[1], room[2], room[3]
     for r in range(start, stop):
         k = r if factor != 0.0 else 0
-        softmax_and_logarithm(z[r], dz[k], p)
-        softmax_and_logarithm(t[r], dt[k], q)
-        _adjust(z[r], t[r], dz[k], p, dt[k], terms)
+        _divide(z[r], T, scaled)
+        softmax_and_logarithm(scaled, dz[k], p)
+        _divide(t[r], T, scaled)
+        softmax_and_logarithm(scaled, dt[k], q)
+        _subtract(z[r], t[r], T, dz[k], p, dt[k], terms)
         value[r] = _divergence(dz[k], p, dt[k], q, factor, beta, terms)
 
 
+@inline_strict
+def _divide(x: FloatArray, T: Number, to: FloatArray) -> None:
+    """Write x / T."""
+    for i in range(x.size):
+        to[i] = np.float64(x[i]) / T
+
+
 @cache
-def _kernel(formula: Callable[..., Number], *, is_hot: bool) -> Callable[..., None]:
-    if is_hot:
-        formula = specialize(formula, {_minus: _minus_near}, "hot")
-    return instantiate(_rows, _divergence=formula, _adjust=_subtract if is_hot else _keep)
+def _kernel(formula: Callable[..., Number]) -> Callable[..., None]:
+    return instantiate(_rows, _divergence=formula)
 
 
 def _solved(
@@ -219,13 +204,12 @@ def _solved(
     if kind == "reverse":
         value, dq, dp = _solved("kl", beta, T, factor, teacher, logits)
         return value, dp, dq
-    scaled = (a if T == 1.0 else a / np.float64(T) for a in (logits, teacher))
     rows, classes = math.prod(logits.shape[:-1]), logits.shape[-1]
-    z, t = (as_carray(a).reshape(rows, classes) for a in scaled)
+    z, t = (as_carray(a).reshape(rows, classes) for a in (logits, teacher))
     value = np.empty(rows)
     dz, dt = (np.empty((rows if factor else 1, classes)) for _ in range(2))
-    kernel = _kernel(_jsd if kind == "jsd" else _kl, is_hot=T >= HOT)
-    with_workspace(kernel, 3, classes)(0, rows, z, t, factor, beta, value, dz, dt)
+    kernel = _kernel(_jsd if kind == "jsd" else _kl)
+    with_workspace(kernel, 4, classes)(0, rows, z, t, np.float64(T), factor, beta, value, dz, dt)
     return value, dz, dt
 
 

@@ -267,7 +267,7 @@ LATER = [
         "square for the root", "The square stands for the root.", (r"square|\*\* 2",)),
     Wrong("szymanowiczs/viewset-diffusion#1", norm.layer_norm, "forward", layer_norm,
         "times the deviation", "x is multiplied by the deviation, not divided.",
-        (r"\* (tau|sqrt)|multipl|divid|1 / (tau|sqrt)",)),
+        (r"\* (tau|sqrt)|times|divid|1 / (tau|sqrt)",)),
     Wrong("omihub777/ViT-CIFAR#12", MHA, "forward", multi_head_attention, "width of the model",
         "The scale is that of the model's width, not of a head's.",
         (r"shape\[-1\]|scale|num_heads|width|d_model|head",), of_heads()),
