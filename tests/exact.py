@@ -122,6 +122,20 @@ def softplus_deriv2(x, beta=1.0):
     return mpf(beta) * sigmoid_deriv(mpf(beta) * x)
 
 
+def squareplus(x, b=4.0):
+    r = mp.sqrt(x * x + b)
+    return b / (2 * (r - x)) if x < 0 else (x + r) / 2
+
+
+def squareplus_deriv(x, b=4.0):
+    r = mp.sqrt(x * x + b)
+    return b / (2 * r * (r - x)) if x < 0 else (1 + x / r) / 2
+
+
+def squareplus_deriv2(x, b=4.0):
+    return b / (2 * mp.sqrt(x * x + b) ** 3)
+
+
 def tanh(x):
     return (
         -mp.expm1(-2 * x) / (1 + mp.exp(-2 * x)) if x > 0 else mp.expm1(2 * x) / (1 + mp.exp(2 * x))

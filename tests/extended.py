@@ -7,6 +7,7 @@ stands for it, with coefficients of mpmath.  A test compares them with mpmath, a
 confirms with 60 digits what it publishes.
 """
 
+import re
 from functools import cache
 
 import exact
@@ -28,6 +29,62 @@ ZEROS = {
     "gelu_deriv2": ((-1.4142, 1.4142), 0.1),
     "gelu_tanh_deriv": ((-0.7525,), 0.1),
     "gelu_tanh_deriv2": ((-1.4006, 1.4006), 0.2),
+}
+
+
+def steep(name, x, beta):
+    """
+    Return f(beta x) / beta or a derivative of it, for the function f of this module.
+
+    The rounding error of beta x is the derivative's business, which far out, where it matters, is
+    the function itself or its negative.
+    """
+    stem = re.sub("_deriv2?$", "", name)
+    power, further = {"": (-1, "_deriv"), "_deriv": (0, "_deriv2"), "_deriv2": (1, "")}[
+        name.removeprefix(stem)
+    ]
+    u, low = two_product(x.astype(Long), Long(beta))
+    value = function(name)(u)
+    slope = function(stem + further)(u) if further else -np.sign(u) * value
+    return (value + low * slope) * Long(beta) ** power
+
+
+def shrunk(name, x, alpha):
+    """Return alpha elu(x / alpha), or a derivative of it: CELU."""
+    z = np.minimum(x.astype(Long), 0) / Long(alpha)
+    product, low = two_product(z, Long(alpha))
+    low = (np.minimum(x, 0) - product - low) / Long(alpha)
+    power = np.exp(z)
+    left = Long(alpha) * (np.expm1(z) + low * power) if name == "celu" else power + low * power
+    right = {"celu": x, "celu_deriv": 1, "celu_deriv2": 0}[name]
+    return np.where(x > 0, right, left / Long(alpha) if name == "celu_deriv2" else left)
+
+
+def deepened(name, x, alpha):
+    """Return an ELU of any alpha, or a derivative of it."""
+    value = function(name)(x)
+    return np.where(x > 0, value, Long(alpha) * value)
+
+
+def rounded_corner(name, x, b):
+    """Return squareplus or a derivative of it: sums of positive numbers only."""
+    x, b = x.astype(Long), Long(b)
+    r = np.sqrt(x * x + b)
+    if name == "squareplus":
+        return np.maximum(x, 0) + b / (2 * (abs(x) + r))
+    if name == "squareplus_deriv2":
+        return b / (2 * r**3)
+    left = b / (2 * r * (abs(x) + r))
+    return np.where(x < 0, left, 1 - left)
+
+
+#: The formulas of the functions that have an option, by stem: the option's name and the formula.
+OPTIONS = {
+    "elu": ("alpha", deepened),
+    "celu": ("alpha", shrunk),
+    "softplus": ("beta", steep),
+    "silu": ("beta", steep),
+    "squareplus": ("b", rounded_corner),
 }
 
 

@@ -409,7 +409,7 @@ def exp_pair(x: Number, low: Number) -> tuple[Number, Number, Number, Number]:
 
 @inline_fma
 def exp(x: Number) -> Number:
-    """e^x, to 0.7 ULP; subnormal results too."""
+    """e^x, to 0.7 ULP; subnormal results, which are rounded twice, to 0.8."""
     h, _, a, b = exp_pair(x, 0.0)
     return h * a * b
 
@@ -437,7 +437,7 @@ def expm1_pair(x: Number, low: Number) -> tuple[Number, Number]:
 
 @inline_fma
 def expm1(x: Number) -> Number:
-    """e^x - 1 without cancellation, to 1.1 ULP."""
+    """e^x - 1 without cancellation, to 1.3 ULP."""
     high, low = expm1_pair(x, 0.0)
     return high + (low if x < 709.0 else -0.0)
 

@@ -78,7 +78,8 @@ def celu(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
     :math:`f_\alpha(x) = \alpha f_1(x / \alpha)`.
     For :math:`\alpha \to 0` it becomes relu.
 
-    Largest error found: 0.97 ULP.
+    **Numerics.** The rounding error of :math:`x / \alpha` is added to the exponent. Largest error
+    found: 0.97 ULP, for `alpha` from 1/64 to 64.
 
     References
     ----------
@@ -125,7 +126,7 @@ def celu_deriv(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
     result, so the rounding of :math:`x/\alpha` alone would cost hundreds of units in the last place
     at -700; the remainder of the division is added to the exponent.
 
-    Largest error found: 0.71 ULP.
+    Largest error found: 0.71 ULP, for `alpha` from 1/64 to 64.
 
     Examples
     --------
@@ -158,7 +159,7 @@ def celu_deriv2(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
 
     It jumps at 0 from :math:`1 / \alpha` to 0; the left value is taken there.
 
-    Largest error found: 0.71 ULP.
+    Largest error found: 0.71 ULP, for `alpha` from 1/64 to 64.
 
     Examples
     --------

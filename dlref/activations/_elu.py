@@ -70,7 +70,8 @@ def elu(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
     continuously differentiable for :math:`\alpha = 1` only.
 
     **Numerics.** ``exp(x) - 1`` has no correct digit for x = -1e-17. `expm1` brackets the terms so
-    that nothing cancels. Largest error found: 0.97 ULP.
+    that nothing cancels, and its low-order part takes part in the product. Largest error found:
+    0.97 ULP, and 1 ULP for `alpha` from 1/64 to 64.
 
     References
     ----------
@@ -113,7 +114,7 @@ def elu_deriv(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
     The form :math:`f + \alpha` needs only the output. Here the exponential is used: near saturation
     :math:`f + \alpha` cancels. At 0 it returns the left slope, `alpha`, as in PyTorch and JAX.
 
-    Largest error found: 0.71 ULP.
+    Largest error found: 0.71 ULP, for `alpha` from 1/64 to 64.
 
     Examples
     --------
@@ -154,7 +155,7 @@ def elu_deriv2(x: npt.ArrayLike, *, alpha: float = 1.0) -> FloatArray:
     At 0 it returns the left value. Even for :math:`\alpha = 1` the second derivative jumps there,
     from 1 to 0: the unit is once but not twice continuously differentiable.
 
-    Largest error found: 0.71 ULP.
+    Largest error found: 0.71 ULP, for `alpha` from 1/64 to 64.
 
     Examples
     --------

@@ -171,7 +171,7 @@ def silu(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
 
     **Numerics.** For a negative product u = βx the code computes :math:`x e^u / (1 + e^u)`, the
     power of two last. The rounding of u would cost up to 512 units in the last place; the rounding
-    error is added to the exponent. Largest error found: 1.7 ULP.
+    error is added to the exponent. Largest error found: 1.7 ULP, for `beta` from 1/64 to 64.
 
     References
     ----------
@@ -217,7 +217,7 @@ def silu_deriv(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
          (1 + e^{-u} + u e^{-u}) / (1 + e^{-u})^2 & u \ge 0 . \end{cases}
 
     It is zero at u = -1.2785 and largest, 1.0998, at u = 2.3994. Largest error found: 2 ULP, near
-    the zero as elsewhere.
+    the zero as elsewhere, and 2.4 ULP for `beta` from 1/64 to 64.
 
     Examples
     --------
@@ -256,7 +256,8 @@ def silu_deriv2(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
        = \beta\, \sigma(u)\, \sigma(-u) \Bigl( 2 - u \tanh \frac u2 \Bigr)
 
     It is even, and zero where :math:`u \tanh \frac u2 = 2`, at :math:`u = \pm 2.3994`. Largest
-    error found: 11 ULP, or 0.43 units of :math:`2^{-53}` within 0.5 of a zero.
+    error found: 11 ULP, 12 ULP for `beta` from 1/64 to 64, or 0.43 units of :math:`2^{-53}` within
+    0.5 of a zero.
 
     Examples
     --------

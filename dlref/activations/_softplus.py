@@ -102,8 +102,9 @@ def softplus(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
     :math:`f_\beta(x) = f_1(\beta x) / \beta`. From the definition :math:`f(x) - f(-x) = x`.
 
     **Numerics.** The second form does not overflow, and its terms have the same sign; log1p does
-    not round the sum of 1 and the exponential. Largest error found: 1.3 ULP. For
-    :math:`\beta \ne 1` the rounding error of the product :math:`\beta x` is added to the exponent.
+    not round the sum of 1 and the exponential. For :math:`\beta \ne 1` the rounding error of the
+    product :math:`\beta x` is added to the exponent. Largest error found: 1.3 ULP, for `beta` from
+    1/64 to 64.
 
     Examples
     --------
@@ -145,7 +146,7 @@ def softplus_deriv(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
         f' = \frac1\beta \dv{}{x} \log(1 + e^{\beta x})
           = \frac{e^{\beta x}}{1 + e^{\beta x}} = \sigma(\beta x)
 
-    Largest error found: 0.87 ULP.
+    Largest error found: 0.87 ULP, for `beta` from 1/64 to 64.
 
     Examples
     --------
@@ -184,7 +185,7 @@ def softplus_deriv2(x: npt.ArrayLike, *, beta: float = 1.0) -> FloatArray:
     It has the integral 1 and is largest at 0; the second derivative of relu is a Dirac delta there.
     It is positive: softplus is convex.
 
-    Largest error found: 0.8 ULP.
+    Largest error found: 0.8 ULP, for `beta` from 1/64 to 64.
 
     Examples
     --------

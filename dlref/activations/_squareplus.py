@@ -113,7 +113,8 @@ def squareplus(x: npt.ArrayLike, *, b: float = 4.0) -> FloatArray:
     from 0.
 
     **Numerics.** The last form adds positive numbers only. Where the square of x would overflow,
-    the code takes :math:`r = \abs{x} \sqrt{1 + b / x^2}`. Largest error found for b = 4: 0.75 ULP.
+    the code takes :math:`r = \abs{x} \sqrt{1 + b / x^2}`. Largest error found: 1.1 ULP, for
+    b from 1/64 to 64.
 
     References
     ----------
@@ -155,8 +156,8 @@ def squareplus_deriv(x: npt.ArrayLike, *, b: float = 4.0) -> FloatArray:
        f' = \frac12 \Bigl( 1 + \frac xr \Bigr) = \frac{x + r}{2 r} = \frac{f(x)}{r} .
 
     The slopes at x and -x have the sum 1. For a negative x the code divides f by r; for a positive
-    one it subtracts the slope at -x, which is at most 1/2, from 1. Largest error found for b = 4:
-    1.3 ULP.
+    one it subtracts the slope at -x, which is at most 1/2, from 1. Largest error found: 1.6 ULP,
+    for b from 1/64 to 64.
 
     Examples
     --------
@@ -189,7 +190,7 @@ def squareplus_deriv2(x: npt.ArrayLike, *, b: float = 4.0) -> FloatArray:
        = \frac{r^2 - x^2}{2 r^3} = \frac{b}{2 r^3}
 
     It has the integral 1 and is largest at 0. The cube may overflow; the code divides by r three
-    times. Largest error found for b = 4: 1.8 ULP.
+    times. Largest error found: 2.4 ULP, for b from 1/64 to 64.
 
     Examples
     --------

@@ -74,12 +74,12 @@ def errors(name, x, *, near):
     return out
 
 
-def draw(name, dtype, rng):
+def draw(name, dtype, rng, *, count=CHUNK):
     """Draw points of all scales from the range in which a function is not trivial."""
     low, high = RANGES[name.removesuffix("2").removesuffix("_deriv")]
     info = np.finfo(dtype)
     smallest = np.log2(info.smallest_subnormal)
-    size = CHUNK // 4
+    size = count // 4
     limit = min(high, -low, info.max)
     parts = [
         rng.uniform(max(low, -info.max / 4), min(high, info.max / 4), size),
