@@ -128,6 +128,7 @@ def _directions(
 
 
 def _terms_of_positives(s: FloatArray, positives: npt.ArrayLike, both: bool) -> FloatArray:
+    """Return the mean cross-entropy of the positives of each row and, if wanted, column."""
     out = np.zeros(s.shape[:-1])
     for factor, _, z, w in _directions(s, positives, both):
         out -= factor * np.sum(np.where(w > 0.0, w * log_softmax(z), 0.0), axis=-1)
@@ -146,6 +147,7 @@ def _slopes_of_positives(
 def _pulled_of_positives(
     u: FloatArray, s: FloatArray, positives: npt.ArrayLike, both: bool
 ) -> FloatArray:
+    """Return the gradient in float64."""
     out = np.zeros(s.shape)
     for is_column, slopes in _slopes_of_positives(s, positives, both):
         grad = u[..., None] * slopes
