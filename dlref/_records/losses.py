@@ -14,6 +14,7 @@ REDUCED = ("reduction",)
 WEIGHTS = np.array([0.5, 2.0, 1.25])
 FACTORS = np.linspace(0.5, 2.0, 7)
 ANSWERS = np.arange(7) < np.array([[1], [7], [4], [2], [6], [3]])
+FRIENDS = np.array([[0, 1, 1, 0], [1, 0, 1, 0], [1, 1, 0, 0], [0, 0, 0, 0]], bool)
 TOKENS = np.array([[1, 0, 0, 0], [1, 1, 1, 1], [0, 1, 1, 0]], bool)
 
 
@@ -201,9 +202,10 @@ RECORDS = [
     record(
         m.info_nce,
         call((4, 4)), call((2, 3, 3), symmetric=False, reduction="none"),
-        call((3, 3), reduction="sum"), call((2, 2)),
+        call((3, 3), reduction="sum"), call((2, 2)), call((4, 4), positives=FRIENDS),
+        call((2, 4, 4), positives=FRIENDS, symmetric=False, reduction="none"),
         batched=False, is_loss=True, needed=REDUCED, hard=reduced((6, 6)),
-        options=[call((6, 6), symmetric=False)], more=_sure_pairs,
+        options=[call((6, 6), symmetric=False), call((4, 4), positives=FRIENDS)], more=_sure_pairs,
     ),
     record(
         m.siglip_loss,

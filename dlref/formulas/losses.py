@@ -1013,44 +1013,55 @@ def distillation_loss_vjp(
 # == info_nce
 
 
-def info_nce(similarity, *, symmetric=True, reduction="mean"):
+def partners_of(similarity, positives, axis):
+    """Share of each positive in its row or column; the partner on the diagonal by default."""
+    if positives is None:
+        positives = np.eye(similarity.shape[-1], dtype=bool)
+    positives = np.broadcast_to(positives, similarity.shape)
+    counts = np.sum(positives, axis=axis, keepdims=True)
+    return (positives / np.maximum(counts, 1)).astype(similarity.real.dtype)
+
+
+def info_nce(similarity, *, positives=None, symmetric=True, reduction="mean"):
     """
-    Cross-entropy of each row, and of each column, for its own number as the class.
+    Cross-entropy of each row, and of each column, with its positives as the classes.
 
     >>> similarity = np.log(3) * np.eye(2)
     >>> print(np.round(info_nce(similarity) / np.log(4 / 3), 4))
     1.0
     """
-    terms = -np.einsum("...ii->...i", log_softmax(similarity, axis=-1))
-    if symmetric:
-        of_columns = -np.einsum("...ii->...i", log_softmax(similarity, axis=-2))
-        terms = (terms + of_columns) / 2
-    return reduce(terms, reduction)
+    terms = []
+    for axis in (-1, -2) if symmetric else (-1,):
+        share = partners_of(similarity, positives, axis)
+        log_p = log_softmax(similarity, axis=axis)
+        terms.append(-np.sum(np.where(share > 0, share * log_p, 0), axis=axis))
+    return reduce(sum(terms) / len(terms), reduction)
 
 
-def info_nce_grad(similarity, *, symmetric=True, reduction="mean"):
+def info_nce_grad(similarity, *, positives=None, symmetric=True, reduction="mean"):
     """
-    Gradient: softmax minus the identity, along the rows and along the columns.
+    Gradient: softmax minus the shares of the positives, along the rows and along the columns.
 
     >>> similarity = np.log(3) * np.eye(2)
     >>> print(info_nce_grad(similarity))
     [[-0.125  0.125]
      [ 0.125 -0.125]]
     """
-    dout = np.ones((), similarity.dtype)
-    return info_nce_vjp(dout, similarity, symmetric=symmetric, reduction=reduction)
+    options = {"positives": positives, "symmetric": symmetric, "reduction": reduction}
+    return info_nce_vjp(np.ones((), similarity.dtype), similarity, **options)
 
 
-def info_nce_vjp(dout, similarity, *, symmetric=True, reduction="mean"):
+def info_nce_vjp(dout, similarity, *, positives=None, symmetric=True, reduction="mean"):
     """Backward pass."""
     pairs = similarity.shape[:-1]
     u = np.broadcast_to(reduce_grad(dout, math.prod(pairs), reduction), pairs)
-    delta = np.eye(similarity.shape[-1], dtype=similarity.dtype)
-    slopes = u[..., :, None] * (softmax(similarity, axis=-1) - delta)
-    if symmetric:
-        of_columns = u[..., None, :] * (softmax(similarity, axis=-2) - delta)
-        slopes = (slopes + of_columns) / 2
-    return slopes
+    slopes = []
+    for axis in (-1, -2) if symmetric else (-1,):
+        share = partners_of(similarity, positives, axis)
+        has_any = np.any(share > 0, axis=axis, keepdims=True)
+        delta = np.where(has_any, softmax(similarity, axis=axis) - share, 0)
+        slopes.append(np.expand_dims(u, axis) * delta)
+    return sum(slopes) / len(slopes)
 
 
 # == siglip_loss

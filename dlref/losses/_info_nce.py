@@ -12,7 +12,9 @@ from .._core.arguments import (
     FloatArray,
     as_bool,
     as_floats,
+    as_mask,
     as_tangents,
+    check_fits,
     check_matrix,
     choice,
     result,
@@ -21,7 +23,7 @@ from .._core.arguments import (
 from .._core.chunks import PIECE
 from .._core.jit import kernel
 from .._core.threads import over_rows
-from ..activations import softmax
+from ..activations import log_softmax, softmax
 from ._cross_entropy import COST, row_gradients, row_losses
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
@@ -104,8 +106,61 @@ def _pulled(u: FloatArray, s: FloatArray, both: bool) -> FloatArray:
     return out.reshape(shape)
 
 
+def _mask(positives: npt.ArrayLike, s: FloatArray) -> npt.NDArray[np.bool_]:
+    mask = as_mask("positives", positives, true="positive")
+    check_fits("positives", mask, s.shape, "..., N, N")
+    return np.broadcast_to(mask, s.shape)
+
+
+def _shares(mask: npt.NDArray[np.bool_]) -> FloatArray:
+    """Return the share of each positive in its row; a row without any has zeros."""
+    return np.asarray(mask / np.maximum(mask.sum(axis=-1, keepdims=True), 1))
+
+
+def _directions(
+    s: FloatArray, positives: npt.ArrayLike, both: bool
+) -> Iterator[tuple[float, bool, FloatArray, FloatArray]]:
+    """Yield the factor of the rows and of the columns, which it is, the matrix and the shares."""
+    mask = _mask(positives, s)
+    yield 0.5 if both else 1.0, False, s.astype(np.float64), _shares(mask)
+    if both:
+        yield 0.5, True, s.mT.astype(np.float64), _shares(mask.mT)
+
+
+def _terms_of_positives(s: FloatArray, positives: npt.ArrayLike, both: bool) -> FloatArray:
+    """Return the mean cross-entropy of the positives of each row and, if wanted, column."""
+    out = np.zeros(s.shape[:-1])
+    for factor, _, z, w in _directions(s, positives, both):
+        out -= factor * np.sum(np.where(w > 0.0, w * log_softmax(z), 0.0), axis=-1)
+    return out
+
+
+def _slopes_of_positives(
+    s: FloatArray, positives: npt.ArrayLike, both: bool
+) -> Iterator[tuple[bool, FloatArray]]:
+    """Yield the slopes of the losses: softmax minus shares, 0 in rows without a positive."""
+    for factor, is_column, z, w in _directions(s, positives, both):
+        has_any = np.any(w > 0.0, axis=-1, keepdims=True)
+        yield is_column, factor * np.where(has_any, softmax(z) - w, 0.0)
+
+
+def _pulled_of_positives(
+    u: FloatArray, s: FloatArray, positives: npt.ArrayLike, both: bool
+) -> FloatArray:
+    """Return the gradient in float64."""
+    out = np.zeros(s.shape)
+    for is_column, slopes in _slopes_of_positives(s, positives, both):
+        grad = u[..., None] * slopes
+        out += grad.mT if is_column else grad
+    return out
+
+
 def info_nce(
-    similarity: npt.ArrayLike, *, symmetric: bool = True, reduction: str = "mean"
+    similarity: npt.ArrayLike,
+    *,
+    positives: npt.ArrayLike | None = None,
+    symmetric: bool = True,
+    reduction: str = "mean",
 ) -> FloatArray:
     r"""
     Contrastive loss of pairs, from the similarities of all with all.
@@ -117,7 +172,10 @@ def info_nce(
     ----------
     similarity : array_like, shape (..., N, N)
         Similarity :math:`s_{ij}` of item i of one kind and item j of the other, times the inverse
-        temperature. Pairs stand on the diagonal.
+        temperature. Pairs stand on the diagonal, unless `positives` says otherwise.
+    positives : array_like of bool, shape (..., N, N), optional
+        Which items are partners of an item, of which a row may have several or none. The diagonal
+        by default.
     symmetric : bool, default True
         Whether columns have to find their rows too, and both losses are averaged.
     reduction : str
@@ -131,10 +189,11 @@ def info_nce(
     Raises
     ------
     TypeError
-        If `similarity` is neither integer nor a real floating-point array, or `symmetric` is not
-        True or False.
+        If `similarity` is neither integer nor a real floating-point array, `positives` is not
+        boolean, or `symmetric` is not True or False.
     ValueError
-        If the last two axes of `similarity` are not equal or empty, or `reduction` is not known.
+        If the last two axes of `similarity` are not equal or empty, `positives` does not broadcast
+        to its shape, or `reduction` is not known.
 
     See Also
     --------
@@ -153,17 +212,29 @@ def info_nce(
     bracket alone, with the factor 1. All other items of the batch are the wrong answers, so a
     larger batch is a harder task.
 
+    **Several positives.** With the set :math:`P_i` of the partners of item i, the loss of a row is
+    the mean of their cross-entropies, and 0 if there are none:
+
+    .. math:: \ell_i = -\frac{1}{\abs{P_i}} \sum_{j \in P_i} \log p_{ij} , \qquad
+       p_{ij} = \frac{e^{s_{ij}}}{\sum_k e^{s_{ik}}} .
+
+    All items of a class are positives of each other in the supervised contrastive loss (SupCon).
+    There, and in SimCLR's NT-Xent, all views are in one set: the matrix compares each with each,
+    its diagonal is :math:`-\infty`, and ``symmetric=False``. In NT-Xent the other view of the same
+    image is the only positive.
+
     **A bound.** A model that cannot tell the items apart has :math:`\log N`. For pairs that are
     drawn independently, the mean of :math:`\log N - \ell` is at most the mutual information of the
     two kinds. It cannot show more than :math:`\log N` nats.
 
     **Conventions.** CLIP divides by a learned temperature before, and clips its inverse at
-    100. SimCLR's loss (NT-Xent) has both views in one matrix of 2N rows whose diagonal is left out.
+    100. SupCon multiplies the loss by the ratio of two temperatures, which is not done here.
 
     References
     ----------
     - :cite:t:`OordCPC2018`
     - :cite:t:`RadfordCLIP2021`
+    - :cite:t:`KhoslaSupCon2020` on several positives, :cite:t:`ChenSimCLR2020` on NT-Xent
 
     Examples
     --------
@@ -175,22 +246,36 @@ def info_nce(
     1.0
     >>> float(info_nce(np.log(3) * np.eye(2)) / np.log(4 / 3))
     1.0
+
+    NT-Xent of two images with two views each, rows 0 and 1 and rows 2 and 3, all alike: each view
+    has three others to choose from.
+
+    >>> views = np.where(np.eye(4, dtype=bool), -np.inf, 0.0)
+    >>> partner = np.eye(4, dtype=bool)[[1, 0, 3, 2]]
+    >>> float(info_nce(views, positives=partner, symmetric=False) / np.log(3))
+    1.0
     """
     dtype, (s,) = as_floats({"similarity": similarity}, work=np.float32)
     both = _checked("similarity", s, symmetric, reduction)
     with np.errstate(all="ignore"):
-        return result(reduced(_terms(s, both), reduction), dtype)
+        if positives is None:
+            return result(reduced(_terms(s, both), reduction), dtype)
+        return result(reduced(_terms_of_positives(s, positives, both), reduction), dtype)
 
 
 def info_nce_grad(
-    similarity: npt.ArrayLike, *, symmetric: bool = True, reduction: str = "mean"
+    similarity: npt.ArrayLike,
+    *,
+    positives: npt.ArrayLike | None = None,
+    symmetric: bool = True,
+    reduction: str = "mean",
 ) -> FloatArray:
     r"""
     Gradient of the contrastive loss with respect to the similarities.
 
     Parameters
     ----------
-    similarity, symmetric : as in `info_nce`
+    similarity, positives, symmetric : as in `info_nce`
         Raises the same errors.
     reduction : str
         ``"mean"`` or ``"sum"``.
@@ -230,13 +315,17 @@ def info_nce_grad(
     both = _checked("similarity", s, symmetric, reduction)
     choice("reduction", reduction, REDUCTIONS[:2])
     with np.errstate(all="ignore"):
-        return result(_pulled(seeds(np.ones(()), s.shape[:-1], reduction), s, both), dtype)
+        u = seeds(np.ones(()), s.shape[:-1], reduction)
+        if positives is None:
+            return result(_pulled(u, s, both), dtype)
+        return result(_pulled_of_positives(u, s, positives, both), dtype)
 
 
 def info_nce_vjp(
     dout: npt.ArrayLike,
     similarity: npt.ArrayLike,
     *,
+    positives: npt.ArrayLike | None = None,
     symmetric: bool = True,
     reduction: str = "mean",
 ) -> FloatArray:
@@ -247,7 +336,7 @@ def info_nce_vjp(
     ----------
     dout : array_like
         Cotangent u of the loss: a scalar, or of shape (..., N) for the reduction ``"none"``.
-    similarity, symmetric, reduction : as in `info_nce`
+    similarity, positives, symmetric, reduction : as in `info_nce`
         Raises the same errors.
 
     Returns
@@ -274,11 +363,19 @@ def info_nce_vjp(
     dtype, (u, s) = as_floats({"dout": dout, "similarity": similarity}, work=np.float32)
     both = _checked("similarity", s, symmetric, reduction)
     with np.errstate(all="ignore"):
-        return result(_pulled(seeds(u, s.shape[:-1], reduction), s, both), dtype)
+        each = seeds(u, s.shape[:-1], reduction)
+        if positives is None:
+            return result(_pulled(each, s, both), dtype)
+        return result(_pulled_of_positives(each, s, positives, both), dtype)
 
 
 def info_nce_jvp(
-    primals: Any, tangents: Any, *, symmetric: bool = True, reduction: str = "mean"
+    primals: Any,
+    tangents: Any,
+    *,
+    positives: npt.ArrayLike | None = None,
+    symmetric: bool = True,
+    reduction: str = "mean",
 ) -> FloatArray:
     r"""
     Jacobian-vector product (forward mode) of the contrastive loss.
@@ -289,7 +386,7 @@ def info_nce_jvp(
         Similarities.
     tangents : array_like, shape of `primals`, or None
         Their tangent; None is zero.
-    symmetric, reduction : as in `info_nce`
+    positives, symmetric, reduction : as in `info_nce`
         Raises the same errors.
 
     Returns
@@ -312,6 +409,11 @@ def info_nce_jvp(
     dtype, (s,), (move,) = as_tangents(primals, tangents, count=1)
     both = _checked("primals", s, symmetric, reduction)
     with np.errstate(all="ignore"):
+        if positives is not None:
+            terms = np.zeros(s.shape[:-1])
+            for is_column, slopes in _slopes_of_positives(s, positives, both):
+                terms += np.sum(slopes * (move.mT if is_column else move), axis=-1)
+            return result(reduced(terms, reduction), dtype)
         right = np.diagonal(move, axis1=-2, axis2=-1)
         terms = np.sum(softmax(s) * move, axis=-1) - right
         if both:

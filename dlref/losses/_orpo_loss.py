@@ -46,6 +46,7 @@ def _smooth(beta: float) -> Smooth:
 
 
 def _of(beta: float) -> Smooth:
+    """Return the loss of a checked weight."""
     return _smooth(as_number("beta", beta, least=0.0))
 
 

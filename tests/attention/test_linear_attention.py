@@ -301,8 +301,9 @@ class TestErase:
         ):
             np.testing.assert_allclose(one, want, rtol=0, atol=4e-15 * abs(want).max())
 
-    def test_is_the_formula(self, rng, assert_close):
-        *inputs, _, state = remembered(rng, 7, beta=False)
+    @pytest.mark.parametrize("decay", ["none", "head", "channel"])
+    def test_is_the_formula(self, rng, assert_close, decay):
+        *inputs, _, state = remembered(rng, 7, decay=decay, beta=False)
         erase, u = rng.normal(size=(2, 2, 7, 5)) / 2, (inputs[2], state)
         options = {"state": state, "erase": tuple(erase), "scale": 0.5}
         assert_close(

@@ -10,7 +10,7 @@ from equations.numeric import gradients
 
 from dlref.formulas import losses as formulas
 from dlref.formulas.activations import sigmoid, softmax
-from dlref.losses import kto_loss_jvp, kto_loss_vjp, orpo_loss_jvp, orpo_loss_vjp
+from dlref.losses import info_nce, kto_loss_jvp, kto_loss_vjp, orpo_loss_jvp, orpo_loss_vjp
 
 RNG = np.random.default_rng(0)
 MEAN, LOG_VAR, D_MEAN, D_LOG_VAR = RNG.normal(size=(4, 3))
@@ -205,6 +205,20 @@ def loss_of_odds():
         yield pulled[1], u * slopes[1], u * BETA * sigmoid(-z) / (1 - p[1])
         by_hand = -v[0] - BETA * sigmoid(-z) * (v[0] / (1 - p[0]) - v[1] / (1 - p[1]))
         yield orpo_loss_jvp(np.log(p), v, beta=BETA), by_hand, slopes @ v
+
+
+@equation(
+    r"""\ell_i = -\frac{1}{\abs{P_i}} \sum_{j \in P_i} \log p_{ij} , \qquad
+    p_{ij} = \frac{e^{s_{ij}}}{\sum_k e^{s_{ik}}} ."""
+)
+def several_positives():
+    s, positives = RNG.normal(size=(4, 4)), [[1, 2], [0, 2], [0], []]
+    mask = np.array([[j in positives[i] for j in range(4)] for i in range(4)])
+    told = {"positives": mask, "symmetric": False, "reduction": "none"}
+    losses = formulas.info_nce(s, **told)
+    for i, row in enumerate(positives[:3]):
+        p = [np.exp(s[i, j]) / sum(np.exp(s[i, k]) for k in range(4)) for j in range(4)]
+        yield losses[i], info_nce(s, **told)[i], -sum(np.log(p[j]) for j in row) / len(row)
 
 
 HOT, SHARE = 2.0, 0.3

@@ -30,6 +30,65 @@ class TestInfoNCE:
         np.testing.assert_allclose(info_nce(s), value, rtol=4e-15)
         np.testing.assert_allclose(info_nce_grad(s), grad, rtol=0, atol=4e-15)
 
+    def test_supervised_contrast(self, rng):
+        """The lines of SupContrast's `SupConLoss`, with one temperature."""
+        peers = pytest.importorskip("peers")
+        labels = np.array([0, 1, 0, 2, 1, 0])  # the third class has one item
+        positives = (labels[:, None] == labels) & ~np.eye(6, dtype=bool)
+        vectors = rng.normal(size=(6, 4))
+
+        def supcon(x):
+            logits = x @ x.t()
+            logits = logits - logits.max(dim=1, keepdim=True).values.detach()
+            others = 1 - peers.torch.eye(6)
+            exp_logits = logits.exp() * others
+            log_prob = logits - exp_logits.sum(1, keepdim=True).log()
+            mask = peers.torch.tensor(positives).double()
+            mask_pos_pairs = mask.sum(1)
+            mask_pos_pairs = peers.torch.where(
+                mask_pos_pairs < 1e-6, peers.torch.ones(6).double(), mask_pos_pairs
+            )
+            return -((mask * log_prob).sum(1) / mask_pos_pairs).mean()
+
+        value, (grad,) = peers.value_and_vjp(supcon, vectors)
+        s = np.where(np.eye(6, dtype=bool), -np.inf, vectors @ vectors.T)
+        told = {"positives": positives, "symmetric": False}
+        np.testing.assert_allclose(info_nce(s, **told), value, rtol=4e-15)
+        g = info_nce_grad(s, **told)
+        np.testing.assert_allclose((g + g.T) @ vectors, grad, rtol=0, atol=4e-15 * abs(grad).max())
+        assert not g[3].any()
+
+    def test_nt_xent_of_simclr(self, rng):
+        """Cross-entropy of 2N views, whose partner is N rows further."""
+        peers = pytest.importorskip("peers")
+        s = rng.normal(size=(8, 8))
+
+        def nt_xent(s):
+            s = s.masked_fill(peers.torch.eye(8).bool(), -1e300)
+            target = (peers.torch.arange(8) + 4) % 8
+            return peers.torch.nn.functional.cross_entropy(s, target)
+
+        value, (grad,) = peers.value_and_vjp(nt_xent, s)
+        views = np.where(np.eye(8, dtype=bool), -np.inf, s)
+        told = {"positives": np.roll(np.eye(8, dtype=bool), 4, axis=1), "symmetric": False}
+        np.testing.assert_allclose(info_nce(views, **told), value, rtol=4e-15)
+        np.testing.assert_allclose(info_nce_grad(views, **told), grad, rtol=0, atol=4e-15)
+
+    @pytest.mark.parametrize("symmetric", [False, True])
+    def test_the_diagonal_is_the_default(self, rng, symmetric):
+        s, ds = rng.normal(size=(2, 3, 5, 5))
+        u = rng.normal(size=(3, 5))
+        told = {"symmetric": symmetric, "reduction": "none"}
+        pairs = {**told, "positives": np.eye(5, dtype=bool)}
+        for f, arguments in (
+            (info_nce, (s,)),
+            (info_nce_vjp, (u, s)),
+            (info_nce_jvp, (s, ds)),
+        ):
+            np.testing.assert_allclose(
+                f(*arguments, **pairs), f(*arguments, **told), rtol=0, atol=1e-14
+            )
+
     def test_one_direction_is_cross_entropy(self, rng):
         s = rng.normal(size=(6, 6))
         got = info_nce(s, symmetric=False, reduction="none")
@@ -66,6 +125,10 @@ class TestInfoNCE:
             info_nce(np.ones((0, 0)))
         with pytest.raises(TypeError, match=r"^Argument 'symmetric' must be True or False"):
             info_nce(np.eye(2), symmetric=1)
+        with pytest.raises(TypeError, match=r"^Argument 'positives' must be boolean"):
+            info_nce(np.eye(2), positives=np.eye(2))
+        with pytest.raises(ValueError, match=r"^Argument 'positives' must broadcast to"):
+            info_nce(np.eye(2), positives=np.ones((3, 3), bool))
         with pytest.raises(ValueError, match=r"^Argument 'reduction' must be 'mean' or 'sum'"):
             info_nce_grad(np.eye(2), reduction="none")
 

@@ -78,6 +78,15 @@ def test_an_infinite_loss_counts_as_zero(reduction, rng):
     np.testing.assert_allclose(np.sum(u * pushed), pulled.sum(), rtol=1e-13)
 
 
+def test_the_mean_still_divides_by_texts_without_a_path():
+    x, y = np.log(np.full((2, 2, 2), 0.5)), np.array([[1, 1], [1, 1]])
+    told = {"target_lengths": np.array([1, 2]), "zero_infinity": True}
+    assert ctc_loss(x, y, **told) == pytest.approx(-np.log(0.75) / 2, rel=1e-15)
+    grad = ctc_loss_grad(x, y, **told)
+    np.testing.assert_array_equal(grad[1], 0)
+    np.testing.assert_allclose(grad[0], ctc_loss_grad(x[0], y[0, :1]) / 2, rtol=1e-14)
+
+
 def test_the_gradient_of_pytorch_has_the_probabilities_too(rng):
     """It is no derivative of the loss by ``log_probs``."""
     peers = pytest.importorskip("peers")

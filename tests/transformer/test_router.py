@@ -200,6 +200,7 @@ class TestLosses:
     def test_even_load_has_k(self):
         s, experts = np.full((6, 3), 1 / 3), [[0, 1], [1, 2], [2, 0]] * 2
         assert load_balancing_loss(s, experts) == pytest.approx(2)
+        assert load_balancing_loss(s, experts, shares="choices") == pytest.approx(1)
 
     def test_balance_is_not_the_least(self):
         scores = np.array([[1.0, 0.0], *3 * [[0.375, 0.625]]])
