@@ -113,6 +113,11 @@ def _attention(rng):
     some = {"scale": scale, "indices": rng.integers(-1, S, (H, T, 3))}
     yield from calls._derivatives(rng, attention, "scaled_dot_product_attention", (q, k, v), **some)
     yield from _heads(rng, moving, all_of_it)
+    moving = {"derase": (q[0, 0], q[0, 1])}
+    for call in calls._derivatives(
+        rng, attention, "recurrent_linear_attention", (q, q, q), erase=(q[1, 0], q[1, 1])
+    ):
+        yield *call[:2], {**call[2], **(moving if call[0].endswith("_jvp") else {})}
     weights = rng.random((2, B, H, T, T))
     yield "attention.attention_rollout", (weights[:1, :, :1],), {"residual": 0.0}
     yield "attention.repeat_kv", (k, 1), {}

@@ -89,6 +89,13 @@ def sparsemax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
 
     .. math:: |S| = \max \Bigl\{ k : 1 + k\, x_{(k)} > \sum_{j \le k} x_{(j)} \Bigr\} .
 
+    For the inequality says that 1 exceeds the sum of :math:`x_{(j)} - x_{(k)}` over the j up to k,
+    which starts at 0 and never falls as k grows: it holds up to some k and for no larger one. With
+    the threshold :math:`\tau_k` that k members make, it also says :math:`x_{(k)} > \tau_k`, and its
+    failure for k + 1, after :math:`x_{(k+1)}` is subtracted on both sides, that
+    :math:`x_{(k+1)} \le \tau_k`. So at the largest k exactly the first k scores are above their own
+    threshold.
+
     **Compared with softmax.** Only differences of scores matter for both. For two scores,
     :math:`p_1` is :math:`\tfrac12 (1 + x_1 - x_2)`, clipped at 0 and 1: a hard sigmoid in place of
     the sigmoid. A score that is behind the largest one by 1 or more gets nothing, so a temperature

@@ -249,7 +249,9 @@ def recurrent_linear_attention(
     So the inverse is where the steps of the chunk depend on each other, and everything else is
     independent. (Without beta there is no system: W is V. Where nothing decays, the matrix
     :math:`\mat I - \mat K^\top (\mat I + \mat B \mat A)^{-1} \mat B \mat K` is the product of the C
-    factors :math:`\mat I - \beta_t \vec k_t \vec k_t^\top`, the compact WY form of a product of
+    factors :math:`\mat I - \beta_t \vec k_t \vec k_t^\top`, the last one on the left: where all
+    :math:`\vec v_t` are 0, both take every :math:`\mat S_0` to :math:`\mat S_C`, one
+    through the recurrence and one through the system. It is the compact WY form of a product of
     reflections.) With :math:`P_{tj} = \sum_e q_{te}\, e^{c_{te} - c_{je}}\, k_{je}` for
     :math:`j \le t`, :math:`\tilde{\mat Q}` like :math:`\tilde{\mat K}`, and the rows
     :math:`e^{\vec c_C - \vec c_j} \odot \vec k_j` of :math:`\hat{\mat K}`, the output and the
@@ -431,9 +433,11 @@ def recurrent_linear_attention_vjp(
 
     where A counts below the diagonal and P on it too. Without beta, A is 0 and B the identity. The
     gradient of a decay at step s adds up, over all pairs j < s <= t, the gradient of the pair times
-    the pair; the memory before the chunk counts as an earlier j, and the memory after it as a later
-    t. One state for each chunk is kept from the forward pass; the matrices of a chunk are computed
-    again. With `erase` the system of the answers is transposed in the same way.
+    the pair, because :math:`c_{te} - c_{je}` is the sum of :math:`g_{se}` over these s, and an
+    exponential is its own derivative; the memory before the chunk counts as an earlier j, and the
+    memory after it as a later t. One state for each chunk is kept from the forward pass; the
+    matrices of a chunk are computed again. With `erase` the system of the answers is transposed in
+    the same way.
 
     Examples
     --------

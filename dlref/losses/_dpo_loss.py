@@ -142,12 +142,19 @@ def dpo_loss(
     .. math:: z = \beta\, (g_1 - g_2) , \qquad
        \ell = -(1 - \epsilon) \log \sigma(z) - \epsilon \log \sigma(-z) .
 
-    **Where it comes from.** Of all models, the one with the largest mean reward r minus
-    :math:`\beta` times its divergence from the reference is :math:`p \propto p_{ref}\, e^{r /
-    \beta}`. Solved for the reward, :math:`r = \beta g + c`, with a constant c that depends on
-    the prompt alone. The probability that the first answer is preferred is, in the model of
-    Bradley and Terry, :math:`\sigma(r_1 - r_2) = \sigma(z)`: the constant cancels, and the loss is
-    the cross-entropy of that probability.
+    **Where it comes from.** Of all models p of the answers x, the one with the largest mean reward
+    r minus :math:`\beta` times its divergence from the reference q is
+    :math:`m \propto q\, e^{r / \beta}`. For with the sum Z of all :math:`q_x e^{r_x / \beta}`, the
+    reward is :math:`r_x = \beta \log (m_x Z / q_x)`, and inserting it leaves
+
+    .. math:: \sum_x p_x r_x - \beta \sum_x p_x \log \frac{p_x}{q_x}
+       = \beta \log Z - \beta \sum_x p_x \log \frac{p_x}{m_x} ,
+
+    where only the last divergence depends on p; it is least, 0, at p = m. Solved for the reward,
+    :math:`r = \beta g + c`, with a constant c that depends on the prompt alone. The probability
+    that the first answer is preferred is, in the model of Bradley and Terry,
+    :math:`\sigma(r_1 - r_2) = \sigma(z)`: the constant cancels, and the loss is the cross-entropy
+    of that probability.
 
     **Other kinds.** The logistic loss never reaches 0, so that pairs whose order is certain drive z
     to infinity, however large :math:`\beta` is. The hinge stops at z = 1, and the square pulls the

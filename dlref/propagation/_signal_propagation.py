@@ -321,7 +321,11 @@ def critical_gain(activation: str, *, bias_deviation: float = 0.0) -> float:
           \phi'\bigl(\sqrt{q^*}\, (c\, s + \sqrt{1 - c^2}\, t)\bigr) \bigr], \qquad
         C'(1) = \sigma_w^2 \, \E \phi'(\sqrt{q^*}\, s)^2 = \chi ,
 
-    so that a small :math:`1 - c` is multiplied by :math:`\chi` in every layer. If
+    so that a small :math:`1 - c` is multiplied by :math:`\chi` in every layer. A kink does no harm:
+    in orthonormal Hermite polynomials, :math:`\phi(\sqrt{q^*}\, s) = \sum_n a_n h_n(s)`, whose
+    products have the means :math:`\E h_n h_m = c^n` for n = m and 0 otherwise, and the derivatives
+    :math:`h_n' = \sqrt n\, h_{n-1}`. Both sides are :math:`\sigma_w^2 / q^*` times the sum of
+    :math:`n\, a_n^2\, c^{n-1}`, and :math:`\phi''` does not occur; ReLU has none. If
     :math:`\chi < 1`, nearly equal inputs become equal (order); if :math:`\chi > 1`, they become
     different (chaos). At :math:`\chi = 1` the weights are critical.
 

@@ -203,7 +203,8 @@ def fake_quantize(
     .. math:: q = \operatorname{clip} \bigl( \operatorname{round}(x / s) + z ,\; -2^{n-1} ,\;
        2^{n-1} - 1 \bigr) , \qquad \hat x = s\, (q - z) .
 
-    Ties are rounded to the even integer. Within the range the error is at most half a step,
+    Ties are rounded to the even integer. Within the range the error is at most half a step, before
+    the result is rounded to its dtype (with 32 bits, float32 has fewer digits than q),
 
     .. math:: |\hat x - x| \le \frac s2 ,
 

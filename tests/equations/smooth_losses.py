@@ -115,6 +115,19 @@ def of_preferences():
 
 
 @reads(
+    r"""\sum_x p_x r_x - \beta \sum_x p_x \log \frac{p_x}{q_x}
+    = \beta \log Z - \beta \sum_x p_x \log \frac{p_x}{m_x} ,"""
+)
+def optimum_of_preferences():
+    rng = np.random.default_rng(5)
+    p, q = (softmax(row) for row in rng.normal(size=(2, 6)))
+    r = rng.normal(size=6)
+    weights = q * np.exp(r / BETA)
+    Z = weights.sum()
+    return {"p": p, "q": q, "r": r, r"\beta": BETA, "Z": Z, "m": weights / Z}
+
+
+@reads(
     r"""z = \beta\, (g_1 - g_2) , \qquad
     \ell = -(1 - \epsilon) \log \sigma(z) - \epsilon \log \sigma(-z) ."""
 )

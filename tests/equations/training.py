@@ -275,6 +275,15 @@ def coefficients_that_converge():
 
 
 @reads(
+    r"""p(s) - s = \frac s8 (1 - s^2)(7 - 3 s^2) , \qquad
+    1 - p(s) = \frac{(1 - s)^3}{8} (8 + 9 s + 3 s^2) ."""
+)
+def steps_towards_one():
+    p = lambda s: quintic(s, 15 / 8, -10 / 8, 3 / 8)  # noqa: E731
+    return each({"s": np.array([0.01, 0.3, 0.9, 1.0, 1.4])}, {"p": p})
+
+
+@reads(
     r"""\mat M_t &= \mu\, \mat M_{t-1} + (1 - \mu)\, \mat G_t , \qquad
     \mat N_t = (1 - \mu)\, \mat G_t + \mu\, \mat M_t , \\
     \mat W_t &= (1 - \eta \lambda)\, \mat W_{t-1} - \eta\, r\, \operatorname{NS}(\mat N_t) ,

@@ -21,6 +21,8 @@ def lora_linear(x, weight, a, b, bias=None, scale=1.0, slip=""):
 
 
 def each_axis(value, n):
+    if isinstance(value, str) or not all(isinstance(a, int) for a in np.atleast_1d(value).tolist()):
+        refuse("padding by name, or of two ends")
     return tuple(value) if isinstance(value, tuple | list) else (value,) * n
 
 

@@ -221,7 +221,8 @@ def _with_other_axes(formula: Any, functions: list[Any]) -> Iterator[Program]:
     for f in functions:
         trees[f], node = source_of(f)
         for place in places(node):
-            if isinstance(place[0], ast.keyword) and place[0].arg == "axis":
+            is_option = isinstance(place[-1], ast.Name)  # OF_AXIS has what stands for it
+            if isinstance(place[0], ast.keyword) and place[0].arg == "axis" and not is_option:
                 alike[ast.unparse(place[-1])].append((f, place))
     for (due, some), axis in itertools.product(alike.items(), AXES):
         if len(some) > 1 and axis not in (due, ALL_BUT_FIRST):
