@@ -113,11 +113,15 @@ def _attention(rng):
     some = {"scale": scale, "indices": rng.integers(-1, S, (H, T, 3))}
     yield from calls._derivatives(rng, attention, "scaled_dot_product_attention", (q, k, v), **some)
     yield from _heads(rng, moving, all_of_it)
-    moving = {"derase": (q[0, 0], q[0, 1])}
+    moving, erase = {"derase": (q / 2, q / 3)}, (q / 4, q / 5)
     for call in calls._derivatives(
-        rng, attention, "recurrent_linear_attention", (q, q, q), erase=(q[1, 0], q[1, 1])
+        rng, attention, "recurrent_linear_attention", (q, q, q, None, None, None), erase=erase
     ):
         yield *call[:2], {**call[2], **(moving if call[0].endswith("_jvp") else {})}
+    slopes, offsets = rng.random(H), {"q_offset": np.arange(B)}
+    dout = rng.normal(size=(B, H, T, S))
+    for form, given in (("", (slopes,)), ("_vjp", (dout, slopes)), ("_jvp", (slopes, slopes / 2))):
+        yield f"positions.alibi_bias{form}", (*given, T, S), offsets
     weights = rng.random((2, B, H, T, T))
     yield "attention.attention_rollout", (weights[:1, :, :1],), {"residual": 0.0}
     yield "attention.repeat_kv", (k, 1), {}
