@@ -290,7 +290,10 @@ RECORDS = [
             call((2, 9, 4), (2, 9, 4), (2, 9, 3), (2, 9, 1), (2, 9), None),  # Gated DeltaNet
             call((9, 4), (9, 4), (9, 3), (9, 4), None, (4, 3)),  # gated linear attention
         ],
-        options=[call((5, 4), (5, 4), (5, 3), (5, 4), None, (4, 3), erase=ERASE)],
+        options=[
+            call((5, 4), (5, 4), (5, 3), (5, 4), None, (4, 3), erase=ERASE),
+            call((5, 4), (5, 4), (5, 3), (5, 4), None, (4, 3), scale=0.5),
+        ],
     ),
     record(
         a.merge_attention,

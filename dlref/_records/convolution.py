@@ -68,6 +68,7 @@ RECORDS = [
                 call((2, 3, 7, 8), size=(3, 3), stride=2),
                 call((2, 3, 7, 8), size=(3, 3), padding=1),
                 call((2, 3, 7, 8), size=(3, 3), ceil_mode=True), call((2, 7, 8), **more),
+                call((2, 9, 8), stride=2, ceil_mode=True, **more),
             ],
             needed=("size",), batched=False,
         )

@@ -205,7 +205,11 @@ RECORDS = [
         call((3, 3), reduction="sum"), call((2, 2)), call((4, 4), positives=FRIENDS),
         call((2, 4, 4), positives=FRIENDS, symmetric=False, reduction="none"),
         batched=False, is_loss=True, needed=REDUCED, hard=reduced((6, 6)),
-        options=[call((6, 6), symmetric=False), call((4, 4), positives=FRIENDS)], more=_sure_pairs,
+        options=[
+            call((6, 6), symmetric=False), call((4, 4), positives=FRIENDS),
+            call((4, 4), positives=FRIENDS, symmetric=False, reduction="sum"),
+        ],
+        more=_sure_pairs,
     ),
     record(
         m.siglip_loss,
@@ -271,6 +275,7 @@ RECORDS = [
             call((6, 7), (6, 7), (6, 7), level="sequence"),
             call((6, 7), (6, 7), (6, 7), mask=ANSWERS, mean="sequence"),
             call((6, 7), (6, 7), (6, 7), mask=ANSWERS), call((6, 7), (6, 7), (6, 7), delta=1.25),
+            call((6, 7), (6, 7), (6, 7), clip=0.1, clip_high=0.3, delta=1.5),
         ],
     ),
     record(
@@ -299,6 +304,10 @@ RECORDS = [
             call((2, 9, 5), (2, 4), target_lengths=np.array([4, 2])),
             call((9, 5), np.array([0, 1, 3]), blank=2),
             call((2, 4, 5), np.array([[1, 2, 3], [2, 2, 2]]), zero_infinity=True),
+            call(
+                (2, 5, 4), np.array([[0, 1, 3], [1, 1, 1]]), blank=2, reduction="sum",
+                zero_infinity=True, lengths=np.array([5, 4]), target_lengths=np.array([2, 3]),
+            ),
         ],
     ),
     record(

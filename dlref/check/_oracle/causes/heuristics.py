@@ -339,7 +339,7 @@ def stagnates(pair: Pair) -> bool:
 
 def _ratios(call: ReferenceCall) -> Iterator[tuple[str, float]]:
     yield "the sign is reversed", -1.0
-    if "delta" in call.settings:
+    if call.settings.get("delta") is not None:
         yield "it is divided by delta, as PyTorch's SmoothL1Loss is", 1 / call.settings["delta"]
     loss = call.spec.is_loss
     if (factor := _decay(call)) != 1:
