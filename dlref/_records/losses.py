@@ -227,7 +227,8 @@ RECORDS = [
         hard=[call((2, 7), (2, 7)), call((2, 7), (2, 7), reduction="sum")],
         options=[
             call((2, 7), (2, 7), beta=2.0), call((2, 7), (2, 7), label_smoothing=0.3),
-            call((2, 7), (2, 7), kind="hinge"), call((2, 7), (2, 7), kind="ipo"),
+            call((2, 5), (2, 5), kind="hinge"), call((2, 5), (2, 5), kind="ipo"),
+            call((2, 5), (2, 5), beta=2.0), call((2, 5), (2, 5), kind="ipo", reduction="sum"),
         ],
     ),
     record(

@@ -16,9 +16,10 @@ from dlref import normalization as norm
 from dlref import recurrent as rec
 from dlref.check._oracle.calls import ReferenceCall
 
-changes, evidence, search, slopes = (
+causes = importlib.import_module("dlref.check._oracle.causes")
+changes, evidence, programs, readings, search, slopes = (
     importlib.import_module(f"dlref.check._oracle.causes.{name}")
-    for name in ("changes", "evidence", "search", "slopes")
+    for name in ("changes", "evidence", "programs", "readings", "search", "slopes")
 )
 HELPERS = importlib.import_module("dlref.check._oracle.helpers").HELPERS
 X = np.linspace(-2.0, 2.0, 12).reshape(3, 4)
@@ -378,3 +379,76 @@ def test_helpers():
     np.testing.assert_allclose(HELPERS["softmax"](X).sum(-1), 1)
     assert HELPERS["padded"](5, 0) == 8
     assert HELPERS["padded"](5, 4) == 8
+
+
+def test_slopes_without_a_formula():
+    case = vjp_case(act.gelu, lambda u, x: 2 * u, X, X)
+    start = slopes.along_directions(case)
+    unknown = {"call": ReferenceCall(lambda x: x, "vjp", (X, X), {})}
+    assert [*slopes.slope_searches(replace(case, **unknown), replace(start, **unknown))] == []
+    assert slopes._own(lambda *_: 1 / 0, start, {0: 0}, start) is None
+
+
+def test_slopes_are_compared_where_no_program_is_found(monkeypatch):
+    weight = np.linspace(0.5, 2.0, 4)
+    cases = [
+        vjp_case(norm.rms_norm, detached_norm, np.cos(n * X), X + n, weight, eps=1e-5)
+        for n in (1, 2)
+    ]
+    monkeypatch.setattr(search, "_searches", lambda first: iter(()))
+    assert search.common_program(cases).startswith("no gradient passes through")
+
+
+def test_maps_that_are_not_searched():
+    def searches(op, *arguments):
+        call = ReferenceCall(op, "forward", arguments, {})
+        want = op(*arguments)
+        limits = {0: np.zeros(np.shape(want))}
+        case = evidence.Evidence(
+            call, [want], [want], [want.dtype], limits, frozenset(), ["output 0"]
+        )
+        return [*search._searches(case)]
+
+    assert searches(lambda x: x, X) == []
+    of_conditions = searches(att.document_mask, np.array([0, 1, 0]))
+    assert 0 < len(of_conditions) < len(searches(act.softmax, X))
+
+
+def test_changes_that_are_no_mathematics():
+    formula = importlib.import_module("dlref.formulas.activations").softmax
+
+    def same(node):
+        return [node] if isinstance(node, ast.Call) else []
+
+    assert [*programs._at_some_places(formula, formula, same)] == []
+
+
+def test_programs_that_a_map_refuses(monkeypatch):
+    softmax = ReferenceCall(act.softmax, "forward", (X,), {})
+    assert [*readings._composed_programs(replace(softmax, form="jvp"))] == []
+    refused = ReferenceCall(training.clip_by_norm, "forward", ((X,), -1.0), {})
+    assert readings._each_leaf(refused) is None
+    decay = {"weight_decay": 0.1, "learning_rate": 0.1}
+    steps = ReferenceCall(training.lion_step, "forward", (X, X[0], None), decay)
+    assert readings._with_late_decay(steps) is None
+    monkeypatch.setattr(readings, "MAX_PADDED", 3)
+    assert readings._Block(0, -1, lambda n: 2).run(softmax) is None
+
+
+def test_numbers_that_a_case_shows():
+    call = ReferenceCall(act.softmax, "forward", (X,), {})
+    want = call.run()
+
+    def case(got):
+        limits = {0: np.full(want.shape, 1e-9)}
+        return evidence.Evidence(
+            call, [got], [want], [np.dtype(np.float64)], limits, frozenset({0}), ["output 0"]
+        )
+
+    assert causes.is_shown("it is the exact result times 2.5", case(2.5 * want))
+    assert not causes.is_shown("it is the exact result times 3", case(2.5 * want))
+    assert causes.is_shown("it is the exact result plus 1", case(want + 1))
+    assert not causes.is_shown("it is zero: not computed", case(want + 1))
+    assert causes.is_shown("it is zero: not computed", case(0 * want))
+    assert causes.is_measured("it is zero: not computed")
+    assert not causes.is_measured("it is the exact result times the width")
