@@ -564,7 +564,7 @@ def test_no_page_is_heavy(site, report):
 
 def test_the_site_is_light(site):
     files = (p for p in site.rglob("*") if p.is_file())
-    assert sum(p.stat().st_size for p in files) < 80e6
+    assert sum(p.stat().st_size for p in files) < 90e6
 
 
 @pytest.fixture
