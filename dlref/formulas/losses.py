@@ -1150,7 +1150,7 @@ def tokens_of_sequences(log_p, mask):
 
 
 def policy_choices(kind, level, mean):
-    """Whose ratio it is, and over what the mean is taken, where the kind decides."""
+    """Level of the ratio and kind of the mean; those that are None follow from the kind."""
     if mean is None:
         mean = {"grpo": "sequence", "gspo": "sequence", "dr_grpo": "constant"}.get(kind, "token")
     if level is None:

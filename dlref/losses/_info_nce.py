@@ -174,8 +174,8 @@ def info_nce(
         Similarity :math:`s_{ij}` of item i of one kind and item j of the other, times the inverse
         temperature. Pairs stand on the diagonal, unless `positives` says otherwise.
     positives : array_like of bool, shape (..., N, N), optional
-        Which items are partners of an item, of which a row may have several or none. The diagonal
-        by default.
+        Whether items i and j are partners. A row may have several partners, or none. By default
+        the partners are on the diagonal.
     symmetric : bool, default True
         Whether columns have to find their rows too, and both losses are averaged.
     reduction : str

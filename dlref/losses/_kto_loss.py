@@ -12,6 +12,7 @@ from .._core.arguments import (
     as_floats,
     as_mask,
     as_number,
+    as_tangents,
     check_constant,
     check_shape,
     choice,
@@ -73,7 +74,7 @@ def kto_loss(
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
-    Loss of single answers, each of which is desirable or not.
+    Loss of single answers that are desirable or undesirable (KTO).
 
     KTO aligns language models from thumbs up and thumbs down: no answer needs a partner, and the
     two kinds need not be equally many.
@@ -302,14 +303,12 @@ def kto_loss_jvp(
     points, moves = entries("primals", primals, 3), entries("tangents", tangents, 3)
     desirable = points.pop("primals[2]")
     check_constant("tangents[2]", moves.pop("tangents[2]"))
-    moving = {name: move for name, move in moves.items() if move is not None}
-    dtype, (x, ref, *moved) = as_floats({**points, **moving}, work=np.float32)
+    dtype, (x, ref), (dx, dref) = as_tangents(
+        tuple(points.values()), tuple(moves.values()), count=2, work=np.float32
+    )
     options = _Options(beta, kl, desirable_weight, undesirable_weight, reduction)
     names = "primals[0]", "primals[1]", "primals[2]"
     with np.errstate(all="ignore"):
         answers = _Answers(names, x, ref, desirable, options)
-        dgain: Any = np.zeros(x.shape)
-        for name, move in zip(moving, moved, strict=True):
-            check_shape(name, move, x.shape)
-            dgain = dgain + move if name == "tangents[0]" else dgain - move
+        dgain = np.subtract(dx, dref, dtype=np.float64)
         return result(np.asarray(reduced(answers.slopes() * dgain, reduction)), dtype)

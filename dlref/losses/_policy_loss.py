@@ -258,8 +258,8 @@ def policy_loss(
     level : {"token", "sequence"}, optional
         Whether each token has a ratio, or the tokens of a sequence share one.
     mean : {"token", "sequence", "constant"}, optional
-        Over what the mean is taken: all tokens, the tokens of each sequence and then the
-        sequences, or all places, masked ones included.
+        The mean is over all tokens, over the tokens of each sequence and then over the sequences,
+        or over all places, masked ones included.
     mask : array_like of bool, shape (G, T), optional
         Tokens that count. Others, the prompt and the padding, may hold any number.
 

@@ -2,14 +2,24 @@ r"""Learning rates that follow the step number."""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_floats, as_integer, as_number, choice, result
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 __all__ = ["cosine_schedule", "inverse_sqrt_schedule", "warmup_schedule", "wsd_schedule"]
 
-DECAYS = ("linear", "1-sqrt", "cosine")
+#: Curves of a fall from 1 to 0.
+CURVES: dict[str, Callable[[FloatArray], FloatArray]] = {
+    "linear": lambda u: 1.0 - u,
+    "1-sqrt": lambda u: 1.0 - np.sqrt(u),
+    "cosine": lambda u: 0.5 * (1.0 + np.cos(np.pi * u)),
+}
 
 
 def _steps(step: npt.ArrayLike) -> FloatArray:
@@ -22,6 +32,15 @@ def _steps(step: npt.ArrayLike) -> FloatArray:
 
 def _finish(rate: FloatArray) -> FloatArray:
     return result(rate, np.dtype(np.float64))
+
+
+def _rise_and_fall(
+    t: FloatArray, peak: float, floor: float, warmup: int, steps: int, decay: int, kind: str
+) -> FloatArray:
+    """Return rates that rise along a line, and fall to the floor in the last steps."""
+    u = np.clip((t - (steps - decay)) / decay, 0.0, 1.0)
+    falling = floor + (peak - floor) * CURVES[kind](u)
+    return _finish(np.where(t < warmup, peak * t / max(warmup, 1), falling))
 
 
 def warmup_schedule(step: npt.ArrayLike, *, peak: float, warmup: int) -> FloatArray:
@@ -133,9 +152,7 @@ def cosine_schedule(
     eta, low = as_number("peak", peak, least=0), as_number("floor", floor, least=0)
     w = as_integer("warmup", warmup, least=0)
     last = as_integer("steps", steps, least=w + 1)
-    done = np.clip((t - w) / (last - w), 0.0, 1.0)
-    falling = low + 0.5 * (eta - low) * (1.0 + np.cos(np.pi * done))
-    return _finish(np.where(t < w, eta * t / max(w, 1), falling))
+    return _rise_and_fall(t, eta, low, w, last, last - w, "cosine")
 
 
 def wsd_schedule(
@@ -228,11 +245,8 @@ def wsd_schedule(
     eta, low = as_number("peak", peak, least=0), as_number("floor", floor, least=0)
     w, d = as_integer("warmup", warmup, least=0), as_integer("decay", decay, least=1)
     last = as_integer("steps", steps, least=w + d)
-    choice("kind", kind, DECAYS)
-    u = np.clip((t - (last - d)) / d, 0.0, 1.0)
-    curves = {"linear": 1.0 - u, "1-sqrt": 1.0 - np.sqrt(u)}
-    curve = curves.get(kind, 0.5 * (1.0 + np.cos(np.pi * u)))
-    return _finish(np.where(t < w, eta * t / max(w, 1), low + (eta - low) * curve))
+    choice("kind", kind, CURVES)
+    return _rise_and_fall(t, eta, low, w, last, d, kind)
 
 
 def inverse_sqrt_schedule(step: npt.ArrayLike, *, peak: float, warmup: int) -> FloatArray:

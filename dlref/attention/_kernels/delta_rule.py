@@ -143,7 +143,7 @@ def _pairs_vjp(
 def _pairs_up_to(
     rows: Sequence[FloatArray], k: FloatArray, g: FloatArray | None
 ) -> list[FloatArray]:
-    """Return the pairs at j <= t: those of a step with itself do not decay."""
+    """Return the pairs at j <= t. The pair of a step with itself has no decay."""
     out, steps = _pairs(rows, k, g), np.arange(k.shape[-2])
     for r, matrices in zip(rows, out, strict=True):
         matrices[:, steps, steps] = np.einsum("nte,nte->nt", r, k)
