@@ -452,3 +452,24 @@ def test_numbers_that_a_case_shows():
     assert causes.is_shown("it is zero: not computed", case(0 * want))
     assert causes.is_measured("it is zero: not computed")
     assert not causes.is_measured("it is the exact result times the width")
+
+
+def test_a_program_under_a_condition_beside_one_without():
+    """Both lead to the output that is off; only one leaves the case without the option alone."""
+
+    def case(options, factor):
+        call = ReferenceCall(act.softmax, "forward", (X,), options)
+        want = call.run()
+        off = frozenset({0}) if factor != 1 else frozenset()
+        limits = {0: np.full(want.shape, 1e-9)}
+        names = [np.dtype(np.float64)], limits, off, ["output 0"]
+        return evidence.Evidence(call, [factor * want], [want], *names)
+
+    off, right = case({"axis": 0}, 2.0), case({}, 1.0)
+    every = [
+        search.Program("twice", lambda call: [2 * call.run()]),
+        search.Program("twice along axis 0", lambda call: [call.run() * (1 + bool(call.options))]),
+    ]
+    found = search._Search(off, [off, right])
+    message = found.among([(every, lambda e: e.want)])
+    assert message == "twice, where axis is given or: twice along axis 0"

@@ -15,7 +15,7 @@ def _rounded_to(name: str, a: Any) -> Any:
     return np.asarray(a).astype(name).astype(np.float64)
 
 
-def _in_block(a: Any, size: int, axis: Any, *, which: str) -> Any:
+def in_block(a: Any, size: int, axis: Any, *, which: str) -> Any:
     """Return an array that is 0 but for its first or last block along axes, or its whole ones."""
     a = np.asarray(a)
     axes = range(a.ndim) if axis is None else np.atleast_1d(axis) % a.ndim
@@ -28,12 +28,12 @@ def _in_block(a: Any, size: int, axis: Any, *, which: str) -> Any:
 
 def _with_zeros(a: Any, block: int) -> Any:
     """Return an array whose last axis is padded with zeros to whole blocks."""
-    more = _padded(np.shape(a)[-1], block) - np.shape(a)[-1]
+    more = padded(np.shape(a)[-1], block) - np.shape(a)[-1]
     return np.concatenate([a, np.zeros((*np.shape(a)[:-1], more))], -1)
 
 
 def _over_rows(sums: Any, block: int, *, average: bool) -> Any:
-    """Return sums of rows, those of a block added up or averaged, as if it were one row."""
+    """Return sums of rows that kernels take over a block of rows: added up, or averaged."""
     flat = np.asarray(sums).reshape(-1)
     starts = np.arange(0, flat.size, block)
     counts = np.diff(np.append(starts, flat.size))
@@ -41,7 +41,7 @@ def _over_rows(sums: Any, block: int, *, average: bool) -> Any:
     return np.repeat(totals, counts).reshape(np.shape(sums))
 
 
-def _padded(n: int, block: int) -> int:
+def padded(n: int, block: int) -> int:
     """Return a size rounded up to whole blocks, or to a power of two where there are none."""
     return -(-n // block) * block if block else 1 << (n - 1).bit_length()
 
@@ -50,17 +50,36 @@ def _softmax(x: Any) -> Any:
     return importlib.import_module("dlref.formulas.activations").softmax(x)
 
 
+class Constant:
+    """A function whose results in a first pass are returned in later ones, whatever it is given."""
+
+    def __init__(self) -> None:
+        self.values: list[Any] = []
+        self.place: int | None = None
+
+    def __call__(self, value: Any) -> Any:
+        """Keep a value, or return the one that was kept at this point of the first pass."""
+        if self.place is None:
+            self.values.append(np.copy(value))
+            return value
+        self.place += 1
+        return self.values[self.place - 1]
+
+
+#: It holds an intermediate fixed while a formula is differentiated.
+CONSTANT = Constant()
 #: Functions that round an intermediate.
 FORMATS = {name: functools.partial(_rounded_to, name) for name in ("bfloat16", "float16")}
 #: All of them, by name.
 HELPERS: dict[str, Any] = {
     **FORMATS,
-    "first_block": functools.partial(_in_block, which="first"),
-    "last_block": functools.partial(_in_block, which="last"),
-    "whole_blocks": functools.partial(_in_block, which="whole"),
+    "first_block": functools.partial(in_block, which="first"),
+    "last_block": functools.partial(in_block, which="last"),
+    "whole_blocks": functools.partial(in_block, which="whole"),
     "with_zeros": _with_zeros,
     "sum_of_rows": functools.partial(_over_rows, average=False),
     "mean_of_rows": functools.partial(_over_rows, average=True),
-    "padded": _padded,
+    "padded": padded,
+    "constant": CONSTANT,
     "softmax": _softmax,
 }

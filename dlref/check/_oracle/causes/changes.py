@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ..formulas import is_formula
 from ..helpers import FORMATS
-from .mutations import read
+from .mutations import name_of, read
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -213,7 +213,7 @@ def _is_sum(node: ast.expr) -> TypeGuard[ast.BinOp]:
 
 
 def _of_call(node: ast.Call, scope: dict[str, Any]) -> Iterator[ast.expr]:
-    name = ast.unparse(node.func).rpartition(".")[2]
+    name = name_of(node)
     for i, keyword in enumerate(node.keywords):
         rest = [*node.keywords[:i], *node.keywords[i + 1 :]]
         if keyword.arg == "axis":
@@ -261,7 +261,7 @@ def applied(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
 
 
 def other_sizes(node: ast.AST) -> Iterator[ast.expr]:
-    """Yield other sizes in place of that of an axis: off by one, or with padding."""
+    """Yield sizes of an axis that are off by one, or that include padding."""
     text = ast.unparse(node) if isinstance(node, ast.expr) else ""
     if not isinstance(node, ast.Subscript | ast.Attribute | ast.Call):
         return
@@ -270,55 +270,62 @@ def other_sizes(node: ast.AST) -> Iterator[ast.expr]:
         yield from (expression(f"padded({text}, {n})") for n in (0, *BLOCKS_OF_SUMS[1:]))
 
 
+def _axis_of_sum(node: ast.AST) -> str | None:
+    """Return the axis of a sum or a mean as it is written, "None" without one; None of others."""
+    if not isinstance(node, ast.Call) or name_of(node) not in SUMS:
+        return None
+    given = {keyword.arg: ast.unparse(keyword.value) for keyword in node.keywords}
+    rest = node.args if _is_method(node) else node.args[1:]
+    return given.get("axis") or (ast.unparse(rest[0]) if rest else "None")
+
+
+def _is_method(call: ast.Call) -> bool:
+    """Return whether a function is called of an array, as x.sum(), and not of a module."""
+    return isinstance(call.func, ast.Attribute) and ast.unparse(call.func.value) != "np"
+
+
 def sums_of_a_block(node: ast.AST) -> Iterator[ast.expr]:
     """Yield sums of the first or last block alone: a running sum was overwritten or not begun."""
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
         yield from (ast.BinOp(a, node.op, node.right) for a in _of_a_block(node.left, "-1"))
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute | ast.Name):
+    if not isinstance(node, ast.Call) or (axis := _axis_of_sum(node)) is None:
         return
-    if ast.unparse(node.func).rpartition(".")[2] not in SUMS:
-        return
-    axis = next((ast.unparse(k.value) for k in node.keywords if k.arg == "axis"), "None")
-    if isinstance(node.func, ast.Attribute) and ast.unparse(node.func.value) != "np":
-        axis = ast.unparse(node.args[0]) if node.args else axis
+    if isinstance(node.func, ast.Attribute) and _is_method(node):
         for a in _of_a_block(node.func.value, axis):
             func = ast.Attribute(a, node.func.attr, ast.Load())
             yield ast.Call(func, node.args, node.keywords)
-    elif node.args and not isinstance(node.args[0], ast.Starred):
-        axis = ast.unparse(node.args[1]) if len(node.args) > 1 else axis
-        for a in _of_a_block(node.args[0], axis):
-            yield ast.Call(node.func, [a, *node.args[1:]], node.keywords)
+    elif (array := _inside(node)) is not None:
+        yield from (_around(node, a) for a in _of_a_block(array, axis))
+
+
+def _of_a_block(array: ast.expr, axis: str) -> Iterator[ast.expr]:
+    """Yield an array of which all but some blocks are 0."""
+    for which, block in itertools.product(
+        ("last_block", "first_block", "whole_blocks"), BLOCKS_OF_SUMS
+    ):
+        yield expression(f"{which}({ast.unparse(array)}, {block}, {axis})")
 
 
 def joined_rows(node: ast.AST) -> Iterator[ast.expr]:
     """Yield sums along the last axis that are over a block of rows."""
-    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute | ast.Name):
-        return
-    name = ast.unparse(node.func).rpartition(".")[2]
-    axis = next((ast.unparse(k.value) for k in node.keywords if k.arg == "axis"), "")
-    if name in SUMS and axis in ("-1", "axis"):
+    if _axis_of_sum(node) in ("-1", "axis"):
         for how, block in itertools.product(SUMS, BLOCKS_OF_SUMS[1:]):
             yield expression(f"{how}_of_rows({ast.unparse(node)}, {block})")
 
 
 def sums_of_padding(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
     """Yield sums and means of an expression over zeros beyond the end of a row, too."""
-    if not isinstance(node, ast.Call) or not node.args or isinstance(node.args[0], ast.Starred):
+    if not isinstance(node, ast.Call) or _axis_of_sum(node) is None or _inside(node) is None:
         return
-    name = ast.unparse(node.func).rpartition(".")[2]
     size = max((shape[-1] for shape in shapes.values() if shape), default=1)
     rows = {name for name, shape in shapes.items() if shape and shape[-1] == size > 1}
     used = {n.id for n in ast.walk(node.args[0]) if isinstance(n, ast.Name)} & rows
-    if name not in SUMS or not used:
-        return
-    for block in (0, *BLOCKS_OF_SUMS[3:]):
+    for block in (0, *BLOCKS_OF_SUMS[3:]) if used else ():
         other = _WithZeros(used, block).visit(copy.deepcopy(node))
         yield other
-        if name == "mean":
-            array = min(used)
-            yield expression(
-                f"{ast.unparse(other)} * padded({array}.shape[-1], {block}) / {array}.shape[-1]"
-            )
+        if name_of(node) == "mean":
+            n = f"{min(used)}.shape[-1]"
+            yield expression(f"{ast.unparse(other)} * padded({n}, {block}) / {n}")
 
 
 class _WithZeros(ast.NodeTransformer):
@@ -364,13 +371,6 @@ def ends(node: ast.AST) -> Iterator[ast.expr]:
         node.ops[0], ast.Gt | ast.GtE | ast.Lt | ast.LtE
     ):
         yield ast.Compare(node.left, [COMPARISONS[type(node.ops[0])][0]()], node.comparators)
-
-
-def _of_a_block(array: ast.expr, axis: str) -> Iterator[ast.expr]:
-    for which, block in itertools.product(
-        ("last_block", "first_block", "whole_blocks"), BLOCKS_OF_SUMS
-    ):
-        yield expression(f"{which}({ast.unparse(array)}, {block}, {axis})")
 
 
 def lists_of_statements(node: ast.AST) -> Iterator[list[ast.stmt]]:

@@ -67,13 +67,18 @@ def changes(node: ast.AST) -> Iterator[ast.expr]:
 
 def _without(call: ast.Call) -> Iterator[ast.expr]:
     """Yield the argument of a call in place of its result: the function was forgotten."""
-    name = ast.unparse(call.func).rpartition(".")[2]
+    name = name_of(call)
     if name in ("maximum", "minimum"):
         yield from call.args[:2]
     elif not _is_option(call.args[0]):
         yield from call.args[: name not in DTYPES | OF_SHAPES]
     elif isinstance(call.func, ast.Attribute):  # a method: x.max(axis)
         yield call.func.value
+
+
+def name_of(call: ast.Call) -> str:
+    """Return the name of the function that is called, without its module or array."""
+    return ast.unparse(call.func).rpartition(".")[2]
 
 
 def _is_option(node: ast.expr) -> bool:
@@ -176,7 +181,7 @@ class _Read(ast.NodeTransformer):
         return ast.Name(node.attr) if in_numpy else ast.Attribute(value, node.attr)
 
     def visit_Call(self, node: ast.Call) -> Any:
-        name = ast.unparse(node.func).rpartition(".")[2]
+        name = name_of(node)
         if name == "astype" and isinstance(node.func, ast.Attribute):
             return self.visit(node.func.value)
         if name in DTYPES:

@@ -55,9 +55,7 @@ if TYPE_CHECKING:
 MAX_CHANGES = 80
 #: Sizes of blocks in which kernels read an axis.
 BLOCKS = (16, 32, 64, 128, 256)
-
-
-#: Expressions of a function of which some change in one way: with more, all do.
+#: Up to so many expressions of a function, any two or more may change; of more, only all at once.
 MAX_PLACES = 4
 
 
@@ -67,6 +65,14 @@ class Program(NamedTuple):
     message: str
     run: Any  # from a call to its outputs
     is_term: bool = False  # a term or factor is changed: this may be in one of several outputs
+
+
+def _changed(
+    message: str, formula: Any, codes: dict[Any, Any], *, is_term: bool = False
+) -> Program:
+    """Return the program in which functions of a formula have other code."""
+    run = functools.partial(outputs_of, rewritten(formula, codes))
+    return Program(message, run, is_term)
 
 
 def _shapes(formula: Any, call: ReferenceCall) -> dict[Any, dict[str, Any]]:
@@ -110,8 +116,7 @@ def programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
     yield from _with_online_softmax(formula)
     with contextlib.suppress(OSError):
         for f in reached:
-            for program in _with_other_expressions(formula, f, changes):
-                yield program._replace(is_term=True)
+            yield from _with_other_expressions(formula, f, changes, is_term=True)
         for f in reached:
             yield from _with_other_expressions(formula, f, _further(f, shapes))
             yield from _with_other_statements(formula, f)
@@ -136,8 +141,7 @@ def rarer_programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
             yield from _with_other_expressions(formula, f, other_sizes)
             padding = functools.partial(sums_of_padding, shapes=shapes[f.__code__])
             for change in (sums_of_a_block, joined_rows, padding):
-                for program in _with_other_expressions(formula, f, change):
-                    yield program._replace(is_term=True)
+                yield from _with_other_expressions(formula, f, change, is_term=True)
                 yield from _at_some_places(formula, f, change)
         for f in reached:
             of_arrays = functools.partial(applied, shapes=shapes[f.__code__])
@@ -159,15 +163,27 @@ def _with_online_softmax(formula: Any) -> Iterator[Program]:
             if not {*others} & {*parts(formula)}:
                 return
             when = f"where a later block of {block} has a larger maximum"
-            run = functools.partial(outputs_of, rewritten(formula, others))
-            yield Program(f"the {what} so far is not rescaled {when}", run)
+            yield _changed(f"the {what} so far is not rescaled {when}", formula, others)
 
 
-def _with_other_expressions(formula: Any, f: Any, change: Any) -> Iterator[Program]:
+def _with_other_expressions(
+    formula: Any, f: Any, change: Any, *, is_term: bool = False
+) -> Iterator[Program]:
     """Yield the programs in which an expression of a function is another."""
     for stands, due, other in mutants(formula, change, (f,)):
         if message := described(stands, due):
-            yield Program(message + within(f, formula), functools.partial(outputs_of, other))
+            run = functools.partial(outputs_of, other)
+            yield Program(message + within(f, formula), run, is_term)
+
+
+def _by_text(functions: list[Any], is_wanted: Any) -> tuple[dict[Any, Any], dict[str, list[Any]]]:
+    """Return the syntax trees of functions, and their places by what is written there."""
+    trees, alike = {}, collections.defaultdict(list)
+    for f in functions:
+        trees[f], node = source_of(f)
+        for place in filter(is_wanted, places(node)):
+            alike[ast.unparse(place[-1])].append((f, place))
+    return trees, alike
 
 
 def _with(trees: dict[Any, Any], entries: Iterable[tuple[Any, Any, ast.expr]]) -> dict[Any, Any]:
@@ -183,24 +199,19 @@ def _with(trees: dict[Any, Any], entries: Iterable[tuple[Any, Any, ast.expr]]) -
 
 def _everywhere(formula: Any, functions: list[Any], change: Any) -> Iterator[Program]:
     """Yield the programs in which an expression is another wherever the functions have it."""
-    trees, alike = {}, collections.defaultdict(list)
-    for f in functions:
-        trees[f], node = source_of(f)
-        for place in places(node):
-            alike[ast.unparse(place[-1])].append((f, place))
+    trees, alike = _by_text(functions, None)
     for due, some in alike.items():
         for entry in change(some[0][-1][-1]) if len(some) > 1 else ():
             message = described(ast.unparse(entry), due)
             if message and (codes := _with(trees, ((f, place, entry) for f, place in some))):
-                run = functools.partial(outputs_of, rewritten(formula, codes))
-                yield Program(f"{message}, everywhere", run)
+                yield _changed(f"{message}, everywhere", formula, codes)
 
 
 def _at_some_places(formula: Any, f: Any, change: Any) -> Iterator[Program]:
     """
     Yield the programs in which several expressions of a function change in one way.
 
-    Of a few expressions it is some of them, of many it is all.
+    Where there are few, any two or more of them may change; where there are many, all of them do.
     """
     tree, node = source_of(f)
     every = [(place, others) for place in places(node) if (others := [*change(place[-1])])]
@@ -211,24 +222,25 @@ def _at_some_places(formula: Any, f: Any, change: Any) -> Iterator[Program]:
                 pairs = [(f, place, new) for (place, _), new in zip(some, entries, strict=True)]
                 said = [described(ast.unparse(new), ast.unparse(p[-1])) for _, p, new in pairs]
                 if all(said) and (codes := _with({f: tree}, pairs)):
-                    run = functools.partial(outputs_of, rewritten(formula, codes))
-                    yield Program("; and ".join(said) + within(f, formula), run)
+                    yield _changed("; and ".join(said) + within(f, formula), formula, codes)
 
 
 def _with_other_axes(formula: Any, functions: list[Any]) -> Iterator[Program]:
     """Yield the programs in which all functions along an axis are along another."""
-    trees, alike = {}, collections.defaultdict(list)
-    for f in functions:
-        trees[f], node = source_of(f)
-        for place in places(node):
-            is_option = isinstance(place[-1], ast.Name)  # OF_AXIS has what stands for it
-            if isinstance(place[0], ast.keyword) and place[0].arg == "axis" and not is_option:
-                alike[ast.unparse(place[-1])].append((f, place))
+    trees, alike = _by_text(functions, _is_axis)
     for (due, some), axis in itertools.product(alike.items(), AXES):
         if len(some) > 1 and axis not in (due, ALL_BUT_FIRST):
             codes = _with(trees, ((f, place, expression(axis)) for f, place in some))
-            run = functools.partial(outputs_of, rewritten(formula, codes))
-            yield Program(f"axis={axis} stands where axis={due} is due, everywhere", run)
+            yield _changed(
+                f"axis={axis} stands where axis={due} is due, everywhere", formula, codes
+            )
+
+
+def _is_axis(place: Any) -> bool:
+    """Return whether a place is an axis that a formula fixes; OF_AXIS has others for an option."""
+    keyword = place[0]
+    is_axis = isinstance(keyword, ast.keyword) and keyword.arg == "axis"
+    return is_axis and not isinstance(place[-1], ast.Name)
 
 
 def pairs_of_changes(formula: Any) -> Iterator[Program]:
@@ -243,9 +255,8 @@ def pairs_of_changes(formula: Any) -> Iterator[Program]:
                 for second in [*places(node)][i + 1 :]:
                     for more, code in _each_change(formula, tree, second):
                         if code is not None and second[-1] is not place[-1]:
-                            other = rewritten(formula, {formula.__code__: code})
-                            run = functools.partial(outputs_of, other)
-                            yield Program(f"{message}; and {more}", run)
+                            codes = {formula.__code__: code}
+                            yield _changed(f"{message}; and {more}", formula, codes)
 
 
 def _each_change(formula: Any, tree: ast.Module, place: Any) -> Iterator[tuple[str, Any]]:
@@ -266,8 +277,8 @@ def _with_other_statements(
         _decided(f, tree, node) if change is statement_changes else (),
     )
     for message, code in ((message, code) for message, code in every if code is not None):
-        run = functools.partial(outputs_of, rewritten(formula, {f.__code__: code}))
-        yield Program(message + within(f, formula), run, is_term=True)
+        codes = {f.__code__: code}
+        yield _changed(message + within(f, formula), formula, codes, is_term=True)
 
 
 def _moved(

@@ -12,7 +12,7 @@ import numpy as np
 
 from ...._core.pytree import is_float, map_floats, named_leaves, tree_leaves, tree_unflatten
 from ..arrays import map_leaves
-from ..helpers import FORMATS, HELPERS
+from ..helpers import FORMATS, HELPERS, in_block, padded
 from .programs import BLOCKS, Program
 
 if TYPE_CHECKING:
@@ -126,8 +126,14 @@ def _scaled(call: ReferenceCall, *, size: Any, power: float) -> list[Any] | None
 
 def _after(f: Any, call: ReferenceCall) -> list[Any] | None:
     """Return the outputs with a function applied to those that are floats."""
-    outputs: list[Any] | None = next(iter(call.once(_unchanged)))
+    outputs = _own_outputs(call)
     return outputs and [f(a) if is_float(a) else a for a in outputs]
+
+
+def _own_outputs(call: ReferenceCall) -> list[Any] | None:
+    """Return the outputs of the map itself, which are computed once for all programs."""
+    outputs: list[Any] | None = next(iter(call.once(_unchanged)))
+    return outputs
 
 
 def _unchanged(call: ReferenceCall) -> Iterator[list[Any] | None]:
@@ -137,7 +143,7 @@ def _unchanged(call: ReferenceCall) -> Iterator[list[Any] | None]:
 
 def _twice(call: ReferenceCall) -> list[Any] | None:
     """Return the outputs for the first output in place of the first input of its shape."""
-    outputs = next(iter(call.once(_unchanged)))
+    outputs = _own_outputs(call)
     shapes = [np.shape(a) if is_float(a) else None for a in call.arguments]
     if not outputs or np.shape(outputs[0]) not in shapes:
         return None
@@ -157,7 +163,7 @@ def _each_leaf(call: ReferenceCall) -> list[Any] | None:
     tree, *rest = call.arguments
     leaves = tree_leaves(tree)
     alone = [_run(lambda own, a=a: replace(own, arguments=((a,), *rest)), call) for a in leaves]
-    outputs: list[Any] | None = next(iter(call.once(_unchanged)))
+    outputs = _own_outputs(call)
     if outputs is None or not all(alone) or len(outputs) < len(leaves):
         return None
     rest = outputs[len(leaves) :]
@@ -212,21 +218,19 @@ def with_leaf(call: ReferenceCall, *, number: int, f: Any) -> ReferenceCall:
     return replace(call, arguments=changed)
 
 
-def _only(a: Any, axis: int, place: int) -> Any:
-    """Return an array that is zero but for one entry along an axis."""
-    there = np.arange(a.shape[axis]) == place % a.shape[axis]
-    return a * np.expand_dims(there, [i for i in range(a.ndim) if i != axis % a.ndim])
-
-
 #: How kernels read the entries of an array along an axis.
 ENTRIES: dict[str, Any] = {
     "the first entry {} stands for all": lambda a, axis: np.repeat(
         a.take([0], axis), a.shape[axis], axis
     ),
-    "only the last entry {} is read: the others count as 0": functools.partial(_only, place=-1),
-    "only the first entry {} is read: the others count as 0": functools.partial(_only, place=0),
-    "the last entry {} is left out": lambda a, axis: a - _only(a, axis, -1),
-    "the first entry {} is left out": lambda a, axis: a - _only(a, axis, 0),
+    "only the last entry {} is read: the others count as 0": functools.partial(
+        in_block, size=1, which="last"
+    ),
+    "only the first entry {} is read: the others count as 0": functools.partial(
+        in_block, size=1, which="first"
+    ),
+    "the last entry {} is left out": lambda a, axis: a - in_block(a, 1, axis, which="last"),
+    "the first entry {} is left out": lambda a, axis: a - in_block(a, 1, axis, which="first"),
     "the order {} is reversed": np.flip,
     "each entry {} is the one before": functools.partial(np.roll, shift=1),
     "each entry {} is the one after": functools.partial(np.roll, shift=-1),
@@ -348,7 +352,7 @@ def _block_programs(call: ReferenceCall) -> Iterator[Program]:
 def _sizes(block: int) -> dict[str, Any]:
     size = f"a multiple of {block}"
     return {
-        f"padded to {size}, and the padding is counted": lambda n: -(-n // block) * block,
+        f"padded to {size}, and the padding is counted": lambda n: padded(n, block),
         f"cut to {size}: the last block is left out": lambda n: n // block * block,
         f"read up to {block}, and left out beyond": lambda n: min(n, block),
     }
@@ -357,7 +361,7 @@ def _sizes(block: int) -> dict[str, Any]:
 #: How many numbers of an axis kernels read that have blocks of one size, or a power of two.
 READ_IN_BLOCKS: dict[str, Any] = {
     **{how: f for block in BLOCKS for how, f in _sizes(block).items()},
-    "padded to a power of two, and the padding is counted": lambda n: 1 << (n - 1).bit_length(),
+    "padded to a power of two, and the padding is counted": lambda n: padded(n, 0),
 }
 
 

@@ -82,11 +82,10 @@ class _Search:
             found = _Found()
             unexplained = [i for i, other in self.by_number.items() if not other.programs]
             for program in every:
-                outputs = self.explained(program, own, each)
-                if outputs.keys() == self.off and _leaves_alone(program, rest, own):
-                    message = max((where for where, _ in outputs.values()), key=len)
-                    values = [arrays for _, arrays in outputs.values()]
-                    found.add(program.message + message, values)
+                outputs, is_right = self.explained(program, own, each, rest)
+                if outputs.keys() == self.off and is_right:
+                    where = max((where for where, _ in outputs.values()), key=len)
+                    found.add(program.message + where, [arrays for _, arrays in outputs.values()])
                 for i in outputs.keys() & unexplained if program.is_term else ():
                     where, values = outputs[i]
                     self.by_number[i].add(program.message + where, [values])
@@ -97,35 +96,37 @@ class _Search:
         return ""
 
     def explained(
-        self, program: Program, own: Any, each: dict[int, list[Evidence]]
-    ) -> dict[int, tuple[str, list[Any]]]:
+        self, program: Program, own: Any, each: dict[int, list[Evidence]], rest: list[Evidence]
+    ) -> tuple[dict[int, tuple[str, list[Any]]], bool]:
         """
-        Return the outputs that a program explains in all cases, under which condition, and values.
+        Return the outputs that a program explains in all cases, and whether the others are right.
 
-        A kernel may have a branch for an option. Then the program is not that of the right cases
-        without the option.
+        Each has the condition on which it does so, and its values. A kernel may have a branch of
+        its own for an option: right cases without that option do not refute a program.
         """
         found: dict[int, list[Any]] = {i: [] for i in self.off}
         options = dict.fromkeys(self.off, self.options)
-        count = 0
+        count, is_right = 0, True
         for place, e in enumerate(self.cases):
             if (right := own(e)) is None:  # the formula does not take this case
                 continue
             count += bool(e.off)
             if (values := _outputs(program, e)) is None:
-                return {}
+                return {}, False
             for i in [*found]:
                 if each[i][place].agrees(values, right, explains=not place):
                     found[i].append(values[i] if i < len(values) else None)
-                else:
-                    options[i] = options[i] - e.call.non_default_options.keys()
-                    if e.off or not options[i]:
-                        del found[i]
+                    continue
+                found[i].append(None)  # the program does not stand here
+                options[i] = options[i] - e.call.non_default_options.keys()
+                if e.off or not options[i]:
+                    del found[i]
             if not found:
-                return {}
+                return {}, False
+            is_right = is_right and rest[place].agrees(values, right)
         if count < min(2, sum(bool(e.off) for e in self.cases)):  # no second case confirms it
-            return {}
-        return {i: (self.condition(options[i]), values) for i, values in found.items()}
+            return {}, False
+        return {i: (self.condition(options[i]), values) for i, values in found.items()}, is_right
 
     def condition(self, options: set[str]) -> str:
         """Return where a program stands for the formula: where an option is given, if any."""
@@ -151,7 +152,7 @@ class _Found:
         self.programs: list[tuple[str, list[Any]]] = []
 
     def add(self, message: str, outputs: list[Any]) -> None:
-        """Add a program, unless its outputs are those of another."""
+        """Add a program, unless another one has the same outputs."""
         if not self.is_too_many and not any(_same(outputs, other) for _, other in self.programs):
             self.programs.append((message, outputs))
 
@@ -172,16 +173,6 @@ def _outputs(program: Program, e: Evidence) -> list[Any] | None:
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         outputs: list[Any] | None = program.run(e.call)
     return outputs if outputs is not None and len(outputs) >= len(e.want) else None
-
-
-def _leaves_alone(program: Program, rest: list[Evidence], own: Any) -> bool:
-    """Return whether a program leads to the right outputs where the candidate does."""
-    return all(
-        not e.bounds
-        or (right := own(e)) is None
-        or ((values := _outputs(program, e)) is not None and e.agrees(values, right))
-        for e in rest
-    )
 
 
 def _searches(first: Evidence) -> Iterator[tuple[Iterable[Program], Any]]:

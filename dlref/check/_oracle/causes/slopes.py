@@ -18,7 +18,7 @@ import numpy as np
 
 from ...._core.pytree import is_float, tree_leaves
 from ..formulas import parts, spellings
-from ..helpers import HELPERS
+from ..helpers import CONSTANT
 from .mutations import as_read, formula_of, mutants, outputs_of
 from .programs import Program, programs, within
 from .readings import readings, with_leaf
@@ -72,36 +72,25 @@ def along_directions(e: Evidence) -> Evidence | None:
     return replace(e, got=got, want=want, dtypes=dtypes, bounds=bounds)
 
 
-class _Constant:
-    """A function whose results in a first pass stand in the later ones, whatever it is given."""
+def _along(run: Any, call: ReferenceCall, i: int, number: int) -> Iterator[float]:
+    """Yield the slopes of a forward pass along the directions of one gradient."""
+    forward = _forward(call)
+    CONSTANT.values, CONSTANT.place = [], None
+    if run(forward) is None:
+        return
+    floats = [a for a in tree_leaves(forward.arguments) if is_float(a)]
+    for way in _directions(i, floats[number]):
+        ends = []
+        for step in (STEP, -STEP):
+            CONSTANT.place = 0
+            moved = with_leaf(forward, number=number, f=lambda a, by=step * way: a + by)
+            ends.append(_product(tree_leaves(call.arguments[0]), run(moved)))
+        yield (ends[0] - ends[1]) / (2 * STEP)
 
-    def __init__(self) -> None:
-        self.values: list[Any] = []
-        self.place: int | None = None
 
-    def __call__(self, value: Any) -> Any:
-        """Note a value, or return the one that was noted in its place."""
-        if self.place is None:
-            self.values.append(np.copy(value))
-            return value
-        self.place += 1
-        return self.values[self.place - 1]
-
-    def slopes(self, run: Any, call: ReferenceCall, i: int, number: int) -> Iterator[float]:
-        """Yield the slopes of a forward pass along the directions of one gradient."""
-        dout, *inputs = call.arguments
-        forward = replace(call, form="forward", arguments=tuple(inputs))
-        self.values, self.place = [], None
-        if run(forward) is None:
-            return
-        floats = [a for a in tree_leaves(forward.arguments) if is_float(a)]
-        for way in _directions(i, floats[number]):
-            ends = []
-            for step in (STEP, -STEP):
-                self.place = 0
-                moved = with_leaf(forward, number=number, f=lambda a, by=step * way: a + by)
-                ends.append(_product(tree_leaves(dout), run(moved)))
-            yield (ends[0] - ends[1]) / (2 * STEP)
+def _forward(call: ReferenceCall) -> ReferenceCall:
+    """Return the call of the forward pass whose gradients a call returns."""
+    return replace(call, form="forward", arguments=call.arguments[1:])
 
 
 def _product(douts: list[Any], outputs: list[Any] | None) -> float:
@@ -109,10 +98,6 @@ def _product(douts: list[Any], outputs: list[Any] | None) -> float:
         return np.nan
     pairs = zip(douts, outputs, strict=True)
     return float(sum(np.sum(u * a) for u, a in pairs if u is not None and a is not None))
-
-
-CONSTANT = _Constant()
-HELPERS["constant"] = CONSTANT
 
 
 def _slopes(
@@ -140,7 +125,7 @@ def _slopes_of(
     run: Any, call: ReferenceCall, i: int, number: int, first: Evidence | None
 ) -> Any | None:
     values: list[float] = []
-    for value in CONSTANT.slopes(run, call, i, number):
+    for value in _along(run, call, i, number):
         values.append(value)
         if first is not None and not _is_near(value, first, i, len(values)):
             return None
@@ -175,10 +160,10 @@ def slope_searches(case: Evidence, first: Evidence) -> Iterator[tuple[Any, Any]]
     """
     Yield the programs of gradients, and a function that returns the right slopes of a case.
 
-    A program is first tried on one case, of which the gradients and the slopes are given.
+    Programs are tried on one case first: `case` has its gradients, and `first` its slopes.
     """
     call = first.call
-    forward = replace(call, form="forward", arguments=call.arguments[1:])
+    forward = _forward(call)
     known = leaf_numbers(call, case.want)
     formula = formula_of(forward)
     if formula is None or not known:
