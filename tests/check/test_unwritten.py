@@ -3,6 +3,7 @@
 import ctypes
 import gc
 import importlib.util
+import subprocess
 import sys
 from types import SimpleNamespace
 
@@ -181,6 +182,23 @@ def test_other_libraries_have_no_such_memory(target, name, value, monkeypatch):
         patch.setattr(target, name, value)
         assert unwritten._glibc() is None
     unwritten._glibc.cache_clear()
+
+
+@pytest.mark.skipif(unwritten._glibc() is None, reason="only glibc fills all new memory")
+def test_an_array_may_outlive_the_handler_that_allocated_it():
+    """The cache was cleared, and the freed structure made a later garbage collection crash."""
+    code = """if True:
+        import gc
+        import numpy as np
+        from dlref.check._oracle import unwritten
+        with unwritten.poisoned(()):
+            kept = [np.ones(n) for n in (1, 40, 40_000)]
+        unwritten._glibc.cache_clear()
+        gc.collect()
+        memory = [unwritten._Handler() for _ in range(1000)]
+        del kept
+    """
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_sizes_are_those_of_arrays():

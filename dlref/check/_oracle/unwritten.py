@@ -58,7 +58,6 @@ class _Glibc(NamedTuple):
     library: Any
     set_handler: Callable[[Any], Any]
     handler: Any  # a capsule
-    kept: Any  # its contents, which must stay where they are
 
 
 @functools.cache
@@ -93,7 +92,9 @@ def _glibc() -> _Glibc | None:
     libc.malloc.restype, libc.malloc.argtypes = ctypes.c_void_p, [ctypes.c_size_t]
     libc.free.argtypes = [ctypes.c_void_p]
     kept = own, name
-    return _Glibc(libc, set_handler, capsule(ctypes.addressof(own), name, None), kept)
+    # Arrays may outlive this module, and its cache: each frees its memory by this structure.
+    api.Py_IncRef(ctypes.py_object(kept))
+    return _Glibc(libc, set_handler, capsule(ctypes.addressof(own), name, None))
 
 
 @contextlib.contextmanager
@@ -105,11 +106,8 @@ def poisoned(
 
     Where glibc does not do that, blocks of the sizes of some `values` are filled and freed, to be
     handed out again: glibc's own small ones, another allocator's, and PyTorch's on a device. A
-    program of JAX cannot leave memory unwritten, and JAX itself has crashed in such memory.
+    program of JAX cannot leave memory unwritten.
     """
-    if framework == "jax":
-        yield
-        return
     glibc = _glibc()
     if glibc is None or device is not None:
         _fill_freed(_sizes(values), byte, framework, device)
