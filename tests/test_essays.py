@@ -23,11 +23,17 @@ def essay(name):
         for words, code in SKETCH.findall(text):
             assert title not in found, "one picture a step"
             found[title] = " ".join(words.split()), textwrap.dedent(code).strip("\n")
-    assert set(parts[::2]) - set(found) <= {"The five ways at a glance", "The formula"}
+    assert set(parts[::2]) - set(found) <= {
+        "The five ways at a glance",
+        "The formula",
+        "The rates at a glance",
+    }
     return found
 
 
-ESSAYS = {name: essay(name) for name in ("gradients_through_depth", "why_attention")}
+ESSAYS = {
+    name: essay(name) for name in ("gradients_through_depth", "rates_of_descent", "why_attention")
+}
 STEPS = {title: step for steps in ESSAYS.values() for title, step in steps.items()}
 
 
@@ -38,8 +44,8 @@ def sketches():
     sys.path.pop(0)
 
 
-def test_the_essays_have_seven_and_eight_steps():
-    assert [len(steps) for steps in ESSAYS.values()] == [7, 8]
+def test_the_essays_have_six_to_eight_steps():
+    assert [len(steps) for steps in ESSAYS.values()] == [7, 6, 8]
     assert set(STEPS) - set(TRUE) == {"A gradient is a product"}
     assert set(TRUE) < set(STEPS)
 
@@ -63,6 +69,34 @@ TRUE = {
     ),
     "Clipping: a last resort": lambda x, after, before: (
         np.allclose(after, np.minimum(x, 1)) and np.allclose(before, x)
+    ),
+    "One direction at a time": lambda x, flat, middle, steep: (
+        np.allclose(flat, 0.85**x) and np.allclose(middle, 0.4**x) and np.allclose(steep, 0.5**x)
+    ),
+    "The condition number": lambda _, large, best, small: (
+        np.allclose([small[0], small[-1]], [0.9, 0], atol=1e-12)
+        and np.allclose([best[0], best[-1]], 9 / 11)
+        and max(best) <= 9 / 11 + 1e-12
+        and large[-1] > 1 > large[0]
+    ),
+    "The edge of stability": lambda _, stays, falls, far: np.allclose(
+        [stays[0], stays[-1], falls[-1], far[-1]], [9.04, 9, 6.4, 3], atol=0.1
+    ),
+    "Momentum: the heavy ball": lambda _, plain, nesterov, ball: (
+        0.04 < plain[-1] < 0.06 and nesterov[-1] < 1e-3 and ball[-1] < 1e-6
+    ),
+    "Nesterov: look ahead": lambda _, plain, ball, nesterov: (
+        np.allclose(
+            [plain[0], plain[-1], nesterov[0], nesterov[-1]], [0.98, 0.98, 0.9, 0], atol=2e-3
+        )
+        and min(plain) < 0.01
+        and np.allclose(ball, 9 / 11, atol=1e-3)
+    ),
+    "Noise: the learning rate as a temperature": lambda _, large, small, scheduled: (
+        np.allclose([np.mean(large[30:]), small[-1]], [1 / 3, 1 / 15], rtol=0.1)
+        and large[5] < small[5]
+        and scheduled[19] == large[19]
+        and np.allclose(scheduled[-1], 1 / 15, rtol=0.1)
     ),
     "The problem: a state of fixed size": lambda x, small, large: (
         np.allclose(np.divide(small, large), 2, rtol=0.25)

@@ -1,4 +1,4 @@
-"""The displayed equations of the two essays, on depth and on attention."""
+"""The displayed equations of the essays: on depth, on attention, on rates of descent."""
 
 import functools
 
@@ -184,3 +184,164 @@ def attention_as_a_whole():
     B = np.where(np.tri(5, dtype=bool), 0.0, -np.inf)
     o = attention.scaled_dot_product_attention(Q, K, V, bias=B)
     return {"Q": Q, "K": K, "V": V, "B": B, "E": 4, "O": o}
+
+
+CURVATURES = np.array([0.1, 0.4, 1.0])
+
+
+@equation(
+    r"""L = \frac{1}{2} \sum_{i=1}^{n} \lambda_i \theta_i^2 , \qquad
+    \pdv{L}{\theta_i} = \lambda_i \theta_i ."""
+)
+def a_quadratic_loss():
+    def loss(x):  # about axes that are turned
+        return 0.5 * x @ hessian @ x
+
+    turned, _ = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))
+    hessian = turned @ np.diag(CURVATURES) @ turned.T
+    x = np.array([0.3, -1.2, 0.7])
+    lam, theta = CURVATURES, turned.T @ x
+    yield loss(x), 0.5 * sum(lam[i] * theta[i] ** 2 for i in range(3))
+    yield turned.T @ jacobian_of(loss, x), lam * theta
+
+
+@reads(
+    r"\theta_{t+1} = \theta_t - \eta \lambda \theta_t = (1 - \eta \lambda)\, \theta_t ,",
+)
+def a_step_in_one_direction():
+    theta, eta, lam = 0.7, 0.15, 4.0
+    new, _ = formulas.training.sgd_step(theta, lam * theta, None, learning_rate=eta)
+    return {r"\theta_t": theta, r"\theta_{t+1}": new, r"\eta": eta, r"\lambda": lam}
+
+
+@equation(
+    r"""\eta = \frac{2}{\lambda_{\min} + \lambda_{\max}} , \qquad
+    1 - \eta \lambda_{\min} = \frac{\kappa - 1}{\kappa + 1} , \qquad
+    \kappa = \frac{\lambda_{\max}}{\lambda_{\min}} ."""
+)
+def the_best_rate_of_descent():
+    low, high = CURVATURES[[0, -1]]
+    rates = np.linspace(0.01, 2.5, 24_901)
+    worst = np.max(np.abs(1 - rates[:, None] * CURVATURES), axis=1)
+    eta, kappa = 2 / (low + high), high / low
+    yield round(rates[np.argmin(worst)], 3), round(eta, 3)
+    yield 1 - eta * low, (kappa - 1) / (kappa + 1)
+    yield np.max(np.abs(1 - eta * CURVATURES)), (kappa - 1) / (kappa + 1)
+
+
+@equation(
+    r"""L = \frac{1}{2} (ab - 1)^2 , \qquad
+    \pdv{L}{a} = (ab - 1)\, b , \qquad \pdv{L}{b} = (ab - 1)\, a ."""
+)
+def two_weights_in_a_row():
+    def loss(w):
+        return 0.5 * (formulas.neurons.linear(w[:1], w[1:, None])[0] - 1) ** 2
+
+    a, b = 1.5, -0.4
+    yield loss(np.array([a, b])), 0.5 * (a * b - 1) ** 2
+    yield jacobian_of(loss, np.array([a, b])), np.array([(a * b - 1) * b, (a * b - 1) * a])
+
+
+def three_steps(step, eta, lam, mu):
+    """Return three parameters in a row of an optimizer with momentum."""
+    theta, state, out = 0.7, None, []
+    for _ in range(3):
+        theta, state = step(theta, lam * theta, state, learning_rate=eta, momentum=mu)
+        out.append(theta)
+    rates = {r"\eta": eta, r"\lambda": lam, r"\mu": mu}
+    return rates | dict(zip((r"\theta_{t-1}", r"\theta_t", r"\theta_{t+1}"), out, strict=True))
+
+
+@reads(r"\theta_{t+1} = (1 + \mu - \eta \lambda)\, \theta_t - \mu\, \theta_{t-1} ,")
+def two_terms_of_the_heavy_ball():
+    return three_steps(formulas.training.momentum_step, 0.15, 4.0, 0.6)
+
+
+@reads(
+    r"""\theta_{t+1}
+    = (1 - \eta \lambda) \bigl( (1 + \mu)\, \theta_t - \mu\, \theta_{t-1} \bigr) ."""
+)
+def two_terms_of_nesterov():
+    return three_steps(formulas.training.nesterov_step, 0.15, 4.0, 0.6)
+
+
+def step_of_the_heavy_ball(eta_lam, mu):
+    """Return the matrix that a step multiplies (θ, velocity) by, at the learning rate 1."""
+    return np.array([[1 - eta_lam, -mu], [eta_lam, mu]])
+
+
+@equation(r"z^2 - (1 + \mu - \eta \lambda)\, z + \mu = 0 .")
+def roots_of_the_heavy_ball():
+    for eta_lam, mu in ((0.3, 0.81), (1.7, 0.2), (2.5, 0.5)):
+        for z in np.linalg.eigvals(step_of_the_heavy_ball(eta_lam, mu)):
+            yield abs(z**2 - (1 + mu - eta_lam) * z + mu) < 1e-14, True
+
+
+@equation(r"(1 - \sqrt{\mu})^2 \le \eta \lambda \le (1 + \sqrt{\mu})^2 .")
+def where_the_roots_are_complex():
+    mu = 0.36
+    low, high = (1 - np.sqrt(mu)) ** 2, (1 + np.sqrt(mu)) ** 2
+    for eta_lam in np.arange(0.005, 3.0, 0.01):  # beside the ends, where a root is double
+        size = np.max(np.abs(np.linalg.eigvals(step_of_the_heavy_ball(eta_lam, mu))))
+        if low <= eta_lam <= high:
+            yield size, np.sqrt(mu)
+        else:
+            yield size > np.sqrt(mu) + 1e-6, True
+
+
+@equation(
+    r"""\sqrt{\mu} = \frac{\sqrt{\kappa} - 1}{\sqrt{\kappa} + 1} , \qquad
+    \eta = \frac{4}{(\sqrt{\lambda_{\min}} + \sqrt{\lambda_{\max}})^2} ."""
+)
+def the_best_rate_of_the_heavy_ball():
+    low, high = CURVATURES[[0, -1]]
+    kappa = high / low
+    root_of_mu = (np.sqrt(kappa) - 1) / (np.sqrt(kappa) + 1)
+    eta = 4 / (np.sqrt(low) + np.sqrt(high)) ** 2
+
+    def worst(eta, mu):
+        steps = [step_of_the_heavy_ball(eta * lam, mu) for lam in CURVATURES]
+        return np.max(np.abs(np.linalg.eigvals(steps)))
+
+    yield eta * low, (1 - root_of_mu) ** 2
+    yield eta * high, (1 + root_of_mu) ** 2
+    for other in np.linspace(0.05, 3.0, 60):
+        for mu in np.linspace(0.0, 0.95, 39):
+            yield worst(other, mu) > root_of_mu - 1e-6, True
+
+
+@equation(r"z^2 - 2 (1 - s)\, z + (1 - s)^2 = \bigl( z - (1 - s) \bigr)^2 .")
+def a_double_root_of_nesterov():
+    lam, s = CURVATURES / CURVATURES[-1], np.sqrt(CURVATURES[0] / CURVATURES[-1])
+    mu = (1 - s) / (1 + s)
+    q = 1 - lam[0]
+    for z in (0.3, -1.2, 2.0):  # the polynomial of the recurrence in the flattest direction
+        yield z**2 - q * (1 + mu) * z + q * mu, z**2 - 2 * (1 - s) * z + (1 - s) ** 2
+        yield z**2 - 2 * (1 - s) * z + (1 - s) ** 2, (z - (1 - s)) ** 2
+    for q in 1 - np.linspace(lam[0], 1, 50):
+        yield np.max(np.abs(np.roots([1, -q * (1 + mu), q * mu]))) <= 1 - s + 1e-7, True
+
+
+@equation(
+    r"\E \theta_{t+1}^2 = (1 - \eta \lambda)^2\, \E \theta_t^2 + \eta^2 \sigma^2 ,", rtol=0.02
+)
+def a_step_under_noise():
+    rng, eta, lam, sigma = np.random.default_rng(4), 0.3, 1.5, 2.0
+    theta, noise = rng.normal(size=200_000), sigma * rng.normal(size=200_000)
+    new, _ = formulas.training.sgd_step(theta, lam * theta + noise, None, learning_rate=eta)
+    yield np.mean(new**2), (1 - eta * lam) ** 2 * np.mean(theta**2) + eta**2 * sigma**2
+
+
+@equation(
+    r"""\E \theta_\infty^2 = \frac{\eta^2 \sigma^2}{1 - (1 - \eta \lambda)^2}
+    = \frac{\eta \sigma^2}{\lambda (2 - \eta \lambda)} .""",
+    rtol=0.02,
+)
+def the_noise_ball():
+    rng, eta, lam, sigma = np.random.default_rng(4), 0.3, 1.5, 2.0
+    theta = np.zeros(200_000)
+    for _ in range(40):
+        noise = sigma * rng.normal(size=theta.size)
+        theta, _ = formulas.training.sgd_step(theta, lam * theta + noise, None, learning_rate=eta)
+    right = eta * sigma**2 / (lam * (2 - eta * lam))
+    yield np.mean(theta**2), eta**2 * sigma**2 / (1 - (1 - eta * lam) ** 2), right

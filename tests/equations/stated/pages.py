@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 from equations.numeric import jacobian_of
-from equations.stated import draw, slope, stated
+from equations.stated import Near, draw, slope, stated
 
 from dlref import calculus, positions
 from dlref.formulas.activations import softmax
@@ -75,3 +75,33 @@ def of_neurons():
     yield r"\partial z / \partial \vec w = \vec x", jacobian_of(lambda w: w @ x + b, w), x
     yield r"\partial z / \partial b = 1", slope(lambda b: w @ x + b, b), 1
     yield r"\mat V (\mat W \vec x) = (\mat V \mat W) \vec x", V @ (W @ x), (V @ W) @ x
+
+
+@stated("docs/rates_of_descent.rst")
+def of_the_rates_of_descent():
+    low, high = 0.1, 1.0
+    eta = 2 / (low + high)
+    rates = np.linspace(0.01, 2.5, 24_901)
+    best = rates[np.argmin(np.maximum(np.abs(1 - rates * low), np.abs(1 - rates * high)))]
+    text = r"1 - \eta \lambda_{\min} = \eta \lambda_{\max} - 1"
+    yield text, 1 - eta * low, eta * high - 1
+    yield text, 1 - best * low, best * high - 1, Near(1e-3)
+
+    def is_minimum_kept(a, eta):  # after a start beside it, on the hyperbola ab = 1
+        a, b = a + 1e-6, 1 / a
+        for _ in range(200):
+            error = a * b - 1
+            a, b = a - eta * error * b, b - eta * error * a
+        return abs(a * b - 1) < 1e-6
+
+    for a in (1.2, 1.9, 2.5):
+        limit = 2 / (a**2 + a**-2)
+        for eta in (0.97 * limit, 1.03 * limit):
+            kept = is_minimum_kept(a, eta) and eta < limit
+            yield r"a^2 + b^2 < 2 / \eta", a**2 + a**-2 < 2 / eta, kept
+    mu = 0.36
+    kappa = (1 + np.sqrt(mu)) ** 2 / (1 - np.sqrt(mu)) ** 2  # of the ends of the interval
+    text = r"\sqrt{\kappa} = (1 + \sqrt{\mu}) / (1 - \sqrt{\mu})"
+    yield text, np.sqrt(kappa), (1 + np.sqrt(mu)) / (1 - np.sqrt(mu))
+    for z in ((1 + 1j * np.sqrt(15)) / 8, (1 - 1j * np.sqrt(15)) / 8):
+        yield r"\eta \lambda = 1", z**2 - (1 + 1 / 4 - 1) * z + 1 / 4, 0
