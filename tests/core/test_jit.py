@@ -69,12 +69,12 @@ print("numba" in sys.modules)
 """
         assert run(code, cwd=ROOT) == f"{jit.numba is not None}\n"
 
-    def test_costs_less_than_50_ms_over_numpy(self):
+    def test_costs_less_than_50_ms_of_cpu_over_numpy(self):
         code = """
 import time, numpy
-start = time.perf_counter()
+start = time.process_time()
 import dlref
-print(time.perf_counter() - start)
+print(time.process_time() - start)
 """
         assert min(float(run(code, cwd=ROOT)) for _ in range(3)) < 0.05
 
@@ -89,9 +89,9 @@ class TestCache:
         code = """
 import time
 from dlref.calculus import norm_grad
-start = time.perf_counter()
+start = time.process_time()
 norm_grad([3.0, 4.0])
-print(time.perf_counter() - start)
+print(time.process_time() - start)
 """
         first, *later = (float(run(code, cwd=copy, XDG_CACHE_HOME=str(tmp_path))) for _ in range(4))
         assert min(later) < 0.1 < first
