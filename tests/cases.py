@@ -462,6 +462,12 @@ STRATEGIES = {
     "normalization.l2_norm": normalized_rows(bias=False).map(
         lambda call: Sample(call.shapes[:1], call.options)
     ),
+    "normalization.sinkhorn": st.builds(
+        lambda batch, n, steps: Sample(((*batch, n, n),), {"steps": steps}),
+        hnp.array_shapes(min_dims=0, max_dims=1, max_side=3),
+        st.integers(2, 4),
+        st.integers(1, 4),
+    ),
     "normalization.batch_norm": normalized_rows(min_dims=2),
     "normalization.batch_norm_inference": normalized_rows().map(
         lambda call: Sample((call.shapes[0], *2 * [call.shapes[0][-1:]], *call.shapes[1:]))

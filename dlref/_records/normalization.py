@@ -59,6 +59,11 @@ RECORDS = [
         hard=[call((5, 7)), call((3, 130))],
         options=[call((5, 7), eps=0.25), call((5, 7), eps=2.5, clamp=True)],
     ),
+    record(
+        n.sinkhorn, call((4, 4)), call((3, 3), steps=1), call((2, 3, 3), steps=3), call((0, 0)),
+        batched=True, core=(2, 2), hard=[call((5, 5)), call((2, 7, 7), steps=3)],
+        large=[call((2, 65, 65))], options=[call((5, 5), steps=1)],
+    ),
     norm(
         n.batch_norm, call((6, 3), (3,), (3,)), call((3, 3, 2), None, None, eps=0.25),
         call((5, 1), None, (1,)), call((0, 3), (3,), (3,)),

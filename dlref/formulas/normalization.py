@@ -182,6 +182,49 @@ def l2_norm_vjp(dout, x, *, eps=1e-6, clamp=False):
     return (dout - along) / length
 
 
+# == sinkhorn
+
+
+def half_steps(x, steps):
+    """Divide rows and columns by their sums, by turns; each matrix with the axis of its sums."""
+    p, out = np.exp(x - np.max(x.real, axis=-1, keepdims=True)), []
+    for _ in range(steps):
+        for axis in (-1, -2):
+            p = p / np.sum(p, axis=axis, keepdims=True)
+            out.append((axis, p))
+    return out
+
+
+def sinkhorn(x, *, steps=20):
+    """
+    The matrix after the last half step.
+
+    >>> x = np.log(np.array([[4.0, 1.0], [1.0, 1.0]]))
+    >>> print(sinkhorn(x).round(4))
+    [[0.6667 0.3333]
+     [0.3333 0.6667]]
+    """
+    return half_steps(x, steps)[-1][1] if x.size else x
+
+
+def sinkhorn_vjp(dout, x, *, steps=20):
+    """
+    Backward pass: the half steps in reverse, on the gradient of the logarithms.
+
+    >>> dout = np.array([[8.0, 0.0], [0.0, 0.0]])
+    >>> print(sinkhorn_vjp(dout, np.zeros((2, 2))))
+    [[ 1. -1.]
+     [-1.  1.]]
+    """
+    if not x.size:
+        return x
+    halves = half_steps(x, steps)
+    g = dout * halves[-1][1]
+    for axis, p in reversed(halves):
+        g = g - p * np.sum(g, axis=axis, keepdims=True)
+    return g
+
+
 # == batch_norm
 
 

@@ -27,3 +27,6 @@ from ._rms_norm import rms_norm as rms_norm
 from ._rms_norm import rms_norm_jacobian as rms_norm_jacobian
 from ._rms_norm import rms_norm_jvp as rms_norm_jvp
 from ._rms_norm import rms_norm_vjp as rms_norm_vjp
+from ._sinkhorn import sinkhorn as sinkhorn
+from ._sinkhorn import sinkhorn_jvp as sinkhorn_jvp
+from ._sinkhorn import sinkhorn_vjp as sinkhorn_vjp

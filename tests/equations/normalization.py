@@ -5,7 +5,7 @@ import functools
 import numpy as np
 from equations.evaluate import Of, each, mapped
 from equations.ledger import equation, reads
-from equations.numeric import gradients, rate
+from equations.numeric import gradients, jacobian_of, rate
 
 from dlref.formulas import normalization as formulas
 
@@ -462,3 +462,72 @@ def a_training_step():
 )
 def derivatives_of_a_training_step():
     return of_channel()
+
+
+SCORES, TANGENT = np.random.default_rng(11).normal(size=(2, 3, 3))
+LIMIT = functools.partial(formulas.sinkhorn, steps=200)
+
+
+def of_rows(z):
+    return z - np.log(np.sum(np.exp(z), axis=-1, keepdims=True))
+
+
+def entries(f):
+    """Return the matrix of 3 by 3 with these entries."""
+    return np.array([[f(i, j) for j in range(3)] for i in range(3)])
+
+
+@equation(
+    r"""Z_{ij} \leftarrow Z_{ij} - \log \sum_k e^{Z_{ik}} , \qquad
+    Z_{ij} \leftarrow Z_{ij} - \log \sum_k e^{Z_{kj}} ."""
+)
+def half_steps_of_sinkhorn():
+    Z = SCORES
+    for steps in (1, 2, 3):
+        Z = entries(lambda i, j, Z=Z: Z[i, j] - np.log(sum(np.exp(Z[i, k]) for k in range(3))))
+        Z = entries(lambda i, j, Z=Z: Z[i, j] - np.log(sum(np.exp(Z[k, j]) for k in range(3))))
+        yield np.exp(Z), formulas.sinkhorn(SCORES, steps=steps)
+
+
+@equation(r"P_{ij} = r_i\, e^{X_{ij}}\, c_j .")
+def scaled_rows_and_columns():
+    P, e = formulas.sinkhorn(SCORES, steps=5), np.exp(SCORES)
+    r, c = P[:, 0] / e[:, 0], (P[0] / e[0]) / (P[0, 0] / e[0, 0])
+    yield P, entries(lambda i, j: r[i] * e[i, j] * c[j])
+
+
+@equation(r"\dd Z'_{ij} = \dd Z_{ij} - \sum_k P'_{ik}\, \dd Z_{ik} .")
+def differential_of_a_half_step():
+    dZ, P = TANGENT, np.exp(of_rows(SCORES))
+    moved = jacobian_of(of_rows, SCORES).reshape(9, 9) @ dZ.ravel()
+    yield moved.reshape(3, 3), entries(lambda i, j: dZ[i, j] - sum(P[i] * dZ[i]))
+
+
+@equation(
+    r"""\dd L = \sum_{ij} G_{ij}\, \dd Z'_{ij}
+    = \sum_{ij} \Bigl( G_{ij} - P'_{ij} \sum_k G_{ik} \Bigr)\, \dd Z_{ij} ,""",
+    r"\pdv{L}{Z_{ij}} = G_{ij} - P'_{ij} \sum_k G_{ik} .",
+)
+def transpose_of_a_half_step():
+    G, dZ, P = TANGENT, SCORES[::-1], np.exp(of_rows(SCORES))
+    moved = jacobian_of(of_rows, SCORES).reshape(9, 9) @ dZ.ravel()
+    right = entries(lambda i, j: (G[i, j] - P[i, j] * sum(G[i])) * dZ[i, j])
+    yield G.ravel() @ moved, np.sum(right)
+    before = jacobian_of(of_rows, SCORES).reshape(9, 9).T @ G.ravel()
+    yield before.reshape(3, 3), entries(lambda i, j: G[i, j] - P[i, j] * sum(G[i]))
+
+
+@equation(
+    r"\dd P_{ij} = P_{ij} \bigl( \dd X_{ij} + \alpha_i + \beta_j \bigr) .",
+    r"""\alpha_i + \sum_j P_{ij}\, \beta_j = -\sum_j P_{ij}\, \dd X_{ij} , \qquad
+    \beta_j + \sum_i P_{ij}\, \alpha_i = -\sum_i P_{ij}\, \dd X_{ij} ,""",
+)
+def the_limit_of_sinkhorn():
+    P, dX, jacobian = LIMIT(SCORES), TANGENT, jacobian_of(LIMIT, SCORES).reshape(9, 9)
+    dP = (jacobian @ dX.ravel()).reshape(3, 3)
+    rest = dP / P - dX  # alpha_i + beta_j
+    alpha, beta = rest[:, 0], rest[0] - rest[0, 0]
+    yield dP, entries(lambda i, j: P[i, j] * (dX[i, j] + alpha[i] + beta[j]))
+    yield alpha + P @ beta, -np.sum(P * dX, axis=1)
+    yield beta + P.T @ alpha, -np.sum(P * dX, axis=0)
+    yield jacobian, jacobian.T
