@@ -188,7 +188,7 @@ class Model:
         return ", ".join(words)
 
     def model(self):
-        return self.published or "sizes by default"
+        return self.published.split("/")[1] if self.published else "sizes by default"
 
     def pairs(self):
         return "neighbors" if self.told[0].get("rope_interleaved") else "halves"
