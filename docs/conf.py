@@ -40,6 +40,7 @@ extensions = [
     "sheet",
     "excerpts",
     "page_heads",
+    "public_site",
     "checked",
     "stale",
     "build_end",
@@ -158,9 +159,9 @@ if address := os.environ.get("DLREF_DOCS_ADDRESS", "").rstrip("/"):
         "check_switcher": False,
     }
 about = (
-    "accuracy adjoints changelog check_your_kernel conformance contributing conventions elementary "
-    "expectations gradients_through_depth inside names rates_of_descent references speed "
-    "why_attention withstands"
+    "404 accuracy adjoints changelog check_your_kernel conformance contributing conventions "
+    "elementary expectations gradients_through_depth inside names rates_of_descent references "
+    "speed why_attention withstands"
 )
 no_subpages = f"{about} equations/** genindex index search"
 html_sidebars = {page: [] for page in no_subpages.split()}

@@ -197,6 +197,7 @@ def record(f: Any, *calls: Sample, **known: Any) -> MapSpec:
 
 #: Why nothing is known of functions of integers, names, files and so on.
 NOT_ARRAYS = "it is no function of dlref that takes arrays of floats"
+MASKS = "it makes a mask of integers; compare two masks with numpy.array_equal"
 RANDOM = "it draws random numbers"
 
 

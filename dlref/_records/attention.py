@@ -9,6 +9,7 @@ import numpy as np
 from .. import attention as a
 from . import _draw as draw
 from ._spec import (
+    MASKS,
     NOT_ARRAYS,
     Cases,
     MapSpec,
@@ -347,7 +348,8 @@ RECORDS = [
         f=a.latent_attention, hard=_latent, options=_latent_options,
     ),
     *without(
-        NOT_ARRAYS, a.block_mask, a.causal_mask, a.chunk_mask, a.document_mask, a.padding_mask,
-        a.prefix_mask, a.select_keys, a.tree_mask, a.window_mask,
+        MASKS, a.block_mask, a.causal_mask, a.chunk_mask, a.document_mask, a.padding_mask,
+        a.prefix_mask, a.tree_mask, a.window_mask,
     ),
+    *without(NOT_ARRAYS, a.select_keys),
 ]  # fmt: skip

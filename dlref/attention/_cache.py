@@ -76,10 +76,13 @@ class KVCache:
 
     A layer with a sliding window of W earlier tokens, or with chunks of C tokens, never looks at
     older keys again. With ``window=W`` or ``chunk=C`` the cache drops them: it keeps at most
-    W or C tokens however long the text is, and the buffers hold at most 1.5 times as many. The
-    keys returned then begin at position ``cache.total - len(cache)``, so that ``len(cache)``
-    before the call is the offset of the first query among them, as
-    :func:`multi_head_attention` takes it.
+    W or C tokens however long the text is, and the buffers hold at most 1.5 times as many.
+
+    **Conventions.** The offset of the next query is ``len(cache)`` before its keys are appended,
+    also for a cache that drops keys: an offset counts from the first key that is kept, which stands
+    at position ``cache.total - len(cache)`` of the text. Only the angles of
+    rotary positions begin at ``cache.total``. Hugging Face's ``sliding_window=W`` counts
+    the query's own token: it is ``window=W - 1`` here, and ``window=(W - 1, 0)`` in attention.
 
     Examples
     --------
@@ -98,6 +101,20 @@ class KVCache:
     >>> met = [cache.append(np.ones((1, 1, 2)), np.ones((1, 1, 2)))[0].shape[1] for _ in range(5)]
     >>> met, len(cache), cache.total
     ([1, 2, 3, 3, 3], 2, 5)
+
+    A model with ``sliding_window=3`` writes token by token. With ``len(cache)`` as the offset, each
+    token gets what it gets in a call for the whole text:
+
+    >>> from dlref.attention import scaled_dot_product_attention as attend
+    >>> W, (q, k, v) = 3, np.random.default_rng(0).normal(size=(3, 1, 6, 2))
+    >>> cache, steps = KVCache.empty((), 1, 2, dtype=np.float64, window=W - 1), []
+    >>> for t in range(6):
+    ...     offset, now = len(cache), slice(t, t + 1)
+    ...     keys, values = cache.append(k[:, now], v[:, now])
+    ...     steps.append(attend(q[:, now], keys, values, window=(W - 1, 0), q_offset=offset))
+    >>> want = attend(q, k, v, window=(W - 1, 0))
+    >>> bool(np.allclose(np.concatenate(steps, axis=1), want, rtol=1e-13))
+    True
     """
 
     def __init__(self, keys: npt.ArrayLike, values: npt.ArrayLike) -> None:

@@ -157,18 +157,30 @@ def window_mask(
     instead of T S. After L such layers a token depends on others up to L left positions back:
     several layers can pass on information from beyond the window.
 
+    **Conventions.** Hugging Face's ``sliding_window=W`` counts the query's own token, `left` does
+    not: ``left=W - 1, right=0`` is the same mask, or ``window=(W - 1, 0)`` in attention. The
+    ``window_size`` of flash-attention counts as here.
+
     References
     ----------
     - :cite:t:`Beltagy2020`
 
     Examples
     --------
+    With W = 2 in a configuration of Hugging Face, a query sees two keys, itself and the one before:
+
     >>> from dlref.attention import window_mask
     >>> window_mask(4, 4, left=1, right=0).astype(int)
     array([[1, 0, 0, 0],
            [1, 1, 0, 0],
            [0, 1, 1, 0],
            [0, 0, 1, 1]])
+
+    A cache that keeps the window's W − 1 earlier keys has one of them here; its length before the
+    call is the offset of the next query:
+
+    >>> window_mask(1, 2, left=1, right=0, q_offset=1).astype(int)
+    array([[1, 1]])
     """
     before, after = as_side("left", left), as_side("right", right)
     distance = _distance(T, S, q_offset)

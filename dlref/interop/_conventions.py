@@ -135,6 +135,13 @@ TABLE = [
                 f"{ATTEND}(k, k, v, window=(W, W))",
             ),
         ],
+        "Query after a rolling cache": [
+            (
+                "dlref",
+                "its offset is the number of keys that are kept, not of all tokens",
+                f"{ATTEND}(q[..., :1, :], k, v, window=(S - 1, 0), q_offset=S - 1)",
+            ),
+        ],
         "Sink": [
             (
                 "gpt-oss, flash-attention, dlref",

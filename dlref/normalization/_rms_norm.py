@@ -70,7 +70,10 @@ def rms_norm(
     **Conventions.** Gemma stores :math:`w - 1` (an offset of 1), so that weight decay pulls towards
     1 instead of 0. The default of `eps` is the value of LLaMA; ONNX has 1e-5, and PyTorch the
     machine epsilon of the dtype in which it computes: 2.2e-16 for float64, and 1.2e-7 for float32,
-    float16 and bfloat16. :math:`\epsilon` stands inside the root.
+    float16 and bfloat16. :math:`\epsilon` stands inside the root. In 16 bits, models differ in the
+    place where they round: LLaMA rounds :math:`\hat x` and multiplies by the weight in 16 bits,
+    Gemma multiplies in float32 and rounds once, as here; :doc:`/reference/interop` lists the
+    families.
 
     **Numerics.** The sum is of squares: nothing cancels. float32 is computed in float64 and rounded
     once; each row is read from memory once. Where squares overflow or vanish, the row is rescaled
@@ -88,6 +91,18 @@ def rms_norm(
     >>> from dlref.normalization import rms_norm
     >>> rms_norm([3, 4], eps=0) * 12.5**0.5
     array([3., 4.])
+
+    The two orders in float16, LLaMA's and Gemma's:
+
+    >>> import numpy as np
+    >>> x, weight = np.float16([3, 5, 5]), np.float16([1.4, 1.7, 1.6])
+    >>> x_hat = x / np.sqrt(np.mean(x**2, dtype=np.float32) + np.float32(1e-6))  # in float32
+    >>> weight * x_hat.astype(np.float16)
+    array([0.9473, 1.918 , 1.805 ], dtype=float16)
+    >>> (weight * x_hat).astype(np.float16)
+    array([0.9473, 1.917 , 1.804 ], dtype=float16)
+    >>> rms_norm(x, weight)
+    array([0.9473, 1.917 , 1.804 ], dtype=float16)
 
     Learned differences from one:
 

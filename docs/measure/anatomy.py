@@ -1,13 +1,17 @@
 """
 Write docs/results/anatomy.csv: the pieces of each family of models that `from_state_dict` reads.
-And docs/results/missing.csv: families that it refuses, and the pieces that dlref lacks for them.
+And anatomy_options.csv: how each family rotates, masks and rounds; and missing.csv: families that
+the loader refuses, and the pieces that dlref lacks for them.
 
 ``tox run -e measure -- anatomy`` (seconds).  A family's row is made from what the loader itself
-makes of an empty configuration, with the family's defaults, and from its layout of a state.
+makes of an empty configuration, with the family's defaults, and from its layout of a state.  The
+scalings are those of the configurations in tests/published.py, as their authors published them.
 """
 
 import csv
 from pathlib import Path
+
+from published import PUBLISHED
 
 from dlref.interop import _families as families
 from dlref.interop._decoders import KIN
@@ -16,9 +20,15 @@ from dlref.interop._settings import Settings
 from dlref.transformer import EncoderBlockParams, GatedDeltaParams, MixtureParams
 
 FILE = Path(__file__).parents[1] / "results" / "anatomy.csv"
+OPTIONS = FILE.with_name("anatomy_options.csv")
 OTHERS = FILE.with_name("missing.csv")
-ALIASES = ("gemma3", "kimi_k2")  # which are gemma3_text and deepseek_v3
+ALIASES = {"gemma3": "gemma3_text", "kimi_k2": "deepseek_v3"}
 HEADER = ["family", "positions", "norms", "attention", "network", "also"]
+CHOICES = ["family", "model", "pairs", "rotated", "scaling", "window", "sinks", "rounding"]
+#: Families whose RMS norm in Hugging Face multiplies in float32 and then rounds to 16 bits.
+ROUNDED_LAST = (
+    "gemma", "gemma2", "gemma3_text", "gpt_oss", "helium", "olmo2", "olmo3", "qwen3_next",
+)  # fmt: skip
 LINKS = {
     "learned": "positions.learned_positions",
     "RoPE": "positions.apply_rope",
@@ -67,12 +77,13 @@ MODELS = {
 
 
 class Model:
-    """A family's configuration by default, and the layouts of its blocks."""
+    """A configuration of a family, by default the empty one, and the layouts of its blocks."""
 
-    def __init__(self, kind):
-        self.kind = kind
+    def __init__(self, kind, published=None):
+        self.kind, self.published = kind, published
         known = families.WITH_DECODER if kind in families.WITH_DECODER else families.FAMILIES
-        given = {"model_type": kind, "head_dim": 128} if kind == "glm4_moe" else {}  # as in GLM-4.5
+        usual = {"model_type": kind, "head_dim": 128} if kind == "glm4_moe" else {}  # as in GLM-4.5
+        given = PUBLISHED[published] if published else usual
         family, self.settings = known[kind], Settings(given, kind, families.KNOWN)
         self.config = family.config(self.settings)
         layout = family.layout(self.config, "")
@@ -129,9 +140,7 @@ class Model:
             )
         words += ["an output gate"] if usual.w_gate is not None else []
         words += ["sinks"] if usual.sink is not None else []
-        windows = [o["window"][0] + 1 for o in self.told if o.get("window")]
-        if windows:
-            words.append(f"windows of {windows[0]} tokens{share(len(windows), len(parts))}")
+        words += [f"windows of {self.window('tokens')}"] if self.window() else []
         caps = [o["softcap"] for o in self.told if o.get("softcap")]
         words += [f"scores capped at {caps[0]:g}"] if caps else []
         if usual.b_q is not None:
@@ -178,14 +187,72 @@ class Model:
         words += ["embeddings tied to the head"] if c.tied else []
         return ", ".join(words)
 
+    def model(self):
+        return self.published.split("/")[1] if self.published else "sizes by default"
+
+    def pairs(self):
+        return "neighbors" if self.told[0].get("rope_interleaved") else "halves"
+
+    def rotated(self):
+        c = self.config
+        return f"{c.rope_dim or c.head_dim} of {c.head_dim}"
+
+    def scaling(self):
+        """Say how published models of the family scale their positions."""
+        models = {}
+        for name, config in PUBLISHED.items():
+            kind = config["model_type"]
+            given = entry_of(config)
+            way = given.get("rope_type", given.get("type", "default"))
+            if ALIASES.get(kind, kind) == self.kind and way != "default":
+                factor = f" by {given['factor']:g}" if given.get("factor", 1) != 1 else ""
+                models.setdefault(way + factor, []).append(name.split("/")[1])
+        return "; ".join(f"{way}: {', '.join(names)}" for way, names in models.items())
+
+    def window(self, unit=""):
+        sizes = [o["window"][0] + 1 for o in self.told if o.get("window")]
+        words = f"{sizes[0]} {unit}".rstrip() if sizes else ""
+        return words + share(len(sizes), len(self.told)) if sizes else ""
+
+    def sinks(self):
+        return "yes" if any(getattr(block[0], "sink", None) for block in self.blocks) else ""
+
+    def rounding(self):
+        c = self.config
+        last = c.norm == "layer" or self.kind in ROUNDED_LAST
+        return "after the weight" if last else "before the weight"
+
     def row(self):
         models = MODELS.get(self.kind, "")
         name = f"``{self.kind}``" + (f": {models}" if models else "")
         return [name, *(getattr(self, column)() for column in HEADER[1:])]
 
+    def choices(self):
+        return [f"``{self.kind}``", *(getattr(self, column)() for column in CHOICES[1:])]
+
+
+def entry_of(config):
+    """Return the entry of a configuration that describes the scaling, of a text model's, too."""
+    for part in (config, config.get("text_config", {})):
+        for key in ("rope_scaling", "rope_parameters"):
+            if found := part.get(key):
+                return found.get("full_attention", found)
+    return {}
+
+
+def kinds():
+    return [kind for kind in sorted(families.FAMILIES) if kind not in ALIASES]
+
 
 def rows():
-    return [Model(kind).row() for kind in sorted(families.FAMILIES) if kind not in ALIASES]
+    return [Model(kind).row() for kind in kinds()]
+
+
+def choices():
+    """Return a row for each family with rotations, of the first published model that is known."""
+    first = {config["model_type"]: name for name, config in reversed(PUBLISHED.items())}
+    models = [Model(kind, first.get(kind)) for kind in kinds()]
+    return [m.choices() for m in models if getattr(m.config, "positions", "") == "rope"]
 
 
 def others():
@@ -196,6 +263,8 @@ def others():
 def main():
     with FILE.open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([HEADER, *rows()])
+    with OPTIONS.open("w", newline="") as file:
+        csv.writer(file, lineterminator="\n").writerows([CHOICES, *choices()])
     with OTHERS.open("w", newline="") as file:
         csv.writer(file, lineterminator="\n").writerows([["family", "models", "lacks"], *others()])
 

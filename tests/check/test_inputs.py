@@ -184,9 +184,12 @@ REFUSED = {
         "top_k_router_vjp",
     },
     "its result is tokens, not numbers": {"beam_search", "encoder_decoder_generate"},
-    "it is no function of dlref that takes arrays of floats": {
+    "it makes a mask of integers; compare two masks with numpy.array_equal": {
         "causal_mask", "padding_mask", "window_mask", "block_mask", "chunk_mask", "document_mask",
-        "prefix_mask", "tree_mask", "select_keys", "chain_cost", "conventions",
+        "prefix_mask", "tree_mask",
+    },
+    "it is no function of dlref that takes arrays of floats": {
+        "select_keys", "chain_cost", "conventions",
         "from_state_dict", "mask_convention", "read_state_dict", "to_state_dict", "alibi_slopes",
         "rope_attention_factor", "rope_frequencies", "rope_permutation", "sinusoidal",
         "sinusoidal_grid",

@@ -248,6 +248,7 @@ LIBRARIES = {
     ("Softcap", "ONNX"): lambda d: attend(d, d["mask"], softcap=0.5),
     ("Window of W tokens", "Mistral"): lambda d: windowed(d, 2, 0),
     ("Window of W tokens", "flash-attention"): lambda d: windowed(d, 3, 3),
+    ("Query after a rolling cache", "dlref"): lambda d: attend(d | {"q": d["q"][..., :1, :]}),
     ("Sink", "gpt-oss"): lambda d: with_sink(d, d["sinks"]),
     ("Sink", "nn.MultiheadAttention with add_zero_attn"): with_zeros,
     ("KL divergence", "PyTorch with reduction='batchmean'"): lambda d: of_losses(

@@ -17,9 +17,17 @@ def test_the_file_is_up_to_date():
     assert table == anatomy.rows()
 
 
+def test_the_file_of_choices_is_up_to_date():
+    with anatomy.OPTIONS.open(newline="") as file:
+        header, *table = csv.reader(file)
+    assert header == anatomy.CHOICES
+    assert table == anatomy.choices()
+    assert {*anatomy.ROUNDED_LAST} < {row[0].strip("`") for row in table}
+
+
 def test_every_family_has_a_row():
     named = {row[0].split("`")[2] for row in anatomy.rows()}
-    assert named | {*anatomy.ALIASES} == FAMILIES.keys()
+    assert named | anatomy.ALIASES.keys() == FAMILIES.keys()
 
 
 def test_how_many_there_are():
@@ -57,3 +65,26 @@ def test_facts_of_published_models(kind, column, words):
     """As their papers and configuration files have them."""
     row = dict(zip(anatomy.HEADER, anatomy.Model(kind).row(), strict=True))
     assert words in row[column]
+
+
+@pytest.mark.parametrize(
+    ("kind", "column", "words"),
+    [
+        ("cohere", "pairs", "neighbors"),
+        ("llama", "pairs", "halves"),
+        ("gpt_neox", "rotated", "16 of 64"),
+        ("minimax_m2", "rotated", "64 of 128"),
+        ("deepseek_v3", "scaling", "yarn by 40: DeepSeek-V3; yarn by 32: Kimi-K2-Instruct"),
+        ("phi3", "scaling", "longrope: Phi-3-mini-128k-instruct"),
+        ("gemma3_text", "window", "512 in 22 of 26 blocks"),
+        ("gpt_oss", "sinks", "yes"),
+        ("llama", "rounding", "before the weight"),
+        ("gemma", "rounding", "after the weight"),
+        ("cohere", "rounding", "after the weight"),
+    ],
+)
+def test_choices_of_published_models(kind, column, words):
+    """As their configuration files and Hugging Face's code have them."""
+    table = {row[0].strip("`"): dict(zip(anatomy.CHOICES, row, strict=True))
+             for row in anatomy.choices()}  # fmt: skip
+    assert table[kind][column] == words

@@ -483,6 +483,11 @@ SEARCHES = {
     "CosineAnnealingLR": "training/schedules",
     "TransformerEncoderLayer": "transformer/blocks",
     "LSTMCell": "recurrent/lstm",
+    # looked for in vain
+    "speculative decoding": "attention/masks",
+    "sliding_window": "attention/masks",
+    "rolling cache": "attention/cache",
+    "RMSNorm bfloat16": "normalization/rms_norm",
 }
 
 
