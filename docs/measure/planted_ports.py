@@ -378,7 +378,7 @@ def of_scores():
                {"attn_logit_softcapping": 3.0})  # fmt: skip
     yield Port("gemma2", 0, "scale of E", None, ATTENDED, "divided by the root of E",
                {"query_pre_attn_scalar": 10})  # fmt: skip
-    yield Port("gemma2", 0, "another scale", None, ATTENDED, "the scores are multiplied by 0.5",
+    yield Port("gemma2", 0, "another scale", None, ATTENDED, "the scale of the scores is 0.5",
                {"query_pre_attn_scalar": 4})  # fmt: skip
     yield Port("granite", 0, "scale of E", None, ATTENDED, "divided by the root of E",
                {"attention_multiplier": 8**-0.5})  # fmt: skip

@@ -118,7 +118,7 @@ def test_another_factor_of_the_sums_is_fitted():
     other = LanguageModelConfig(**{**vars(own), "blocks": fields})
     port = trace(language_model, ids, params, other)
     kept = {name: port[name] for name in ("blocks.0.attention.out", "blocks.0.sum1", OUT)}
-    message = "the sub-layers' outputs are multiplied by 0.7 before the sums"
+    message = "the sub-layers' outputs are multiplied by 0.7 before the sums instead of by 0.3"
     assert first_difference(right, kept).cause == message
 
 

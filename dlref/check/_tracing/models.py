@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -42,6 +42,7 @@ from ...transformer._padding import Padding, as_padding
 from ...transformer._structure import as_block
 from .blocks import block_steps, decoder_block_steps, normed
 from .common import GATES, Mistakes, Options, Steps
+from .fits import fits_of
 from .mistakes import block_mistakes, changed_norms, decoder_mistakes, other_norms
 
 if TYPE_CHECKING:
@@ -61,12 +62,42 @@ DECODER: Any = DecoderBlockParams, decoder_block_steps, decoder_mistakes
 PAIRS, TIME_LAST = ("attention.scores", "attention.weights"), ("attention.beta", "attention.decay")
 
 
+class Change(NamedTuple):
+    """A mistake that parts of a model have: a known one, or an option with another value."""
+
+    message: str
+    prefix: str | None = None  # of the part; None is all parts that can have the mistake
+    value: float | None = None  # of the option
+
+    def of(self, prefix: str, mistakes: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the arguments of a part after the change."""
+        if self.prefix not in (None, prefix):
+            return arguments
+        if self.value is not None:
+            for fit in fits_of(arguments[-1]) if _has_options(arguments) else ():
+                if fit.message == self.message:
+                    return *arguments[:-1], fit.options(self.value)
+            return arguments
+        known = (changed for message, *changed in mistakes(*arguments) if message == self.message)
+        return tuple(next(known, arguments))
+
+
+def _has_options(arguments: tuple[Any, ...]) -> bool:
+    """Whether the last argument of a part has the options of a block."""
+    return isinstance(arguments[-1], dict) and "softcap" in arguments[-1]
+
+
 class Trace(dict[str, FloatArray]):
     """Intermediates by name, and their values after a known mistake."""
 
-    def __init__(self, padding: Padding | None = None, axes: int = 0) -> None:
+    def __init__(self, changes: tuple[Change, ...] = ()) -> None:
         super().__init__()
-        self.padding, self.axes = padding, axes  # and the number of axes of the tokens
+        self.changes = changes
+        #: The same model with further changes.
+        self.changed: Callable[[Change], Trace] | None = None
+        self.padding: Padding | None = None
+        self.axes = 0  # of the tokens
+        self.prefixes: dict[str, str] = {}  # of the parts, by step
         self.mistakes: dict[str, Callable[[], Iterator[tuple[str, Steps]]]] = {}
         self.parts: dict[str, tuple[Options, Callable[[Options], Steps]]] = {}
         #: By step: the step that its part reads, the part as a function of it, and its parameters.
@@ -75,6 +106,8 @@ class Trace(dict[str, FloatArray]):
 
     def add(self, prefix: str, run: Callable[..., Steps], mistakes: Any, *arguments: Any) -> Any:
         """Run a part, keep its steps, and return the last one."""
+        for change in self.changes:
+            arguments = arguments[0], *change.of(prefix, mistakes, arguments[1:])
         steps = run(*arguments)
         placed, before = self.placed, next(reversed(self), "")
         reads_last = self.padding is None and arguments[0] is self.last
@@ -96,7 +129,8 @@ class Trace(dict[str, FloatArray]):
         for step, value in steps.items():
             self[prefix + step] = placed(step, value).copy()  # an output is also the last sum
             self.mistakes[prefix + step] = wrong
-            if isinstance(arguments[-1], dict) and "softcap" in arguments[-1]:
+            self.prefixes[prefix + step] = prefix
+            if _has_options(arguments):
                 self.parts[prefix + step] = arguments[-1], with_options
             if reads_last:
                 self.sources[prefix + step] = before, on_input, arguments[1:]
@@ -325,8 +359,8 @@ def _rotation(config: Any, own: Any, others: list[Any], T: int, dtype: Any) -> O
         wrong[message] = None if other is None else default | other
     if settings is not None:
         scaling = settings["scaling"]
-        if scaling is not None:
-            wrong["the scaling of the rotation is missing"] = settings | {"scaling": None}
+        for message, other in _scalings(scaling):
+            wrong[message] = settings | {"scaling": other}
         for share, message in {1: "all", 2: "half of the", 4: "a quarter of the"}.items():
             if E % (2 * share) == 0 and (settings["dim"] or E) * share != E:
                 wrong[f"{message} channels of a head are rotated"] = settings | {"dim": E // share}
@@ -339,7 +373,37 @@ def _rotation(config: Any, own: Any, others: list[Any], T: int, dtype: Any) -> O
     return {"rope": tables(settings), "scalings": cast}
 
 
+#: Factors of a rotation's scaling that published models have.
+FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0)
+
+
+def _scalings(scaling: Any) -> Iterator[tuple[str, Any]]:
+    """Yield other scalings of a rotation: none, of a simpler type, or with another option."""
+    if scaling is None:
+        return
+    yield "the scaling of the rotation is missing", None
+    kind = scaling.get("rope_type", scaling.get("type"))
+    if "factor" in scaling:
+        for factor in FACTORS:
+            if factor != scaling["factor"]:
+                message = f"the factor of the scaling is {factor:g}, not {scaling['factor']:g}"
+                yield message, dict(scaling) | {"factor": factor}
+        for other in ("linear", "ntk"):
+            if other != kind:
+                message = f"the scaling of the rotation is {other} instead of {kind}"
+                yield message, {"rope_type": other, "factor": scaling["factor"]}
+    if kind == "yarn":
+        truncate = scaling.get("truncate", True)
+        done = "not rounded" if truncate else "rounded"
+        yield f"YaRN's bounds are {done} (truncate)", dict(scaling) | {"truncate": not truncate}
+        for name, usual in (("beta_fast", 32.0), ("beta_slow", 1.0)):
+            if scaling.get(name, usual) != usual:
+                message = f"YaRN's {name} is {usual:g}, not {scaling[name]:g}"
+                yield message, dict(scaling) | {name: usual}
+
+
 def _language_model(
+    trace: Trace,
     tokens: Any,
     params: Any,
     config: Any,
@@ -350,7 +414,7 @@ def _language_model(
 ) -> Trace:
     ids, params = as_array("tokens", tokens), _params(params, "LanguageModelParams", dropout)
     rows = as_padding(lengths, padding, ids.shape)
-    ids, trace = ids if rows is None else rows.texts(ids), Trace(rows, ids.ndim)
+    ids, trace.padding, trace.axes = ids if rows is None else rows.texts(ids), rows, ids.ndim
     x = trace.add("", _embed, partial(_embed_mistakes, ids.shape[-1]), ids, params, config)
     each = _of_config(config, params.positions, x, causal=True)
     x = _add_stack(trace, x, params.blocks, params.norm, each)
@@ -387,9 +451,9 @@ def _of_config(
 
 
 def _sequence_classifier(
-    tokens: Any, params: Any, config: Any, *, lengths: Any = None, **dropout: Any
+    trace: Trace, tokens: Any, params: Any, config: Any, *, lengths: Any = None, **dropout: Any
 ) -> Trace:
-    ids, trace = as_array("tokens", tokens), Trace()
+    ids = as_array("tokens", tokens)
     params = _params(params, "SequenceClassifierParams", dropout)
     x = trace.add("", _embed_text, partial(_embed_mistakes, ids.shape[-1] + 1), ids, params, config)
     seen = None
@@ -402,9 +466,16 @@ def _sequence_classifier(
 
 
 def _encoder_decoder(
-    source: Any, target: Any, params: Any, config: Any, *, lengths: Any = None, **dropout: Any
+    trace: Trace,
+    source: Any,
+    target: Any,
+    params: Any,
+    config: Any,
+    *,
+    lengths: Any = None,
+    **dropout: Any,
 ) -> Trace:
-    ids, answer, trace = as_array("source", source), as_array("target", target), Trace()
+    ids, answer = as_array("source", source), as_array("target", target)
     p = _params(params, "EncoderDecoderParams", dropout)
     there, S = p._replace(positions=p.source_positions), ids.shape[-1]
     seen = None if lengths is None else padding_mask(as_array("lengths", lengths), S)
@@ -413,6 +484,9 @@ def _encoder_decoder(
     memory = _add_stack(trace, x, p.encoder, p.encoder_norm, each, "encoder.")
     x = trace.add("decoder.", _embed, partial(_embed_mistakes, answer.shape[-1]), answer, p, config)
     each = _of_config(config, p.positions, x, causal=True, memory_mask=seen)
+    if config.positions == "t5":
+        bias = np.asarray(t5_bias(p.positions, answer.shape[-1], S, bidirectional=False))
+        each = [o | {"memory_bias": bias} for o in each]
     x = _add_stack(trace, x, p.decoder, p.norm, each, "decoder.", memory)
     _add_head(trace, x, p, config)
     return trace
@@ -433,8 +507,9 @@ def _layer_mistakes(p: Any, activation: str) -> Iterator[tuple[Any, ...]]:
             yield f"the activation is {other}", p, other
 
 
-def _mlp(x: Any, params: Any, *, activation: str = "relu", dropout: Any = None) -> Trace:
-    trace = Trace()
+def _mlp(
+    trace: Trace, x: Any, params: Any, *, activation: str = "relu", dropout: Any = None
+) -> Trace:
     _check_inference({"dropout": dropout})
     x, layers = as_float_trees({"x": x, "params": tuple(params)})[1]
     for i, p in enumerate(layers):
@@ -450,9 +525,14 @@ def _across(o: Options) -> Options:
 
 
 def _decoder(
-    x: Any, memory: Any, params: Any, final_norm: Any = None, options: Any = None, **keywords: Any
+    trace: Trace,
+    x: Any,
+    memory: Any,
+    params: Any,
+    final_norm: Any = None,
+    options: Any = None,
+    **keywords: Any,
 ) -> Trace:
-    trace = Trace()
     each = _of_blocks(options, keywords, len(params), causal=memory is not None)
     trees = {"x": x, "memory": memory, "params": tuple(params), "final_norm": final_norm}
     x, memory, blocks, norm = as_float_trees(trees)[1]
@@ -460,8 +540,9 @@ def _decoder(
     return trace
 
 
-def _decoder_block(x: Any, memory: Any, params: Any, options: Any = None, **keywords: Any) -> Trace:
-    trace = Trace()
+def _decoder_block(
+    trace: Trace, x: Any, memory: Any, params: Any, options: Any = None, **keywords: Any
+) -> Trace:
     kind, run, mistakes = ENCODER if memory is None else DECODER
     [o] = _of_blocks(options, keywords, causal=memory is not None)
     trees = {"x": x, "memory": memory, "params": as_block(kind, "params", params)}
@@ -473,11 +554,20 @@ def _decoder_block(x: Any, memory: Any, params: Any, options: Any = None, **keyw
 
 MODELS: dict[Any, Callable[..., Trace]] = {
     language_model: _language_model,
-    encoder: lambda x, *rest, **keywords: _decoder(x, None, *rest, **keywords),
-    encoder_block: lambda x, *rest, **keywords: _decoder_block(x, None, *rest, **keywords),
+    encoder: lambda t, x, *rest, **keywords: _decoder(t, x, None, *rest, **keywords),
+    encoder_block: lambda t, x, *rest, **keywords: _decoder_block(t, x, None, *rest, **keywords),
     decoder: _decoder,
     decoder_block: _decoder_block,
     encoder_decoder_model: _encoder_decoder,
     sequence_classifier: _sequence_classifier,
     mlp: _mlp,
 }
+
+
+def traced(
+    model: Any, inputs: tuple[Any, ...], options: Options, changes: tuple[Change, ...] = ()
+) -> Trace:
+    """Return the trace of a model, with mistakes."""
+    found = MODELS[model](Trace(changes), *inputs, **options)
+    found.changed = lambda more: traced(model, inputs, options, (*changes, more))
+    return found
