@@ -471,20 +471,20 @@ def _cause(name: str, arrays: Arrays, bound: float, agreed: list[str]) -> tuple[
     got, want = (_real(name, some[name]) for some in (other, right))
     trials = getattr(right, "mistakes", {}).get(name, tuple)()
     if mistakes := _mistakes(name, arrays, bound, trials, agreed):
-        return _one_of(mistakes), Change(mistakes[0])
+        return _one_of(mistakes, Change(mistakes[0]))
     message = _to_padding(name, got, want, right) or _dropped(name, got, want, bound)
     if message:
         return message, None
     if fits := _fitted(name, arrays, bound, agreed):
         fit, number = fits[0]
         messages = [fit.message.format(number) for fit, number in fits]
-        return _one_of(messages), Change(fit.message, value=number)
+        return _one_of(messages, Change(fit.message, value=number))
     return _multiple(name, got, want, bound), None
 
 
-def _one_of(messages: list[str]) -> str:
-    """Return a sentence of mistakes that lead to the same numbers, none if there are too many."""
-    return "" if len(messages) > MOST_NAMED else ", or ".join(messages)
+def _one_of(messages: list[str], change: Change) -> tuple[str, Change | None]:
+    """Return mistakes that lead to the same numbers in words, and the change; none if too many."""
+    return ("", None) if len(messages) > MOST_NAMED else (", or ".join(messages), change)
 
 
 def _after(
@@ -501,7 +501,12 @@ def _after(
     order, found = list(right), []
     for prefix in (right.prefixes[name], None):
         changed = right.changed(change._replace(prefix=prefix))
-        then = _first_difference(changed, other, factor, last=True)
+        comparable = {  # keys that are repeated for all heads, for example, are not
+            step: other[step]
+            for step, array in changed.items()
+            if step in other and array.shape == right[step].shape
+        }
+        then = _first_difference(changed, comparable, factor, last=True)
         if then is None:
             return None
         found.append(then)

@@ -190,6 +190,8 @@ def _last_norm(x: FloatArray, p: Any, o: Options) -> Steps:
 
 
 def _last_mistakes(p: Any, o: Options) -> Mistakes:
+    if p is None:  # after the mistake that it is missing
+        return
     for message, options in other_norms(o):
         yield message, p, options
     for message, changed, options in changed_norms({"the last norm": p}, o):
@@ -214,9 +216,10 @@ def _in_a_stack(
 
     def wrong(p: Any, o: Options) -> Mistakes:
         yield from mistakes(p, o)
-        shapes = [[(path, np.shape(a)) for path, a in named_leaves("", b)] for b in blocks]
+        own, *shapes = ([(path, np.shape(a)) for path, a in named_leaves("", b)]
+                        for b in (p, *blocks))  # fmt: skip
         for j in dict.fromkeys((0, len(blocks) - 1 - i, i - 1, i + 1)):
-            if j != i and 0 <= j < len(blocks) and shapes[j] == shapes[i]:
+            if j != i and 0 <= j < len(blocks) and shapes[j] == own:
                 yield f"the block has the parameters of block {j}", blocks[j], o
                 if each[j] is not each[i]:
                     yield f"the block has the options of block {j}", p, each[j]
