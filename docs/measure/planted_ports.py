@@ -322,7 +322,8 @@ def of_rotations():
         yield Port(kind, variant, f"base {base:g}", None, ATTENDED, words, rope(rope_theta=base))
     yield Port("llama", 1, "scaling missing", None, ATTENDED, "scaling of the rotation is missing",
                rope())  # fmt: skip
-    yield Port("llama", 1, "scaling by 4, not 2", None, ATTENDED, "angles of the rotation",
+    yield Port("llama", 1, "scaling by 4, not 2", None, ATTENDED,
+               "the factor of the scaling is 4, not 2",
                rope(rope_type="linear", factor=4.0))  # fmt: skip
     for kind in ("llama", "mistral", "qwen3", "granite"):
         yield Port(kind, 0, "no rotation", rotation(no_rotation), ATTENDED, "are not rotated")

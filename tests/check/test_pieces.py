@@ -208,7 +208,7 @@ def test_another_choice_of_experts_is_a_difference():
     ("kind", "variant", "message"),
     [
         ("deepseek_v3", 2, "experts are chosen among all of them, not among the best groups"),
-        ("deepseek_v3", 2, "feed_forward.correction is missing"),
+        ("deepseek_v3", 2, "the correction of the router is missing"),
         ("mixtral", 0, "there are 1 experts of a token, not 2"),
         ("mixtral", 0, "the experts are counted from 1"),
     ],

@@ -18,7 +18,7 @@ from ..._core.arguments import FloatArray
 from ...activations import sigmoid
 from ...activations._by_name import by_name
 from ...attention import LatentAttentionParams, attention_scores, attention_weights
-from ...formulas import transformer as formulas
+from ...formulas import transformer
 from ...neurons import linear
 from ...normalization import layer_norm, rms_norm
 from ...positions import apply_rope, rope_permutation
@@ -32,6 +32,8 @@ from ...transformer import (
 from .common import GATES, Options, Steps, in_part, inner_eps, joined, split
 from .delta import delta_steps
 from .latent import attention_options, latent_steps
+
+FORMULAS: Any = transformer  # whose functions have no annotations
 
 
 def normed(x: FloatArray, p: Any, o: Options) -> FloatArray:
@@ -194,27 +196,27 @@ def _misrouted(x: FloatArray, p: Any, options: Options, o: Options) -> Steps:
     """Return the steps of a mixture whose experts are chosen or weighed by mistake."""
     wrong, score = o["wrong"], options.get("score", "softmax")
     logits = linear(x, p.router, p.router_bias)
-    scores = formulas.router_scores(logits, score)
+    scores = FORMULAS.router_scores(logits, score)
     corrected = scores if p.correction is None else scores + p.correction
     chosen_by, groups = corrected, options.get("groups", 1)
     if groups > 1:
         like = {"one of a group": "softmax", "two of a group": "sigmoid"}.get(wrong, score)
-        best = formulas.within_best_groups(corrected, like, groups, options["top_groups"])
+        best = FORMULAS.within_best_groups(corrected, like, groups, options["top_groups"])
         chosen_by = np.where(np.isfinite(best), best, 0.0 if wrong == "masked as 0" else -np.inf)
     experts = np.argsort(-chosen_by, axis=-1, kind="stable")[..., : options["k"]]
     weights = np.take_along_axis(corrected if wrong == "corrected" else scores, experts, axis=-1)
     if options.get("normalize", True) or score == "softmax_of_top":
-        weights = weights / (np.sum(weights, axis=-1, keepdims=True) + formulas.TINY)
+        weights = weights / (np.sum(weights, axis=-1, keepdims=True) + FORMULAS.TINY)
     weights = weights * options.get("scale", 1.0)
     n = len(p.router)
-    units = {"activation": {f: unit for unit, f in GATES.items()}[o["activation"]]}
+    units: Options = {"activation": {f: unit for unit, f in GATES.items()}[o["activation"]]}
     units |= {"limit": None, "shift": 0.0, "beta": 1.0}
     units |= {name: options[name] for name in ("limit", "shift", "beta") if name in options}
-    dense = formulas.dense_weights(weights, experts, n)
-    parts = [formulas.expert(x, formulas.of_expert(p.experts, e), units) for e in range(n)]
+    dense = FORMULAS.dense_weights(weights, experts, n)
+    parts = [FORMULAS.expert(x, FORMULAS.of_expert(p.experts, e), units) for e in range(n)]
     out = sum(dense[..., e, None] * part for e, part in enumerate(parts))
     if p.shared is not None:
-        out = out + formulas.shared_expert(x, p.shared, p.shared_gate)
+        out = out + FORMULAS.shared_expert(x, p.shared, p.shared_gate)
     found = {"router": logits, "weights": weights, "out": out}
     return {f"feed_forward.{name}": a.astype(x.dtype) for name, a in found.items()}
 

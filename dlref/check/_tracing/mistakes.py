@@ -163,7 +163,9 @@ def _changes(part: str, arrays: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     needed = there if isinstance(arrays, LatentAttentionParams | GatedDeltaParams) else {}
     biases = [name for name, w in there.items() if w.ndim == 1 and name[0] == "b"]
     square = [name for name, w in there.items() if w.ndim == 2 and w.shape[0] == w.shape[1]]
-    for name in (n for n, w in there.items() if w.ndim == 1 and n not in (*needed, "sink")):
+    for name in (
+        n for n, w in there.items() if w.ndim == 1 and n not in (*needed, "sink", "correction")
+    ):
         yield f"{part}.{name} is missing", {name: None}
     for name in square:
         yield f"{part}.{name} is transposed", {name: there[name].T}
