@@ -416,7 +416,7 @@ def _first_difference(
             cause, change = _cause(name, (trace, other), bound, agreed)
             said = tuple(f"{', '.join(names)}: {text}" for text, names in notes.items())
             found = _difference(name, got, want, bound, cause, (tuple(agreed), said))
-            then = None if last else _after(trace, other, factor, name, change)
+            then = None if last else _after(trace, other, factor, bound, change)
             return found._replace(then=then)
         if layout:
             notes.setdefault(layout, []).append(name)
@@ -488,29 +488,45 @@ def _one_of(messages: list[str], change: Change) -> tuple[str, Change | None]:
 
 
 def _after(
-    right: Any, other: Mapping[str, Any], factor: Any, name: str, change: Change | None
+    right: Any, other: Mapping[str, Any], factor: Any, bound: float, change: Change | None
 ) -> TraceDifference | None:
     """
     Return the first difference of the other from a model with the mistake that is found.
 
-    All parts of the model may have the mistake, or only the part of the step: what explains more
-    steps is taken.
+    The parts have the mistake that agree longer with it than without it. Those of which the other
+    has too few steps to tell have it all, or none has it: what explains more steps is taken.
     """
     if change is None:
         return None
     order, found = list(right), []
-    for prefix in (right.prefixes[name], None):
-        changed = right.changed(change._replace(prefix=prefix))
-        comparable = {  # keys that are repeated for all heads, for example, are not
-            step: other[step]
-            for step, array in changed.items()
-            if step in other and array.shape == right[step].shape
-        }
-        then = _first_difference(changed, comparable, factor, last=True)
+
+    def agreed(steps: Steps) -> int:
+        """Return how far the other agrees with the steps of a part."""
+        there = _comparable(steps, other, right)
+        ends = (order.index(s) for s in there if not _agree([s], other, steps, bound))
+        return next(ends, len(order))
+
+    for untold in (True, False):
+
+        def is_made(with_it: Steps, without: Steps, untold: bool = untold) -> bool:
+            first, second = agreed(with_it), agreed(without)
+            return untold if first == second else first > second
+
+        changed = right.changed(change, is_made)
+        then = _first_difference(changed, _comparable(changed, other, right), factor, last=True)
         if then is None:
             return None
         found.append(then)
     return max(found, key=lambda then: order.index(then.name))
+
+
+def _comparable(steps: Steps, other: Mapping[str, Any], right: Steps) -> dict[str, Any]:
+    """Return the other's arrays, except of steps to which a mistake gives another shape."""
+    return {
+        step: other[step]
+        for step, array in steps.items()
+        if step in other and array.shape == right[step].shape
+    }
 
 
 def _mistakes(

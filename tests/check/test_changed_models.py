@@ -288,6 +288,19 @@ def test_experts_that_are_chosen_otherwise(name):
         assert found.cause.startswith(cause)
 
 
+def test_corrected_weights_without_groups():
+    """Of a router that does not normalize its weights, without a shared expert."""
+    ids, params, own, _ = traced("minimax_m2")
+    own = with_blocks(own, lambda o: o | {"router": o["router"] | {"normalize": False}})
+    right = trace(language_model, ids, params, own)
+    logits = right["blocks.0.feed_forward.router"]
+    corrected = 1 / (1 + np.exp(-logits)) + params.blocks[0].feed_forward.correction
+    weights = "blocks.0.feed_forward.weights"
+    largest = -np.sort(-corrected, axis=-1)[..., : own.blocks["router"]["k"]]
+    found = first_difference(right, {weights: largest})
+    assert found.cause == "the correction of the router is in the experts' weights, too"
+
+
 def test_the_bias_of_self_attention_in_the_cross_attention():
     config = LanguageModelConfig(V, D, H, positions="t5", norm="rms")
     params = filled(config, init_encoder_decoder_model)

@@ -365,6 +365,7 @@ class TestFirstDifference:
         difference = first_difference(steps, Port(p, bug, keys)(x))
         assert difference.name == where
         assert difference.cause.startswith(why)
+        assert difference.then is None
         assert where not in difference.agreed
         assert difference.num_wrong > 0
 

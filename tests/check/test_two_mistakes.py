@@ -2,10 +2,12 @@
 
 import numpy as np
 import pytest
-from check.test_traces import D, E, H, T, problem
+from check.test_pieces import traced
+from check.test_traces import CONFIGS, D, E, H, T, filled, problem
 
 from dlref.check import first_difference, trace
-from dlref.transformer import encoder_block
+from dlref.positions import rope_frequencies, rope_tables
+from dlref.transformer import LanguageModelConfig, encoder, encoder_block, language_model
 
 
 def test_a_second_mistake_is_found_behind_the_first():
@@ -23,6 +25,46 @@ def test_a_second_mistake_is_found_behind_the_first():
     assert "then" in found._repr_html_()
     one = trace(encoder_block, x, p, **options | {"scale": 1.0})
     assert first_difference(right, one).then is None
+
+
+#: Family, the blocks' options after the mistake by the number of the block, and its cause.
+SOME_BLOCKS = {
+    "two": ("gemma2", {0: {"window": (4, 0)}, 2: {"window": (4, 0)}}, "the window ends 4 keys"),
+    "first": ("gemma2", {i: {"scale": 0.5} for i in range(2)}, "the scale of the scores is 0.5"),
+    "only one": ("gemma2", {1: {"softcap": None}}, "the option softcap is missing"),
+    "all": ("smollm3", {i: {"residual_scale": 0.7} for i in range(3)}, "the sub-layers' outputs"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", SOME_BLOCKS)
+def test_a_mistake_of_some_blocks_is_one_mistake(name):
+    kind, changes, cause = SOME_BLOCKS[name]
+    ids, params, own, right = traced(kind)
+    each = [o | changes.get(i, {}) for i, o in enumerate(own.blocks)]
+    other = LanguageModelConfig(**{**vars(own), "blocks": tuple(each)})
+    found = first_difference(right, trace(language_model, ids, params, other))
+    assert found.cause.startswith(cause)
+    assert found.name.startswith(f"blocks.{min(changes)}.")
+    assert found.then is None
+
+
+@pytest.mark.parametrize("all_steps", [True, False])
+def test_a_norm_of_blocks_that_is_not_that_of_the_model(all_steps):
+    """The last norm would have the mistake, too, if it were taken for one of all parts."""
+    config = CONFIGS["llama"]
+    params, ids = filled(config), np.arange(T)
+    right = trace(language_model, ids, params, config)
+    x = right["embedding"]
+    options = {"num_heads": H, "num_kv_heads": config.num_kv_heads, "activation": "silu"}
+    options |= {"is_causal": True, "norm_first": True, "norm": "layer"}
+    options |= {"rope": rope_tables(np.arange(T), rope_frequencies(E))}
+    port = trace(encoder, x, params.blocks, **options)
+    x = port["blocks.1.out"]
+    port["norm"] = x / np.sqrt(np.mean(x * x, -1, keepdims=True) + config.eps) * params.norm.weight
+    kept = ("blocks.0.norm1", "blocks.1.out", "norm")
+    found = first_difference(right, port if all_steps else {name: port[name] for name in kept})
+    assert (found.name, found.then) == ("blocks.0.norm1", None)
+    assert found.cause == "the normalization is that of layer norm"
 
 
 def test_rows_by_groups_of_heads_are_read_in_three_parts():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -46,7 +47,7 @@ from .fits import fits_of
 from .mistakes import block_mistakes, changed_norms, decoder_mistakes, other_norms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 FIELDS = tuple(field.name for field in fields(BlockOptions))
 #: Further arguments of a call of blocks, and their defaults.
@@ -62,24 +63,28 @@ DECODER: Any = DecoderBlockParams, decoder_block_steps, decoder_mistakes
 PAIRS, TIME_LAST = ("attention.scores", "attention.weights"), ("attention.beta", "attention.decay")
 
 
+#: Whether a part has a mistake, from the part's steps with it and without it.
+IsMade = Callable[[Steps, Steps], bool]
+
+
 class Change(NamedTuple):
     """A mistake that parts of a model have: a known one, or an option with another value."""
 
     message: str
-    prefix: str | None = None  # of the part; None is all parts that can have the mistake
     value: float | None = None  # of the option
 
-    def of(self, prefix: str, mistakes: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
-        """Return the arguments of a part after the change."""
-        if self.prefix not in (None, prefix):
-            return arguments
-        if self.value is not None:
-            for fit in fits_of(arguments[-1]) if _has_options(arguments) else ():
+    def of(self, mistakes: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the arguments of a part after the change, the same ones if it is no part of it."""
+        given, *own = arguments
+        if self.value is None:
+            for message, *changed in mistakes(*own):
+                if message == self.message:
+                    return given, *changed
+        elif _has_options(arguments):
+            for fit in fits_of(own[-1]):
                 if fit.message == self.message:
                     return *arguments[:-1], fit.options(self.value)
-            return arguments
-        known = (changed for message, *changed in mistakes(*arguments) if message == self.message)
-        return tuple(next(known, arguments))
+        return arguments
 
 
 def _has_options(arguments: tuple[Any, ...]) -> bool:
@@ -90,14 +95,13 @@ def _has_options(arguments: tuple[Any, ...]) -> bool:
 class Trace(dict[str, FloatArray]):
     """Intermediates by name, and their values after a known mistake."""
 
-    def __init__(self, changes: tuple[Change, ...] = ()) -> None:
+    def __init__(self, change: Change | None = None, is_made: IsMade | None = None) -> None:
         super().__init__()
-        self.changes = changes
-        #: The same model with further changes.
-        self.changed: Callable[[Change], Trace] | None = None
+        self.change, self.is_made = change, is_made
+        #: The same model with a mistake, in the parts that have it.
+        self.changed: Callable[[Change, IsMade], Trace] | None = None
         self.padding: Padding | None = None
         self.axes = 0  # of the tokens
-        self.prefixes: dict[str, str] = {}  # of the parts, by step
         self.mistakes: dict[str, Callable[[], Iterator[tuple[str, Steps]]]] = {}
         self.parts: dict[str, tuple[Options, Callable[[Options], Steps]]] = {}
         #: By step: the step that its part reads, the part as a function of it, and its parameters.
@@ -106,10 +110,16 @@ class Trace(dict[str, FloatArray]):
 
     def add(self, prefix: str, run: Callable[..., Steps], mistakes: Any, *arguments: Any) -> Any:
         """Run a part, keep its steps, and return the last one."""
-        for change in self.changes:
-            arguments = arguments[0], *change.of(prefix, mistakes, arguments[1:])
-        steps = run(*arguments)
         placed, before = self.placed, next(reversed(self), "")
+
+        def named(found: Steps) -> Steps:
+            return {prefix + step: placed(step, value) for step, value in found.items()}
+
+        if self.change is not None and self.is_made is not None:
+            changed = self.change.of(mistakes, arguments)
+            if self.is_made(named(run(*changed)), named(run(*arguments))):
+                arguments = changed
+        steps = run(*arguments)
         reads_last = self.padding is None and arguments[0] is self.last
 
         def wrong() -> Iterator[tuple[str, Steps]]:
@@ -117,11 +127,10 @@ class Trace(dict[str, FloatArray]):
                 other = run(arguments[0], *changed)
                 for step in steps.keys() - other.keys():  # there is no rotation
                     other[step] = other[re.sub("_(rotated|normed)$", "", step)]
-                yield message, {prefix + step: placed(step, value) for step, value in other.items()}
+                yield message, named(other)
 
         def with_options(options: Options) -> Steps:
-            other = run(*arguments[:-1], options)
-            return {prefix + step: placed(step, value) for step, value in other.items()}
+            return named(run(*arguments[:-1], options))
 
         def on_input(x: Any) -> Steps:
             return {prefix + step: value for step, value in run(x, *arguments[1:]).items()}
@@ -129,7 +138,6 @@ class Trace(dict[str, FloatArray]):
         for step, value in steps.items():
             self[prefix + step] = placed(step, value).copy()  # an output is also the last sum
             self.mistakes[prefix + step] = wrong
-            self.prefixes[prefix + step] = prefix
             if _has_options(arguments):
                 self.parts[prefix + step] = arguments[-1], with_options
             if reads_last:
@@ -567,10 +575,12 @@ MODELS: dict[Any, Callable[..., Trace]] = {
 }
 
 
-def traced(
-    model: Any, inputs: tuple[Any, ...], options: Options, changes: tuple[Change, ...] = ()
-) -> Trace:
-    """Return the trace of a model, with mistakes."""
-    found = MODELS[model](Trace(changes), *inputs, **options)
-    found.changed = lambda more: traced(model, inputs, options, (*changes, more))
+def traced(model: Any, inputs: tuple[Any, ...], options: Options) -> Trace:
+    """Return the trace of a model."""
+
+    def changed(change: Change, is_made: IsMade) -> Trace:
+        return MODELS[model](Trace(change, is_made), *inputs, **options)
+
+    found = MODELS[model](Trace(), *inputs, **options)
+    found.changed = changed
     return found
