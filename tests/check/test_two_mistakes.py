@@ -90,10 +90,13 @@ def test_rows_by_groups_of_heads_are_read_in_three_parts():
     assert found.cause.startswith("a fused projection is read in three parts, not by groups")
 
 
+@pytest.mark.parametrize("stored", ["neighbors", "halves"])
 @pytest.mark.parametrize("neighbors", [True, False])
-def test_pairs_and_tables_that_do_not_fit(neighbors):
+def test_pairs_and_tables_that_do_not_fit(neighbors, stored):
     x, p, options, _ = problem("llama")
     right = trace(encoder_block, x, p, **options)
+    order = np.arange(E) if stored == "neighbors" else np.r_[0:E:2, 1:E:2]
+    q, k = (right[f"attention.{n}"][..., order] for n in "qk")
     cos, sin = options["rope"]
     wide = (lambda t: np.concatenate([t, t], -1)) if neighbors else (lambda t: np.repeat(t, 2, -1))
 
@@ -103,8 +106,9 @@ def test_pairs_and_tables_that_do_not_fit(neighbors):
             crossed = np.stack([-z[..., 1::2], z[..., ::2]], -1).reshape(z.shape)
         return z * wide(cos) + crossed * wide(sin)
 
-    other = {f"attention.{n}_rotated": turned(right[f"attention.{n}"]) for n in "qk"}
-    found = first_difference(right, {"attention.q": right["attention.q"], **other})
+    other = {"attention.q_rotated": turned(q), "attention.k_rotated": turned(k)}
+    found = first_difference(right, {"attention.q": q, **other})
     words = "neighboring channels are" if neighbors else "channels in halves are"
     assert found.cause.startswith(f"{words} rotated together by tables of angles in")
+    assert found.cause.endswith("weights have pairs as halves") == (stored == "halves")
     assert len(cos) == T

@@ -38,6 +38,13 @@ TABLES = {
 }
 
 
+def _other_tables(of_weights: str) -> Iterator[tuple[str, str]]:
+    """Yield messages of rotations by other tables, and the names that the steps have for them."""
+    for wrong, (turned, of_tables) in TABLES.items():
+        message = f"{turned} are rotated together by tables of angles in {of_tables}"
+        yield message + of_weights, wrong
+
+
 def _rotations(p: Any, o: Options, part: str = "attention") -> Mistakes:
     for message, other in o.get("scalings", {}).items():
         yield message, p, o | {"rope": other}
@@ -56,12 +63,15 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Mistakes:
             name: _reordered(getattr(a, name), n, halves=o["rope_interleaved"])
             for name, n in {"w_q": H, "b_q": H, "w_k": keys, "b_k": keys}.items()
         }
-        yield message, p._replace(**{part: a._replace(**reordered)}), o
+        moved = p._replace(**{part: a._replace(**reordered)})
+        yield message, moved, o
+        place = "halves" if o["rope_interleaved"] else "neighbors"
+        for message, wrong in _other_tables(f", while the weights have pairs as {place}"):
+            yield message, moved, o | {"wrong": wrong}
     pairs = ("neighbors", "halves") if o["rope_interleaved"] else ("halves", "neighbors")
     message = f"channels are rotated as {pairs[1]}, while the weights have pairs as {pairs[0]}"
     yield message, p, o | {"rope_interleaved": not o["rope_interleaved"]}
-    for wrong, (turned, of_tables) in TABLES.items():
-        message = f"{turned} are rotated together by tables of angles in {of_tables}"
+    for message, wrong in _other_tables(""):
         yield message, p, o | {"wrong": wrong}
     yield "queries and keys are not rotated", p, o | {"rope": None}
     yield "keys are not rotated", p, o | {"wrong": "keys"}
