@@ -204,6 +204,8 @@ def test_all_options_of_the_units_of_experts_are_missing():
 
 
 YARN = {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64, "beta_fast": 4.0}
+LONG = {"type": "longrope", "short_factor": [2.0] * 16, "long_factor": [4.0] * 16}
+LONG |= {"original_max_position_embeddings": 64, "attention_factor": 1.0}
 SCALED = {
     "factor": (YARN, YARN | {"factor": 8.0}, "the factor of the scaling is 8, not 4"),
     "type": (
@@ -212,6 +214,7 @@ SCALED = {
     ),
     "truncate": (YARN, YARN | {"truncate": False}, "YaRN's bounds are not rounded (truncate)"),
     "no truncate": (YARN | {"truncate": False}, YARN, "YaRN's bounds are rounded (truncate)"),
+    "long": (LONG, None, "the scaling of the rotation is missing"),
     "beta": (YARN, YARN | {"beta_fast": 32.0}, "YaRN's beta_fast is 32, not 4"),
 }  # fmt: skip
 

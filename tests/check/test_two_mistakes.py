@@ -48,6 +48,13 @@ def test_a_mistake_of_some_blocks_is_one_mistake(name):
     assert found.then is None
 
 
+def test_a_base_where_one_block_has_no_rotation():
+    ids, params, own, right = traced("smollm3")
+    other = LanguageModelConfig(**{**vars(own), "rope_base": 777.0})
+    found = first_difference(right, trace(language_model, ids, params, other))
+    assert (found.cause, found.then) == ("the base of the rotation is 777", None)
+
+
 @pytest.mark.parametrize("all_steps", [True, False])
 def test_a_norm_of_blocks_that_is_not_that_of_the_model(all_steps):
     """The last norm would have the mistake, too, if it were taken for one of all parts."""

@@ -262,8 +262,7 @@ def other_norms(o: Options) -> Iterator[tuple[str, Options]]:
     for other in ("layer", "rms"):
         yield f"the normalization is that of {other} norm", o | {"norm": other}
     for eps in (1e-12, 0.0):
-        if eps != o["eps"]:
-            yield f"eps is {eps:g} instead of {o['eps']:g}", o | {"eps": eps}
+        yield f"eps is {eps:g} instead of {o['eps']:g}", o | {"eps": eps}
 
 
 def block_mistakes(p: Any, o: Options) -> Mistakes:

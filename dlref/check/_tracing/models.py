@@ -373,7 +373,8 @@ def _rotation(config: Any, own: Any, others: list[Any], T: int, dtype: Any) -> O
         for message, other in _scalings(scaling):
             wrong[message] = settings | {"scaling": other}
         for share, message in {1: "all", 2: "half of the", 4: "a quarter of the"}.items():
-            if E % (2 * share) == 0 and (settings["dim"] or E) * share != E:
+            of_pairs = scaling is not None and "long_factor" in scaling  # a factor for each pair
+            if not of_pairs and E % (2 * share) == 0 and (settings["dim"] or E) * share != E:
                 wrong[f"{message} channels of a head are rotated"] = settings | {"dim": E // share}
     cast = {text: tables(other) for text, other in wrong.items()}
     if settings is not None and settings["scaling"] is not None:
