@@ -13,7 +13,7 @@ from ..positions import rope_permutation
 from ._candidates import html_table
 from ._oracle.stochastic_rounding import EPS
 from ._tracing.fits import fits_of, least
-from ._tracing.models import MODELS
+from ._tracing.models import MODELS, Change, traced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -36,6 +36,8 @@ FINITE_MASK = -1000.0
 MAX_CORRELATION = 0.3
 #: Tolerance after a step in float32, and the largest error of a factor that is rounded to it.
 AFTER_FLOAT32, MAX_ROUNDING = 256 * EPS["float32"], 2.0**-24
+#: More mistakes than these that lead to the same numbers say nothing.
+MOST_NAMED = 4
 #: Steps of a mixture of experts: the scores of all, the weights of the ones that are chosen.
 ROUTED = ("feed_forward.router", "feed_forward.weights")
 #: Names whose channels may be kept as halves instead of neighbors.
@@ -120,7 +122,7 @@ def trace(model: Any, *inputs: Any, **options: Any) -> dict[str, FloatArray]:
         msg = f"Argument 'model' must be one of dlref's functions {names}, not {shown(model)}."
         raise TypeError(msg)
     model(*inputs, **options)  # checks all arguments
-    return MODELS[model](*inputs, **options)
+    return traced(model, inputs, options)
 
 
 class TraceDifference(NamedTuple):
@@ -147,6 +149,9 @@ class TraceDifference(NamedTuple):
         Names that were compared before, and agree.
     notes : tuple of str
         Layouts of the other implementation's arrays that agree.
+    then : TraceDifference or None
+        The next difference, of the other implementation from the model with that mistake; None
+        if the mistake explains the other implementation.
 
     See Also
     --------
@@ -177,6 +182,7 @@ class TraceDifference(NamedTuple):
     exact: float
     agreed: tuple[str, ...]
     notes: tuple[str, ...]
+    then: TraceDifference | None = None
 
     def __repr__(self) -> str:
         """Return a sentence."""
@@ -187,7 +193,8 @@ class TraceDifference(NamedTuple):
             text = f"{self.name} has another shape"
         text += f"; {self.cause}" if self.cause else ""
         before = f"{len(self.agreed)} before it agree" if self.agreed else "nothing was before it"
-        return printable("; ".join([text, before, *self.notes]))
+        more = [] if self.then is None else [f"with this mistake in the model, {self.then!r}"]
+        return printable("; ".join([text, before, *self.notes, *more]))
 
     def _repr_html_(self) -> str:
         """Return a table of the differences, with places and causes, for notebooks."""
@@ -198,6 +205,7 @@ class TraceDifference(NamedTuple):
             ("cause", self.cause or "unknown"),
             ("agree before it", ", ".join(self.agreed) or "none"),
             *(("layout", note) for note in self.notes),
+            *(() if self.then is None else (("then", repr(self.then)),)),
         ]
         return html_table(("", ""), rows)
 
@@ -378,8 +386,13 @@ def first_difference(
         msg = f"Argument 'other' must have names of the trace ({some}, ...), not {names}."
         raise ValueError(msg)
     factor = None if rtol is None else as_number("rtol", rtol, least=0)
-    other = _without_padding(trace, other)
-    mistakes = getattr(trace, "mistakes", {})
+    return _first_difference(trace, _without_padding(trace, other), factor)
+
+
+def _first_difference(
+    trace: Mapping[str, Any], other: Mapping[str, Any], factor: Any, *, last: bool = False
+) -> TraceDifference | None:
+    """Return the first difference, with the next one unless it is the last to be sought."""
     agreed: list[str] = []
     notes: dict[str, list[str]] = {}
     bound = 0.0
@@ -400,13 +413,11 @@ def first_difference(
             notes.setdefault("scores are those before the mask", []).append(name)
             continue
         if layout is None:
-            cause = _cause(name, (trace, other), bound, mistakes.get(name, tuple)(), agreed)
-            cause = cause or _to_padding(name, got, want, trace)
-            cause = cause or _dropped(name, got, want, bound)
-            cause = cause or _fitted(name, (trace, other), bound, agreed)
-            cause = cause or _multiple(name, got, want, bound)
+            cause, change = _cause(name, (trace, other), bound, agreed)
             said = tuple(f"{', '.join(names)}: {text}" for text, names in notes.items())
-            return _difference(name, got, want, bound, cause, (tuple(agreed), said))
+            found = _difference(name, got, want, bound, cause, (tuple(agreed), said))
+            then = None if last else _after(trace, other, factor, bound, change)
+            return found._replace(then=then)
         if layout:
             notes.setdefault(layout, []).append(name)
         agreed.append(name)
@@ -454,27 +465,92 @@ def _agree(names: Iterable[str], other: Mapping[str, Any], steps: Steps, bound: 
     )
 
 
-def _cause(
+def _cause(name: str, arrays: Arrays, bound: float, agreed: list[str]) -> tuple[str, Change | None]:
+    """Return the cause of a difference in words, and the change of the model that makes it."""
+    right, other = arrays
+    got, want = (_real(name, some[name]) for some in (other, right))
+    trials = getattr(right, "mistakes", {}).get(name, tuple)()
+    if mistakes := _mistakes(name, arrays, bound, trials, agreed):
+        return _one_of(mistakes, Change(mistakes[0]))
+    message = _to_padding(name, got, want, right) or _dropped(name, got, want, bound)
+    if message:
+        return message, None
+    if fits := _fitted(name, arrays, bound, agreed):
+        fit, number = fits[0]
+        messages = [fit.message.format(number) for fit, number in fits]
+        return _one_of(messages, Change(fit.message, value=number))
+    return _multiple(name, got, want, bound), None
+
+
+def _one_of(messages: list[str], change: Change) -> tuple[str, Change | None]:
+    """Return mistakes that lead to the same numbers in words, and the change; none if too many."""
+    return ("", None) if len(messages) > MOST_NAMED else (", or ".join(messages), change)
+
+
+def _after(
+    right: Any, other: Mapping[str, Any], factor: Any, bound: float, change: Change | None
+) -> TraceDifference | None:
+    """
+    Return the first difference of the other from a model with the mistake that is found.
+
+    The parts have the mistake that agree longer with it than without it. Those of which the other
+    has too few steps to tell have it all, or none has it: what explains more steps is taken.
+    """
+    if change is None:
+        return None
+    order, found = list(right), []
+
+    def agreed(steps: Steps) -> int:
+        """Return how far the other agrees with the steps of a part."""
+        there = _comparable(steps, other, right)
+        ends = (order.index(s) for s in there if not _agree([s], other, steps, bound))
+        return next(ends, len(order))
+
+    for untold in (True, False):
+
+        def is_made(with_it: Steps, without: Steps, untold: bool = untold) -> bool:
+            first, second = agreed(with_it), agreed(without)
+            return untold if first == second else first > second
+
+        changed = right.changed(change, is_made)
+        then = _first_difference(changed, _comparable(changed, other, right), factor, last=True)
+        if then is None:
+            return None
+        found.append(then)
+    return max(found, key=lambda then: order.index(then.name))
+
+
+def _comparable(steps: Steps, other: Mapping[str, Any], right: Steps) -> dict[str, Any]:
+    """Return the other's arrays, except of steps to which a mistake gives another shape."""
+    return {
+        step: other[step]
+        for step, array in steps.items()
+        if step in other and array.shape == right[step].shape
+    }
+
+
+def _mistakes(
     name: str,
     arrays: Arrays,
     bound: float,
     trials: Iterable[tuple[str, Steps]],
     agreed: list[str],
-) -> str:
+) -> list[str]:
     """
-    Return the mistake that leads to an array of the other, and leaves matching arrays alone.
+    Return the mistakes that lead to an array of the other, and leave matching arrays alone.
 
-    One that explains what comes later in the same part, too, goes before others.
+    Those that explain what comes later in the same part, too, go before others.
     """
     right, other = arrays
-    first = ""
+    whole: list[str] = []
+    first: list[str] = []
     for message, steps in trials:
         alike = [s for s in agreed if s in steps and np.shape(right[s]) == steps[s].shape]
         if _agree((name, *alike), other, steps, bound):
-            if _agree((step for step in steps if step in other), other, steps, bound):
-                return message
-            first = first or message
-    return first
+            later = _agree((step for step in steps if step in other), other, steps, bound)
+            found = whole if later else first
+            found += [message] if message not in found else []
+    return whole or first
 
 
 def _of_float32(got: Any, want: Any) -> float:
@@ -512,12 +588,12 @@ def _is_rounded(got: Any, want: Any) -> bool:
     )  # a mean, a root, a quotient
 
 
-def _fitted(name: str, arrays: Arrays, bound: float, agreed: list[str]) -> str:
-    """Return an option of the block, with a value that leads to the array of the other."""
+def _fitted(name: str, arrays: Arrays, bound: float, agreed: list[str]) -> list[tuple[Fit, float]]:
+    """Return options of the block, each with a value that leads to the array of the other."""
     right, other = arrays
     got = _real(f"other[{name!r}]", other[name])
     if name not in (parts := getattr(right, "parts", {})) or got.size < MIN_DISTINCT:
-        return ""  # any few numbers are fitted
+        return []  # any few numbers are fitted
     options, run = parts[name]
 
     def misfit(fit: Fit, number: float) -> float:
@@ -529,12 +605,13 @@ def _fitted(name: str, arrays: Arrays, bound: float, agreed: list[str]) -> str:
                 gaps.append(float(((value[both] - got[both]) ** 2).sum() + 1e3 * hidden))
         return min(gaps, default=float("inf"))
 
+    found = []
     for fit in fits_of(options):
         number = least(functools.partial(misfit, fit), fit)
         steps = run(fit.options(number))
         if _agree((name, *(step for step in agreed if step in steps)), other, steps, bound):
-            return fit.message.format(number)
-    return ""
+            found.append((fit, number))
+    return found
 
 
 def _from_own_input(name: str, arrays: Arrays, bound: float) -> str | None:

@@ -322,7 +322,8 @@ def of_rotations():
         yield Port(kind, variant, f"base {base:g}", None, ATTENDED, words, rope(rope_theta=base))
     yield Port("llama", 1, "scaling missing", None, ATTENDED, "scaling of the rotation is missing",
                rope())  # fmt: skip
-    yield Port("llama", 1, "scaling by 4, not 2", None, ATTENDED, "angles of the rotation",
+    yield Port("llama", 1, "scaling by 4, not 2", None, ATTENDED,
+               "the factor of the scaling is 4, not 2",
                rope(rope_type="linear", factor=4.0))  # fmt: skip
     for kind in ("llama", "mistral", "qwen3", "granite"):
         yield Port(kind, 0, "no rotation", rotation(no_rotation), ATTENDED, "are not rotated")
@@ -378,7 +379,7 @@ def of_scores():
                {"attn_logit_softcapping": 3.0})  # fmt: skip
     yield Port("gemma2", 0, "scale of E", None, ATTENDED, "divided by the root of E",
                {"query_pre_attn_scalar": 10})  # fmt: skip
-    yield Port("gemma2", 0, "another scale", None, ATTENDED, "the scores are multiplied by 0.5",
+    yield Port("gemma2", 0, "another scale", None, ATTENDED, "the scale of the scores is 0.5",
                {"query_pre_attn_scalar": 4})  # fmt: skip
     yield Port("granite", 0, "scale of E", None, ATTENDED, "divided by the root of E",
                {"attention_multiplier": 8**-0.5})  # fmt: skip

@@ -26,7 +26,7 @@ def tables(**changes):
 
 FITTED = {
     "eps": ({"eps": 3.3e-4}, "norm1", "eps is 0.00033 instead of 1e-05"),
-    "scale": ({"scale": 0.37}, "attention.weights", "the scores are multiplied by 0.37"),
+    "scale": ({"scale": 0.37}, "attention.weights", "the scale of the scores is 0.37"),
     "cap": ({"softcap": 0.8}, "attention.weights", "the soft cap is 0.8 where none is"),
     "window": ({"window": (2, 0)}, "attention.weights", "the window ends 2 keys to the left"),
     "base": ({"rope": tables(base=12345.0)}, "attention.q_rotated", "the rotation is 12345"),

@@ -118,7 +118,7 @@ def test_another_factor_of_the_sums_is_fitted():
     other = LanguageModelConfig(**{**vars(own), "blocks": fields})
     port = trace(language_model, ids, params, other)
     kept = {name: port[name] for name in ("blocks.0.attention.out", "blocks.0.sum1", OUT)}
-    message = "the sub-layers' outputs are multiplied by 0.7 before the sums"
+    message = "the sub-layers' outputs are multiplied by 0.7 before the sums instead of by 0.3"
     assert first_difference(right, kept).cause == message
 
 
@@ -208,7 +208,7 @@ def test_another_choice_of_experts_is_a_difference():
     ("kind", "variant", "message"),
     [
         ("deepseek_v3", 2, "experts are chosen among all of them, not among the best groups"),
-        ("deepseek_v3", 2, "feed_forward.correction is missing"),
+        ("deepseek_v3", 2, "the correction of the router is missing"),
         ("mixtral", 0, "there are 1 experts of a token, not 2"),
         ("mixtral", 0, "the experts are counted from 1"),
     ],

@@ -18,9 +18,10 @@ from ..._core.arguments import FloatArray
 from ...activations import sigmoid
 from ...activations._by_name import by_name
 from ...attention import LatentAttentionParams, attention_scores, attention_weights
+from ...formulas import transformer
 from ...neurons import linear
 from ...normalization import layer_norm, rms_norm
-from ...positions import apply_rope
+from ...positions import apply_rope, rope_permutation
 from ...transformer import (
     GatedDeltaParams,
     GatedFeedForwardParams,
@@ -31,6 +32,8 @@ from ...transformer import (
 from .common import GATES, Options, Steps, in_part, inner_eps, joined, split
 from .delta import delta_steps
 from .latent import attention_options, latent_steps
+
+FORMULAS: Any = transformer  # whose functions have no annotations
 
 
 def normed(x: FloatArray, p: Any, o: Options) -> FloatArray:
@@ -94,9 +97,28 @@ def _rotate(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) -> 
         return {}
     (cos, sin), wrong = o["rope"], o.get("wrong", "")
     tables = {"interleaved": o["rope_interleaved"], "rotary_dim": 2 * np.shape(cos)[-1]}
-    rotated = [np.asarray(apply_rope(a, cos, sin, **tables)) for a in (q, k, v)]
+    rotated = [
+        _by_other_tables(a, cos, sin, neighbors=wrong.startswith("neighbors"))
+        if " by " in wrong
+        else np.asarray(apply_rope(a, cos, sin, **tables))
+        for a in (q, k, v)
+    ]
     steps = {"q": rotated[0], "k": k if wrong == "keys" else rotated[1]}
     return steps | ({"v": rotated[2]} if wrong == "values" else {})
+
+
+def _by_other_tables(x: FloatArray, cos: Any, sin: Any, *, neighbors: bool) -> FloatArray:
+    """Return a rotation of neighbors by tables in halves, or of halves by tables of neighbors."""
+    R = np.shape(cos)[-1]
+    order = rope_permutation(2 * R)
+    back = np.argsort(order)
+    halves = x[..., : 2 * R][..., order] if neighbors else x[..., : 2 * R]
+    crossed = np.concatenate([-halves[..., R:], halves[..., :R]], axis=-1)
+    both = (np.concatenate([table, table], axis=-1) for table in (cos, sin))
+    # Tables in halves meet channels that are not, and the other way round.
+    of_cos, of_sin = (table[..., order if neighbors else back] for table in both)
+    out = halves * of_cos + crossed * of_sin
+    return np.concatenate([out[..., back] if neighbors else out, x[..., 2 * R :]], axis=-1)
 
 
 def _normalize(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) -> Steps:
@@ -145,6 +167,8 @@ def _network(x: FloatArray, p: Any, o: Options) -> Steps:
 def _mixture(x: FloatArray, p: Any, o: Options) -> Steps:
     """Return the steps of a mixture of experts: the choice of the router, and the sum."""
     options = dict(o["router"])
+    if o.get("wrong") in ROUTING:
+        return _misrouted(x, p, options, o)
     names = ("k", "score", "groups", "top_groups", "normalize", "scale")
     chosen = {name: options[name] for name in names if name in options}
     bias, correction = p.router_bias, p.correction
@@ -157,6 +181,44 @@ def _mixture(x: FloatArray, p: Any, o: Options) -> Steps:
         "feed_forward.weights": routing.weights,
         "feed_forward.out": mixture_of_experts(x, p.router, p.experts, **options, **more),
     }
+
+
+#: Mistakes in the choice of experts, by their names in the options.
+ROUTING = {
+    "corrected": "the correction of the router is in the experts' weights, too",
+    "one of a group": "groups of experts are chosen by their best expert, not by their two best",
+    "two of a group": "groups of experts are chosen by their two best experts, not by the best one",
+    "masked as 0": "scores outside the best groups are 0, not minus infinity",
+}
+
+
+def _misrouted(x: FloatArray, p: Any, options: Options, o: Options) -> Steps:
+    """Return the steps of a mixture whose experts are chosen or weighed by mistake."""
+    wrong, score = o["wrong"], options.get("score", "softmax")
+    logits = linear(x, p.router, p.router_bias)
+    scores = FORMULAS.router_scores(logits, score)
+    corrected = scores if p.correction is None else scores + p.correction
+    chosen_by, groups = corrected, options.get("groups", 1)
+    if groups > 1:
+        like = {"one of a group": "softmax", "two of a group": "sigmoid"}.get(wrong, score)
+        best = FORMULAS.within_best_groups(corrected, like, groups, options["top_groups"])
+        chosen_by = np.where(np.isfinite(best), best, 0.0 if wrong == "masked as 0" else -np.inf)
+    experts = np.argsort(-chosen_by, axis=-1, kind="stable")[..., : options["k"]]
+    weights = np.take_along_axis(corrected if wrong == "corrected" else scores, experts, axis=-1)
+    if options.get("normalize", True) or score == "softmax_of_top":
+        weights = weights / (np.sum(weights, axis=-1, keepdims=True) + FORMULAS.TINY)
+    weights = weights * options.get("scale", 1.0)
+    n = len(p.router)
+    units: Options = {"activation": {f: unit for unit, f in GATES.items()}[o["activation"]]}
+    units |= {"limit": None, "shift": 0.0, "beta": 1.0}
+    units |= {name: options[name] for name in ("limit", "shift", "beta") if name in options}
+    dense = FORMULAS.dense_weights(weights, experts, n)
+    parts = [FORMULAS.expert(x, FORMULAS.of_expert(p.experts, e), units) for e in range(n)]
+    out = sum(dense[..., e, None] * part for e, part in enumerate(parts))
+    if p.shared is not None:
+        out = out + FORMULAS.shared_expert(x, p.shared, p.shared_gate)
+    found = {"router": logits, "weights": weights, "out": out}
+    return {f"feed_forward.{name}": a.astype(x.dtype) for name, a in found.items()}
 
 
 def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:

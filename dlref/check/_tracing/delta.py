@@ -53,16 +53,19 @@ def delta_steps(x: FloatArray, p: Any, o: Options, part: str) -> Steps:
     steps["beta"] = scores if wrong == "beta" else sigmoid(scores)
     moved = linear(x, p.w_a) + (0 if wrong == "dt_bias" else p.dt_bias)
     rates = p.a_log if wrong == "a_log" else np.exp(p.a_log)
-    decay = steps["decay"] = np.swapaxes(-rates * softplus(moved), -1, -2)
+    rates = np.exp(rates) if wrong == "exp twice" else rates
+    rise = moved if wrong == "softplus" else softplus(moved)
+    decay = steps["decay"] = np.swapaxes(-rates * rise, -1, -2)
     q, k, v, beta = (steps[name] for name in ("q", "k", "v", "beta"))
     steps["averages"] = q.dtype.type(scale) * _remembered(q, k, v, decay, beta)
     gate = steps["gate"] = split(linear(x, p.w_z), H)
     read = steps["averages"]
     opened = 1 if wrong == "gate" else sigmoid(gate) if wrong == "sigmoid" else silu(gate)
+    weight = p.norm + p.norm.dtype.type(1) if wrong == "1 + w" else p.norm
     if wrong == "order":
-        merged = rms_norm(read * opened, p.norm, eps=o["eps"])
+        merged = rms_norm(read * opened, weight, eps=o["eps"])
     else:
-        merged = rms_norm(read, p.norm, eps=o["eps"]) * opened
+        merged = rms_norm(read, weight, eps=o["eps"]) * opened
     steps["out"] = linear(joined(merged), p.w_o)
     return in_part(part, steps)
 
@@ -76,6 +79,9 @@ WRONG = {
     "beta": "the rates beta lack their sigmoid",
     "dt_bias": "the bias of the steps is missing",
     "a_log": "the decay's rates are taken without their exponential",
+    "exp twice": "the decay's rates are taken with two exponentials",
+    "softplus": "the decay's steps lack their softplus",
+    "1 + w": "the weight of the delta rule's own norm is taken as 1 + w",
     "gate": "the gate of the output is missing",
     "sigmoid": "the gate of the output is a sigmoid, not a SiLU",
     "order": "the norm comes after the gate, not before it",

@@ -36,21 +36,38 @@ def fits_of(o: Options) -> Iterator[Fit]:
         yield Fit(message, np.arange(1.0, 65.0), lambda v: o | {"chunk": int(v)}, whole=True)
     message = "eps is {:.3g}" + f" instead of {o['eps']:g}"
     yield Fit(message, np.logspace(-12, -1, 23), lambda v: o | {"eps": v})
-    message = "the scores are multiplied by {:.4g}"
+    right = f" instead of {o['scale']:.4g}" if o["scale"] is not None else ""
+    message = "the scale of the scores is {:.4g}" + right
     yield Fit(message, np.logspace(-3, 2, 31), lambda v: o | {"scale": v})
-    message = "the sub-layers' outputs are multiplied by {:.4g} before the sums"
+    right = f" instead of by {o['residual_scale']:.4g}" if o["residual_scale"] != 1 else ""
+    message = "the sub-layers' outputs are multiplied by {:.4g} before the sums" + right
     yield Fit(message, np.logspace(-2, 2, 41), lambda v: o | {"residual_scale": v})
     cap = "instead of {:g}".format(o["softcap"]) if o["softcap"] is not None else "where none is"
     message = "the soft cap is {:.4g} " + cap
     yield Fit(message, np.logspace(-1, 3, 33), lambda v: o | {"softcap": v})
-    right = o["window"][1] if o["window"] else 0 if o["is_causal"] else None
+    after = o["window"][1] if o["window"] else 0 if o["is_causal"] else None
     message = "the window ends {:.0f} keys to the left"
-    yield Fit(message, np.arange(64.0), lambda v: o | {"window": (int(v), right)}, whole=True)
+    yield Fit(message, np.arange(64.0), lambda v: o | {"window": (int(v), after)}, whole=True)
+    if o.get("router"):
+        yield from _of_router(o, o["router"])
     if o["rope"] is not None:
         cos, sin = (as_array("rope", table) for table in o["rope"])
         yield Fit("the base of the rotation is {:.6g}", np.logspace(1, 8, 57), _based(o, cos))
         yield Fit("the angles of the rotation are multiplied by {:.4g}", np.logspace(-2, 1, 61),
                   _turned(o, np.arctan2(sin, cos)))  # fmt: skip
+
+
+def _of_router(o: Options, router: Any) -> Iterator[Fit]:
+    """Yield the options of experts that have a number as their value."""
+    for name, usual in (("limit", None), ("beta", 1.0), ("scale", 1.0)):
+        right = router.get(name, usual)
+        beside = f" instead of {right:.4g}" if right is not None else " where none is"
+        message = f"the experts' option {name} is {{:.4g}}{beside}"
+        yield Fit(message, np.logspace(-2, 2, 33), _routed(o, router, name))
+
+
+def _routed(o: Options, router: Any, name: str) -> Callable[[float], Options]:
+    return lambda value: o | {"router": dict(router) | {name: value}}
 
 
 def _based(o: Options, cos: Any) -> Callable[[float], Options]:

@@ -77,6 +77,11 @@ def latent_mistakes(p: Any, o: Options, part: str) -> Mistakes:
     yield "the norm of the latents is missing", p, o | {"wrong": "kv_norm"}
     if a.w_dq is not None:
         yield "the norm of the queries' latents is missing", p, o | {"wrong": "q_norm"}
+    for name in ("q_norm", "kv_norm"):
+        weight = getattr(a, name)
+        if weight is not None:
+            plus = a._replace(**{name: weight + weight.dtype.type(1)})
+            yield f"the weight of {name} is taken as 1 + w", p._replace(**{part: plus}), o
     if o["rope"] is not None:
         cos, sin = o["rope"]
         for said, other in o.get("scalings", {}).items():

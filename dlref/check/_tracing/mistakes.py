@@ -9,19 +9,17 @@ import numpy as np
 
 from ..._core.arguments import FloatArray, as_array
 from ...attention import LatentAttentionParams
-from ...positions import rope_frequencies, rope_permutation, rope_tables
+from ...positions import rope_permutation
 from ...transformer import GatedDeltaParams, GatedFeedForwardParams
 from ...transformer._structure import norm_fields, sublayer_fields
 from .common import Mistakes, Options
 from .delta import delta_mistakes
+from .fused import fused_attention, fused_networks
 from .latent import latent_mistakes
 from .pieces import attention_pieces, network_pieces, norm_pieces
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-
-#: Bases of rotation: the paper's, LLaMA 3's, and longer ones.
-BASES = (1e4, 1e5, 5e5, 1e6)
 
 
 def _reordered(w: FloatArray | None, heads: int, *, halves: bool) -> FloatArray | None:
@@ -31,6 +29,20 @@ def _reordered(w: FloatArray | None, heads: int, *, halves: bool) -> FloatArray 
     rows = w.reshape(heads, len(w) // heads, -1)
     order = rope_permutation(rows.shape[1])
     return rows[:, order if halves else np.argsort(order)].reshape(w.shape)
+
+
+#: Rotations whose pairs and tables of angles do not fit each other, and their layouts.
+TABLES = {
+    "neighbors by halves": ("neighboring channels", "halves"),
+    "halves by neighbors": ("channels in halves", "neighbors"),
+}
+
+
+def _other_tables(of_weights: str) -> Iterator[tuple[str, str]]:
+    """Yield messages of rotations by other tables, and the names that the steps have for them."""
+    for wrong, (turned, of_tables) in TABLES.items():
+        message = f"{turned} are rotated together by tables of angles in {of_tables}"
+        yield message + of_weights, wrong
 
 
 def _rotations(p: Any, o: Options, part: str = "attention") -> Mistakes:
@@ -51,10 +63,16 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Mistakes:
             name: _reordered(getattr(a, name), n, halves=o["rope_interleaved"])
             for name, n in {"w_q": H, "b_q": H, "w_k": keys, "b_k": keys}.items()
         }
-        yield message, p._replace(**{part: a._replace(**reordered)}), o
+        moved = p._replace(**{part: a._replace(**reordered)})
+        yield message, moved, o
+        place = "halves" if o["rope_interleaved"] else "neighbors"
+        for message, wrong in _other_tables(f", while the weights have pairs as {place}"):
+            yield message, moved, o | {"wrong": wrong}
     pairs = ("neighbors", "halves") if o["rope_interleaved"] else ("halves", "neighbors")
     message = f"channels are rotated as {pairs[1]}, while the weights have pairs as {pairs[0]}"
     yield message, p, o | {"rope_interleaved": not o["rope_interleaved"]}
+    for message, wrong in _other_tables(""):
+        yield message, p, o | {"wrong": wrong}
     yield "queries and keys are not rotated", p, o | {"rope": None}
     yield "keys are not rotated", p, o | {"wrong": "keys"}
     yield "values are rotated, too", p, o | {"wrong": "values"}
@@ -64,10 +82,6 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Mistakes:
         later = cos * step - sin * slope, sin * step + cos * slope
         yield "positions begin at 1, which changes no score", p, o | {"rope": later}
         yield "positions are counted from the end", p, o | {"rope": (cos[::-1], sin[::-1])}
-    for base in BASES:
-        tables = rope_tables(np.arange(len(cos)), rope_frequencies(2 * cos.shape[-1], base=base))
-        other = tuple(table.astype(cos.dtype) for table in tables)
-        yield f"the base of the rotation is {base:g}", p, o | {"rope": other}
 
 
 def _scores(p: Any, o: Options, part: str = "attention") -> Mistakes:
@@ -124,6 +138,9 @@ def _crossings(p: Any, o: Options) -> Mistakes:
     for message, changed, options in _scores(p, across, "cross_attention"):
         said = message.replace("option mask", "option memory_mask")
         yield f"in the cross-attention, {said}", changed, o | {"across": options}
+    if o.get("memory_bias") is not None:
+        message = "the cross-attention has the bias of self-attention"
+        yield message, p, o | {"across": across | {"bias": o["memory_bias"]}}
     if a.w_k.shape[1] == a.w_q.shape[1]:
         message = "the cross-attention reads the decoder itself instead of the memory"
         yield message, p, o | {"across": across | {"own": True, "mask": None}}
@@ -147,8 +164,6 @@ def _weights(p: Any, o: Options) -> Mistakes:
             yield message, p._replace(**{part: arrays._replace(**changes)}), o
     network = p.feed_forward
     if isinstance(network, GatedFeedForwardParams):
-        swapped = network._replace(w_gate=network.w_up, w_up=network.w_gate)
-        yield "w_gate and w_up are exchanged", p._replace(feed_forward=swapped), o
         yield "the activation is that of up instead of gate", p, o | {"wrong": "up"}
 
 
@@ -158,7 +173,9 @@ def _changes(part: str, arrays: Any) -> Iterator[tuple[str, dict[str, Any]]]:
     needed = there if isinstance(arrays, LatentAttentionParams | GatedDeltaParams) else {}
     biases = [name for name, w in there.items() if w.ndim == 1 and name[0] == "b"]
     square = [name for name, w in there.items() if w.ndim == 2 and w.shape[0] == w.shape[1]]
-    for name in (n for n, w in there.items() if w.ndim == 1 and n not in needed):
+    for name in (
+        n for n, w in there.items() if w.ndim == 1 and n not in (*needed, "sink", "correction")
+    ):
         yield f"{part}.{name} is missing", {name: None}
     for name in square:
         yield f"{part}.{name} is transposed", {name: there[name].T}
@@ -177,11 +194,9 @@ def _changes(part: str, arrays: Any) -> Iterator[tuple[str, dict[str, Any]]]:
 def _exchanged(p: Any, o: Options, part: str) -> Mistakes:
     """Yield projections of self-attention exchanged, or cut into heads in the other order."""
     a, H = getattr(p, part), o["num_heads"]
-    names = {"q": "queries", "k": "keys", "v": "values", "o": "outputs"}
-    for first, second in ("qk", "kv", "qv", "qo"):
-        message = f"{names[first]} and {names[second]}"
-        if getattr(a, f"w_{first}").shape == getattr(a, f"w_{second}").shape:
-            yield f"{message} are exchanged", p._replace(**{part: _swapped(a, first, second)}), o
+    if a.w_q.shape == a.w_o.shape:
+        message = "queries and outputs are exchanged"
+        yield message, p._replace(**{part: _swapped(a, "q", "o")}), o
     apart = {
         name: _heads_apart(getattr(a, name), H if name.endswith("q") else o["num_kv_heads"] or H)
         for name in ("w_q", "b_q", "w_k", "b_k", "w_v", "b_v")
@@ -190,31 +205,6 @@ def _exchanged(p: Any, o: Options, part: str) -> Mistakes:
         some = {name: w for name, w in apart.items() if name[-1] in which}
         message = f"the rows of {what} go from head to head first, not through a head"
         yield message, p._replace(**{part: a._replace(**some)}), o
-    if a.w_q.shape == a.w_k.shape == a.w_v.shape:
-        for message, order in FUSED.items():
-            fused = _fused(a, "w", order, H) | _fused(a, "b", order, H)
-            yield message, p._replace(**{part: a._replace(**fused)}), o
-
-
-#: Orders of the rows of one matrix for queries, keys and values, and how it is cut.
-FUSED = {
-    "a fused projection is read head by head, as (H, 3, E), not in three parts": (1, 0),
-    "a fused projection is read in three parts, not head by head, as (H, 3, E)": (0, 1),
-}
-
-
-def _fused(a: Any, kind: str, order: tuple[int, int], heads: int) -> dict[str, FloatArray]:
-    """Write three projections below each other in one order, and cut them in the other."""
-    parts = {f"{kind}_{name}": getattr(a, f"{kind}_{name}") for name in "qkv"}
-    if any(w is None for w in parts.values()):
-        return {}
-    rows = np.stack([w.reshape(heads, -1, *w.shape[1:]) for w in parts.values()])  # (3, H, E, ...)
-    if order == (1, 0):  # written in three parts, read head by head
-        shape = heads, 3, *rows.shape[2:]
-        cut = np.swapaxes(rows.reshape(shape), 0, 1)
-    else:
-        cut = np.swapaxes(rows, 0, 1).reshape(rows.shape)
-    return {key: w.reshape(parts[key].shape) for key, w in zip(parts, cut, strict=True)}
 
 
 #: Mistakes that no parameter makes, by the names that the steps have for them.
@@ -255,6 +245,8 @@ def changed_norms(some: Mapping[str, Any], o: Options) -> Iterator[tuple[str, An
     if offset:
         message = f"the weight of {names} is taken as w, not as 1 + w"
         yield message, weighed(np.subtract, offset), o
+        message = f"the offset of the weight of {names} is added twice"
+        yield message, weighed(np.add, offset), o
     if all(norm.bias is not None for norm in some.values()):
         # zeros, because None would make it another norm
         none = {name: norm._replace(bias=np.zeros_like(norm.bias)) for name, norm in some.items()}
@@ -266,12 +258,11 @@ def changed_norms(some: Mapping[str, Any], o: Options) -> Iterator[tuple[str, An
 
 
 def other_norms(o: Options) -> Iterator[tuple[str, Options]]:
-    """Yield options of the other norm, or with another epsilon."""
+    """Yield options of the other norm, or with next to no epsilon; `fits_of` finds others."""
     for other in ("layer", "rms"):
         yield f"the normalization is that of {other} norm", o | {"norm": other}
-    for eps in (1e-3, 1e-5, 1e-6, 1e-8, 1e-12, 0.0):
-        if eps != o["eps"]:
-            yield f"eps is {eps:g} instead of {o['eps']:g}", o | {"eps": eps}
+    for eps in (1e-12, 0.0):
+        yield f"eps is {eps:g} instead of {o['eps']:g}", o | {"eps": eps}
 
 
 def block_mistakes(p: Any, o: Options) -> Mistakes:
@@ -287,6 +278,7 @@ def decoder_mistakes(p: Any, o: Options) -> Mistakes:
 
 def _of_attention(p: Any, o: Options, part: str) -> Mistakes:
     """Yield the mistakes of self-attention, whatever kind it is."""
+    yield from fused_attention(p, o, part)
     if isinstance(getattr(p, part), LatentAttentionParams):
         yield from latent_mistakes(p, o, part)
     elif isinstance(getattr(p, part), GatedDeltaParams):
@@ -300,6 +292,7 @@ def _of_attention(p: Any, o: Options, part: str) -> Mistakes:
 
 def _anywhere(p: Any, o: Options) -> Mistakes:
     """Yield the mistakes that any block can have."""
+    yield from fused_networks(p, o)
     yield from _weights(p, o)
     yield from network_pieces(p, o)
     yield from norm_pieces(p, o)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -42,10 +43,11 @@ from ...transformer._padding import Padding, as_padding
 from ...transformer._structure import as_block
 from .blocks import block_steps, decoder_block_steps, normed
 from .common import GATES, Mistakes, Options, Steps
+from .fits import fits_of
 from .mistakes import block_mistakes, changed_norms, decoder_mistakes, other_norms
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 FIELDS = tuple(field.name for field in fields(BlockOptions))
 #: Further arguments of a call of blocks, and their defaults.
@@ -61,12 +63,45 @@ DECODER: Any = DecoderBlockParams, decoder_block_steps, decoder_mistakes
 PAIRS, TIME_LAST = ("attention.scores", "attention.weights"), ("attention.beta", "attention.decay")
 
 
+#: Whether a part has a mistake, from the part's steps with it and without it.
+IsMade = Callable[[Steps, Steps], bool]
+
+
+class Change(NamedTuple):
+    """A mistake that parts of a model have: a known one, or an option with another value."""
+
+    message: str
+    value: float | None = None  # of the option
+
+    def of(self, mistakes: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Return the arguments of a part after the change, the same ones if it is no part of it."""
+        given, *own = arguments
+        if self.value is None:
+            for message, *changed in mistakes(*own):
+                if message == self.message:
+                    return given, *changed
+        elif _has_options(arguments):
+            for fit in fits_of(own[-1]):
+                if fit.message == self.message:
+                    return *arguments[:-1], fit.options(self.value)
+        return arguments
+
+
+def _has_options(arguments: tuple[Any, ...]) -> bool:
+    """Whether the last argument of a part has the options of a block."""
+    return isinstance(arguments[-1], dict) and "softcap" in arguments[-1]
+
+
 class Trace(dict[str, FloatArray]):
     """Intermediates by name, and their values after a known mistake."""
 
-    def __init__(self, padding: Padding | None = None, axes: int = 0) -> None:
+    def __init__(self, change: Change | None = None, is_made: IsMade | None = None) -> None:
         super().__init__()
-        self.padding, self.axes = padding, axes  # and the number of axes of the tokens
+        self.change, self.is_made = change, is_made
+        #: The same model with a mistake, in the parts that have it.
+        self.changed: Callable[[Change, IsMade], Trace] | None = None
+        self.padding: Padding | None = None
+        self.axes = 0  # of the tokens
         self.mistakes: dict[str, Callable[[], Iterator[tuple[str, Steps]]]] = {}
         self.parts: dict[str, tuple[Options, Callable[[Options], Steps]]] = {}
         #: By step: the step that its part reads, the part as a function of it, and its parameters.
@@ -75,8 +110,16 @@ class Trace(dict[str, FloatArray]):
 
     def add(self, prefix: str, run: Callable[..., Steps], mistakes: Any, *arguments: Any) -> Any:
         """Run a part, keep its steps, and return the last one."""
-        steps = run(*arguments)
         placed, before = self.placed, next(reversed(self), "")
+
+        def named(found: Steps) -> Steps:
+            return {prefix + step: placed(step, value) for step, value in found.items()}
+
+        if self.change is not None and self.is_made is not None:
+            changed = self.change.of(mistakes, arguments)
+            if self.is_made(named(run(*changed)), named(run(*arguments))):
+                arguments = changed
+        steps = run(*arguments)
         reads_last = self.padding is None and arguments[0] is self.last
 
         def wrong() -> Iterator[tuple[str, Steps]]:
@@ -84,11 +127,10 @@ class Trace(dict[str, FloatArray]):
                 other = run(arguments[0], *changed)
                 for step in steps.keys() - other.keys():  # there is no rotation
                     other[step] = other[re.sub("_(rotated|normed)$", "", step)]
-                yield message, {prefix + step: placed(step, value) for step, value in other.items()}
+                yield message, named(other)
 
         def with_options(options: Options) -> Steps:
-            other = run(*arguments[:-1], options)
-            return {prefix + step: placed(step, value) for step, value in other.items()}
+            return named(run(*arguments[:-1], options))
 
         def on_input(x: Any) -> Steps:
             return {prefix + step: value for step, value in run(x, *arguments[1:]).items()}
@@ -96,7 +138,7 @@ class Trace(dict[str, FloatArray]):
         for step, value in steps.items():
             self[prefix + step] = placed(step, value).copy()  # an output is also the last sum
             self.mistakes[prefix + step] = wrong
-            if isinstance(arguments[-1], dict) and "softcap" in arguments[-1]:
+            if _has_options(arguments):
                 self.parts[prefix + step] = arguments[-1], with_options
             if reads_last:
                 self.sources[prefix + step] = before, on_input, arguments[1:]
@@ -156,6 +198,8 @@ def _last_norm(x: FloatArray, p: Any, o: Options) -> Steps:
 
 
 def _last_mistakes(p: Any, o: Options) -> Mistakes:
+    if p is None:  # after the mistake that it is missing
+        return
     for message, options in other_norms(o):
         yield message, p, options
     for message, changed, options in changed_norms({"the last norm": p}, o):
@@ -180,9 +224,10 @@ def _in_a_stack(
 
     def wrong(p: Any, o: Options) -> Mistakes:
         yield from mistakes(p, o)
-        shapes = [[(path, np.shape(a)) for path, a in named_leaves("", b)] for b in blocks]
+        own, *shapes = ([(path, np.shape(a)) for path, a in named_leaves("", b)]
+                        for b in (p, *blocks))  # fmt: skip
         for j in dict.fromkeys((0, len(blocks) - 1 - i, i - 1, i + 1)):
-            if j != i and 0 <= j < len(blocks) and shapes[j] == shapes[i]:
+            if j != i and 0 <= j < len(blocks) and shapes[j] == own:
                 yield f"the block has the parameters of block {j}", blocks[j], o
                 if each[j] is not each[i]:
                     yield f"the block has the options of block {j}", p, each[j]
@@ -325,10 +370,11 @@ def _rotation(config: Any, own: Any, others: list[Any], T: int, dtype: Any) -> O
         wrong[message] = None if other is None else default | other
     if settings is not None:
         scaling = settings["scaling"]
-        if scaling is not None:
-            wrong["the scaling of the rotation is missing"] = settings | {"scaling": None}
+        for message, other in _scalings(scaling):
+            wrong[message] = settings | {"scaling": other}
         for share, message in {1: "all", 2: "half of the", 4: "a quarter of the"}.items():
-            if E % (2 * share) == 0 and (settings["dim"] or E) * share != E:
+            of_pairs = scaling is not None and "long_factor" in scaling  # a factor for each pair
+            if not of_pairs and E % (2 * share) == 0 and (settings["dim"] or E) * share != E:
                 wrong[f"{message} channels of a head are rotated"] = settings | {"dim": E // share}
     cast = {text: tables(other) for text, other in wrong.items()}
     if settings is not None and settings["scaling"] is not None:
@@ -339,7 +385,37 @@ def _rotation(config: Any, own: Any, others: list[Any], T: int, dtype: Any) -> O
     return {"rope": tables(settings), "scalings": cast}
 
 
+#: Factors of a rotation's scaling that published models have.
+FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0)
+
+
+def _scalings(scaling: Any) -> Iterator[tuple[str, Any]]:
+    """Yield other scalings of a rotation: none, of a simpler type, or with another option."""
+    if scaling is None:
+        return
+    yield "the scaling of the rotation is missing", None
+    kind = scaling.get("rope_type", scaling.get("type"))
+    if "factor" in scaling:
+        for factor in FACTORS:
+            if factor != scaling["factor"]:
+                message = f"the factor of the scaling is {factor:g}, not {scaling['factor']:g}"
+                yield message, dict(scaling) | {"factor": factor}
+        for other in ("linear", "ntk"):
+            if other != kind:
+                message = f"the scaling of the rotation is {other} instead of {kind}"
+                yield message, {"rope_type": other, "factor": scaling["factor"]}
+    if kind == "yarn":
+        truncate = scaling.get("truncate", True)
+        done = "not rounded" if truncate else "rounded"
+        yield f"YaRN's bounds are {done} (truncate)", dict(scaling) | {"truncate": not truncate}
+        for name, usual in (("beta_fast", 32.0), ("beta_slow", 1.0)):
+            if scaling.get(name, usual) != usual:
+                message = f"YaRN's {name} is {usual:g}, not {scaling[name]:g}"
+                yield message, dict(scaling) | {name: usual}
+
+
 def _language_model(
+    trace: Trace,
     tokens: Any,
     params: Any,
     config: Any,
@@ -350,7 +426,7 @@ def _language_model(
 ) -> Trace:
     ids, params = as_array("tokens", tokens), _params(params, "LanguageModelParams", dropout)
     rows = as_padding(lengths, padding, ids.shape)
-    ids, trace = ids if rows is None else rows.texts(ids), Trace(rows, ids.ndim)
+    ids, trace.padding, trace.axes = ids if rows is None else rows.texts(ids), rows, ids.ndim
     x = trace.add("", _embed, partial(_embed_mistakes, ids.shape[-1]), ids, params, config)
     each = _of_config(config, params.positions, x, causal=True)
     x = _add_stack(trace, x, params.blocks, params.norm, each)
@@ -387,9 +463,9 @@ def _of_config(
 
 
 def _sequence_classifier(
-    tokens: Any, params: Any, config: Any, *, lengths: Any = None, **dropout: Any
+    trace: Trace, tokens: Any, params: Any, config: Any, *, lengths: Any = None, **dropout: Any
 ) -> Trace:
-    ids, trace = as_array("tokens", tokens), Trace()
+    ids = as_array("tokens", tokens)
     params = _params(params, "SequenceClassifierParams", dropout)
     x = trace.add("", _embed_text, partial(_embed_mistakes, ids.shape[-1] + 1), ids, params, config)
     seen = None
@@ -402,9 +478,16 @@ def _sequence_classifier(
 
 
 def _encoder_decoder(
-    source: Any, target: Any, params: Any, config: Any, *, lengths: Any = None, **dropout: Any
+    trace: Trace,
+    source: Any,
+    target: Any,
+    params: Any,
+    config: Any,
+    *,
+    lengths: Any = None,
+    **dropout: Any,
 ) -> Trace:
-    ids, answer, trace = as_array("source", source), as_array("target", target), Trace()
+    ids, answer = as_array("source", source), as_array("target", target)
     p = _params(params, "EncoderDecoderParams", dropout)
     there, S = p._replace(positions=p.source_positions), ids.shape[-1]
     seen = None if lengths is None else padding_mask(as_array("lengths", lengths), S)
@@ -413,6 +496,9 @@ def _encoder_decoder(
     memory = _add_stack(trace, x, p.encoder, p.encoder_norm, each, "encoder.")
     x = trace.add("decoder.", _embed, partial(_embed_mistakes, answer.shape[-1]), answer, p, config)
     each = _of_config(config, p.positions, x, causal=True, memory_mask=seen)
+    if config.positions == "t5":
+        bias = np.asarray(t5_bias(p.positions, answer.shape[-1], S, bidirectional=False))
+        each = [o | {"memory_bias": bias} for o in each]
     x = _add_stack(trace, x, p.decoder, p.norm, each, "decoder.", memory)
     _add_head(trace, x, p, config)
     return trace
@@ -433,8 +519,9 @@ def _layer_mistakes(p: Any, activation: str) -> Iterator[tuple[Any, ...]]:
             yield f"the activation is {other}", p, other
 
 
-def _mlp(x: Any, params: Any, *, activation: str = "relu", dropout: Any = None) -> Trace:
-    trace = Trace()
+def _mlp(
+    trace: Trace, x: Any, params: Any, *, activation: str = "relu", dropout: Any = None
+) -> Trace:
     _check_inference({"dropout": dropout})
     x, layers = as_float_trees({"x": x, "params": tuple(params)})[1]
     for i, p in enumerate(layers):
@@ -450,9 +537,14 @@ def _across(o: Options) -> Options:
 
 
 def _decoder(
-    x: Any, memory: Any, params: Any, final_norm: Any = None, options: Any = None, **keywords: Any
+    trace: Trace,
+    x: Any,
+    memory: Any,
+    params: Any,
+    final_norm: Any = None,
+    options: Any = None,
+    **keywords: Any,
 ) -> Trace:
-    trace = Trace()
     each = _of_blocks(options, keywords, len(params), causal=memory is not None)
     trees = {"x": x, "memory": memory, "params": tuple(params), "final_norm": final_norm}
     x, memory, blocks, norm = as_float_trees(trees)[1]
@@ -460,8 +552,9 @@ def _decoder(
     return trace
 
 
-def _decoder_block(x: Any, memory: Any, params: Any, options: Any = None, **keywords: Any) -> Trace:
-    trace = Trace()
+def _decoder_block(
+    trace: Trace, x: Any, memory: Any, params: Any, options: Any = None, **keywords: Any
+) -> Trace:
     kind, run, mistakes = ENCODER if memory is None else DECODER
     [o] = _of_blocks(options, keywords, causal=memory is not None)
     trees = {"x": x, "memory": memory, "params": as_block(kind, "params", params)}
@@ -473,11 +566,22 @@ def _decoder_block(x: Any, memory: Any, params: Any, options: Any = None, **keyw
 
 MODELS: dict[Any, Callable[..., Trace]] = {
     language_model: _language_model,
-    encoder: lambda x, *rest, **keywords: _decoder(x, None, *rest, **keywords),
-    encoder_block: lambda x, *rest, **keywords: _decoder_block(x, None, *rest, **keywords),
+    encoder: lambda t, x, *rest, **keywords: _decoder(t, x, None, *rest, **keywords),
+    encoder_block: lambda t, x, *rest, **keywords: _decoder_block(t, x, None, *rest, **keywords),
     decoder: _decoder,
     decoder_block: _decoder_block,
     encoder_decoder_model: _encoder_decoder,
     sequence_classifier: _sequence_classifier,
     mlp: _mlp,
 }
+
+
+def traced(model: Any, inputs: tuple[Any, ...], options: Options) -> Trace:
+    """Return the trace of a model."""
+
+    def changed(change: Change, is_made: IsMade) -> Trace:
+        return MODELS[model](Trace(change, is_made), *inputs, **options)
+
+    found = MODELS[model](Trace(), *inputs, **options)
+    found.changed = changed
+    return found

@@ -8,6 +8,7 @@ import numpy as np
 
 from ...transformer import MixtureParams
 from ...transformer._structure import norm_fields
+from .blocks import ROUTING
 from .common import Mistakes, Options
 
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def _norms(a: Any, o: Options) -> Iterator[tuple[str, dict[str, Any]]]:
     unit, offset = (a.q_norm.dtype.type(value) for value in (1, o["norm_offset"]))
     others: dict[str, Callable[[Any], Any]] = {
         "missing": lambda w: np.ones_like(w) - offset,
-        "taken as 1 + w": lambda w: w + unit,
+        "taken as 2 + w, with the offset twice" if offset else "taken as 1 + w": lambda w: w + unit,
     }
     if offset:
         others["taken as w, not as 1 + w"] = lambda w: w - offset
@@ -66,6 +67,8 @@ def network_pieces(p: Any, o: Options) -> Mistakes:
     network: Any = p.feed_forward
     for message, changes in _choices(o["router"], len(network.router)):
         yield message, p, o | {"router": dict(o["router"]) | changes}
+    for wrong in _misroutings(network, o["router"]):
+        yield ROUTING[wrong], p, o | {"wrong": wrong}
     for name, message in {
         "shared": "the shared expert is missing",
         "shared_gate": "the gate of the shared expert is missing",
@@ -75,11 +78,6 @@ def network_pieces(p: Any, o: Options) -> Mistakes:
             changed = {name: None} | ({"shared_gate": None} if name == "shared" else {})
             yield message, p._replace(feed_forward=network._replace(**changed)), o
     experts = network.experts
-    swapped = experts._replace(w_gate=experts.w_up, w_up=experts.w_gate)
-    if experts.b_gate is not None:
-        swapped = swapped._replace(b_gate=experts.b_up, b_up=experts.b_gate)
-    message = "gate and up of the experts are exchanged"
-    yield message, p._replace(feed_forward=network._replace(experts=swapped)), o
     rolled = type(experts)(*(None if w is None else np.roll(w, -1, 0) for w in experts))
     message = "the experts are counted from 1"
     yield message, p._replace(feed_forward=network._replace(experts=rolled)), o
@@ -104,6 +102,20 @@ def _choices(options: Mapping[str, Any], count: int) -> Iterator[tuple[str, dict
     for name, value in neutral.items():
         if options.get(name, value) != value:
             yield f"the experts' option {name} is missing", {name: value}
+    clamped = {name: neutral[name] for name in ("limit", "shift", "beta")}
+    changed = [name for name, value in clamped.items() if options.get(name, value) != value]
+    if len(changed) > 1:
+        yield f"the experts' options {', '.join(changed)} are missing", clamped
+
+
+def _misroutings(network: MixtureParams, options: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the names of the mistakes in the choice that this router can have."""
+    if network.correction is not None:
+        yield "corrected"
+    if options.get("groups", 1) > 1:
+        sigmoid = options.get("score", "softmax") == "sigmoid"
+        yield "one of a group" if sigmoid else "two of a group"
+        yield "masked as 0"
 
 
 def norm_pieces(p: Any, o: Options) -> Mistakes:
