@@ -159,6 +159,18 @@ RECORDS = [
         ],
         more=_sure_linear,
     ),
+    record(
+        m.multi_margin_loss,
+        call((5, 3), (5,)), call((2, 3, 3), (2, 3), p=2, reduction="none"),
+        call((6, 3), (6,), margin=0.5, weight=WEIGHTS, reduction="sum"), call((3,), ()),
+        draw=(draw.normal, draw.classes), batched=False, of=(0,), is_loss=True, needed=REDUCED,
+        hard=[call((130, 5), (130,)), *reduced((6, 5), (6,))],
+        large=[call((2, 3, 1000), (2, 3))],
+        options=[
+            call((6, 5), (6,), p=2), call((6, 5), (6,), margin=3.0),
+            call((6, 5), (6,), weight=np.linspace(0.5, 2.0, 5)),
+        ],
+    ),
     MapSpec(
         f=m.nll, large=pairwise(((2, 3, 1000), (2, 3)), {"reduction": "sum"}), calls=ROWS,
         draw=(draw.log_distribution, draw.classes), batched=False, hard=reduced((6, 5), (6,)),

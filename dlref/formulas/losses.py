@@ -246,6 +246,50 @@ def hinge_vjp(dout, pred, target, *, reduction="mean"):
     return dpred, dtarget
 
 
+# == multi_margin_loss
+
+
+def shortfalls(scores, target, margin):
+    """How much each wrong score is too near to the right one, and where the right one is."""
+    own = one_hot(target, scores.shape[-1])
+    right = np.sum(np.where(own, scores, 0), axis=-1, keepdims=True)
+    return np.where(own, 0, relu(scores - right + margin)), own
+
+
+def multi_margin_loss(scores, target, *, p=1, margin=1.0, weight=None, reduction="mean"):
+    """
+    How much wrong scores are too near to the right one, a mean over the classes.
+
+    >>> scores = np.array([2.0, 1.5, 1.75, 0.0])
+    >>> print(multi_margin_loss(scores, np.array(0)) * 4)
+    1.25
+    """
+    h, own = shortfalls(scores, target, margin)
+    w = np.sum(np.where(own, class_weights(weight, scores), 0), axis=-1)
+    return reduce(w * np.sum(h**p, axis=-1) / h.shape[-1], reduction)
+
+
+def multi_margin_loss_grad(scores, target, *, p=1, margin=1.0, weight=None, reduction="mean"):
+    """
+    Gradient: the right score is pulled once for each class that is too near.
+
+    >>> scores = np.array([2.0, 1.5, 1.75, 0.0])
+    >>> print(multi_margin_loss_grad(scores, np.array(0)) * 4)
+    [-2.  1.  1.  0.]
+    """
+    h, own = shortfalls(scores, target, margin)
+    w = np.sum(np.where(own, class_weights(weight, scores), 0), axis=-1, keepdims=True)
+    g = w / h.shape[-1] * np.where(h.real > 0, p * h ** (p - 1), 0)
+    slopes = np.where(own, -np.sum(g, axis=-1, keepdims=True), g)
+    return reduce_grad(slopes, count_rows(scores), reduction)
+
+
+def multi_margin_loss_vjp(dout, scores, target, *, p=1, margin=1.0, weight=None, reduction="mean"):
+    """Backward pass."""
+    options = {"p": p, "margin": margin, "weight": weight, "reduction": reduction}
+    return of_rows(dout) * multi_margin_loss_grad(scores, target, **options)
+
+
 # == binary_cross_entropy
 
 

@@ -55,6 +55,10 @@ from ._linear_cross_entropy import linear_cross_entropy as linear_cross_entropy
 from ._linear_cross_entropy import linear_cross_entropy_grad as linear_cross_entropy_grad
 from ._linear_cross_entropy import linear_cross_entropy_jvp as linear_cross_entropy_jvp
 from ._linear_cross_entropy import linear_cross_entropy_vjp as linear_cross_entropy_vjp
+from ._multi_margin_loss import multi_margin_loss as multi_margin_loss
+from ._multi_margin_loss import multi_margin_loss_grad as multi_margin_loss_grad
+from ._multi_margin_loss import multi_margin_loss_jvp as multi_margin_loss_jvp
+from ._multi_margin_loss import multi_margin_loss_vjp as multi_margin_loss_vjp
 from ._neuron_squared_error import neuron_squared_error as neuron_squared_error
 from ._neuron_squared_error import neuron_squared_error_grad as neuron_squared_error_grad
 from ._neuron_squared_error import neuron_squared_error_jvp as neuron_squared_error_jvp

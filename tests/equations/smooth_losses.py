@@ -10,7 +10,15 @@ from equations.numeric import gradients
 
 from dlref.formulas import losses as formulas
 from dlref.formulas.activations import sigmoid, softmax
-from dlref.losses import info_nce, kto_loss_jvp, kto_loss_vjp, orpo_loss_jvp, orpo_loss_vjp
+from dlref.losses import (
+    info_nce,
+    kto_loss_jvp,
+    kto_loss_vjp,
+    multi_margin_loss_jvp,
+    multi_margin_loss_vjp,
+    orpo_loss_jvp,
+    orpo_loss_vjp,
+)
 
 RNG = np.random.default_rng(0)
 MEAN, LOG_VAR, D_MEAN, D_LOG_VAR = RNG.normal(size=(4, 3))
@@ -282,3 +290,33 @@ def both_derivatives_of_distillation():
     row = of_distillation("kl")
     p, q = row["p"], row["q"]
     return {**row, "D": np.sum(q * np.log(q / p))}
+
+
+@equation(
+    r"""h_j = \max(0,\, m - x_y + x_j) , \qquad
+    \ell = \frac{w_y}{C} \sum_{j \ne y} h_j^p .""",
+    r"""g_j = p\, h_j^{p - 1}\, [h_j > 0] .""",
+    r"""\pdv{\ell}{x_j} = \frac{w_y}{C}\, g_j , \qquad
+    \pdv{\ell}{x_y} = -\frac{w_y}{C} \sum_{j \ne y} g_j .""",
+    r"""\pdv{L}{x_j} = \frac{u\, w_y}{C}\, g_j , \qquad
+    \pdv{L}{x_y} = -\frac{u\, w_y}{C} \sum_{j \ne y} g_j .""",
+    r"""\dot\ell = \frac{w_y}{C} \sum_{j \ne y} g_j\, (\dot x_j - \dot x_y) .""",
+)
+def hinge_of_several_classes():
+    u, m, w = 1.7, 0.8, RNG.uniform(0.5, 2.0, 5)
+    for p, y in itertools.product((1, 2), range(5)):
+        x, v = RNG.normal(size=(2, 5))
+        told, others = {"p": p, "margin": m, "weight": w}, [j for j in range(5) if j != y]
+        h = {j: max(0, m - x[y] + x[j]) for j in others}
+        by_hand = w[y] / 5 * sum(h[j] ** p for j in others)
+        yield formulas.multi_margin_loss(x, np.array(y), **told), by_hand
+        g = {j: p * h[j] ** (p - 1) * (h[j] > 0) for j in others}
+        (slopes,) = gradients(
+            lambda a, y=y, t=told: formulas.multi_margin_loss(a, np.array(y), **t), x
+        )
+        pulled = multi_margin_loss_vjp(u, x, y, **told)
+        for j in others:
+            yield slopes[j], w[y] / 5 * g[j], pulled[j] / u
+        yield slopes[y], -w[y] / 5 * sum(g.values()), pulled[y] / u
+        pushed = w[y] / 5 * sum(g[j] * (v[j] - v[y]) for j in others)
+        yield multi_margin_loss_jvp((x, y), (v, None), **told), pushed, slopes @ v

@@ -1,0 +1,95 @@
+"""Losses of margins: PyTorch's values and gradients, numbers in closed form, kinks, errors."""
+
+import numpy as np
+import pytest
+
+from dlref.losses import (
+    hinge,
+    multi_margin_loss,
+    multi_margin_loss_grad,
+    multi_margin_loss_jvp,
+    multi_margin_loss_vjp,
+)
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+def assert_normwise(got, want, tolerance=4e-15):
+    """Compare shapes, and the largest difference with the largest number."""
+    assert np.shape(got) == np.shape(want)
+    np.testing.assert_allclose(got, want, rtol=0, atol=tolerance * np.max(np.abs(want)))
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("p", [1, 2])
+def test_multi_margin_of_pytorch(reduction, p, rng):
+    peers = pytest.importorskip("peers")
+    x, y, w = 2 * rng.normal(size=(9, 6)), rng.integers(0, 6, 9), rng.uniform(0.5, 2, 6)
+    told = {"p": p, "margin": 0.7, "reduction": reduction}
+    u = rng.normal(size=9 if reduction == "none" else ())
+    for weight in (None, w):
+
+        def f(x, weight=weight):
+            given = None if weight is None else peers.torch.tensor(weight)
+            target = peers.torch.tensor(y)
+            return peers.torch.nn.functional.multi_margin_loss(x, target, weight=given, **told)
+
+        value, (grad,) = peers.value_and_vjp(f, x, dout=u)
+        assert_normwise(multi_margin_loss(x, y, weight=weight, **told), value)
+        assert_normwise(multi_margin_loss_vjp(u, x, y, weight=weight, **told), grad)
+
+
+def test_multi_margin_of_two_classes_is_half_a_hinge(rng):
+    x, y = rng.normal(size=(20, 2)), rng.integers(0, 2, 20)
+    got = multi_margin_loss(x, y, reduction="none")
+    want = hinge(x[:, 1] - x[:, 0], 2 * y - 1, reduction="none") / 2
+    np.testing.assert_allclose(got, want, atol=1e-15)
+
+
+def test_multi_margin_at_its_kink():
+    """A shortfall of exactly 0 has no slope; the right class is no wrong class of itself."""
+    np.testing.assert_array_equal(multi_margin_loss_grad([1.0, 0.0, 0.5], 0) * 3, [-1, 0, 1])
+    np.testing.assert_array_equal(multi_margin_loss_grad([1.0, 0.0], 0), [0, 0])
+    assert multi_margin_loss([3.0], 0) == 0
+    assert np.isnan(multi_margin_loss([1.0, np.nan], 0))
+    assert np.isnan(multi_margin_loss_grad([1.0, np.nan], 0)).all()
+
+
+def test_multi_margin_keeps_its_digits_at_an_offset():
+    x = np.array([2.0, 1.5, 1.75]) + 2.0**40
+    assert multi_margin_loss(x, 0, margin=0.3, reduction="sum") == pytest.approx(0.05 / 3)
+
+
+def test_multi_margin_of_no_rows():
+    nothing = np.zeros((0, 3)), np.zeros(0, int)
+    assert np.isnan(multi_margin_loss(*nothing))
+    assert multi_margin_loss(*nothing, reduction="sum") == 0
+    assert multi_margin_loss_grad(*nothing).shape == (0, 3)
+
+
+def test_tangents_of_multi_margin(rng):
+    x, v, y = rng.normal(size=(4, 3)), rng.normal(size=(4, 3)), np.array([0, 2, 1, 1])
+    for p in (1, 2):
+        want = np.sum(multi_margin_loss_grad(x, y, p=p) * v)
+        assert multi_margin_loss_jvp((x, y), (v, None), p=p) == pytest.approx(want, rel=1e-14)
+    assert multi_margin_loss_jvp((x, y), (None, None)) == 0
+
+
+def test_errors_of_multi_margin():
+    x, y = np.zeros((2, 3)), [0, 2]
+    with pytest.raises(ValueError, match="'p' must be 1 or 2, not 3"):
+        multi_margin_loss(x, y, p=3)
+    with pytest.raises(ValueError, match="'target' must hold integers from 0 to 2, not 3"):
+        multi_margin_loss(x, [0, 3])
+    with pytest.raises(ValueError, match=r"'target'.* shape"):
+        multi_margin_loss(x, [0])
+    with pytest.raises(ValueError, match=r"'weight'.* shape"):
+        multi_margin_loss(x, y, weight=[1.0])
+    with pytest.raises(ValueError, match="non-empty last axis"):
+        multi_margin_loss(np.zeros((2, 0)), y)
+    with pytest.raises(ValueError, match="'reduction'"):
+        multi_margin_loss_grad(x, y, reduction="none")
+    with pytest.raises(ValueError, match=r"'tangents\[0\]'"):
+        multi_margin_loss_jvp((x, y), (np.zeros(3), None))
+    with pytest.raises(TypeError, match="'margin'"):
+        multi_margin_loss(x, y, margin="wide")
