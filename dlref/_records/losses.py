@@ -123,6 +123,11 @@ RECORDS = [
         draw=(draw.normal, draw.unit), exponential=True,
         options=[call((5, 7), (5, 7), weight=FACTORS), call((5, 7), (5, 7), pos_weight=FACTORS)],
     ),
+    elementwise(
+        m.sigmoid_focal_loss, {"gamma": 1.5, "alpha": 0.75}, draw=(draw.normal, draw.unit),
+        exponential=True,
+        options=[call((5, 7), (5, 7), gamma=0.5), call((5, 7), (5, 7), alpha=-1)],
+    ),
     record(
         m.cross_entropy,
         *ROWS, call((4, 11), (4,), label_smoothing=0.125),

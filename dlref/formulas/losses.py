@@ -360,6 +360,54 @@ def binary_cross_entropy_vjp(
     return dlogits, dout * reduce_grad(slopes, logits.size, reduction)
 
 
+# == sigmoid_focal_loss
+
+
+def focal_parts(logits, target, alpha):
+    """Weight, probability of the wrong answer, and cross-entropy of each element."""
+    p = sigmoid(logits)
+    a = alpha * target + (1 - alpha) * (1 - target) if alpha >= 0 else np.ones_like(target)
+    b = target * softplus(-logits) + (1 - target) * softplus(logits)
+    return a, target * sigmoid(-logits) + (1 - target) * p, b, p
+
+
+def sigmoid_focal_loss(logits, target, *, alpha=0.25, gamma=2.0, reduction="mean"):
+    """
+    Binary cross-entropy times a power of the probability of the wrong answer.
+
+    >>> logits, target = np.log([3.0]), np.array([1.0])
+    >>> print(np.round(sigmoid_focal_loss(logits, target, alpha=-1) / np.log(4 / 3), 4))
+    0.0625
+    """
+    a, q, b, _ = focal_parts(logits, target, alpha)
+    return reduce(a * q**gamma * b, reduction)
+
+
+def sigmoid_focal_loss_grad(logits, target, *, alpha=0.25, gamma=2.0, reduction="mean"):
+    """
+    Gradient: the focus and the cross-entropy both depend on the logit.
+
+    >>> logits, target = np.array([0.0]), np.array([1.0])
+    >>> print(sigmoid_focal_loss_grad(logits, target, alpha=-1, gamma=0))
+    [-0.5]
+    """
+    a, q, b, p = focal_parts(logits, target, alpha)
+    # The derivative of q, over q.
+    rate = (1 - 2 * target) / (1 + target * np.exp(-logits) + (1 - target) * np.exp(logits))
+    return reduce_grad(a * q**gamma * (p - target + gamma * rate * b), logits.size, reduction)
+
+
+def sigmoid_focal_loss_vjp(dout, logits, target, *, alpha=0.25, gamma=2.0, reduction="mean"):
+    """Backward pass: the target is in all three factors."""
+    options = {"alpha": alpha, "gamma": gamma, "reduction": reduction}
+    dlogits = dout * sigmoid_focal_loss_grad(logits, target, **options)
+    a, q, b, p = focal_parts(logits, target, alpha)
+    da = 2 * alpha - 1 if alpha >= 0 else 0
+    by_focus = gamma * q ** (gamma - 1) * (1 - 2 * p) if gamma else 0
+    slopes = da * q**gamma * b + a * (by_focus * b - q**gamma * logits)
+    return dlogits, dout * reduce_grad(slopes, logits.size, reduction)
+
+
 # == cross_entropy
 
 

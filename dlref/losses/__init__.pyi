@@ -79,6 +79,10 @@ from ._siglip_loss import siglip_loss as siglip_loss
 from ._siglip_loss import siglip_loss_grad as siglip_loss_grad
 from ._siglip_loss import siglip_loss_jvp as siglip_loss_jvp
 from ._siglip_loss import siglip_loss_vjp as siglip_loss_vjp
+from ._sigmoid_focal_loss import sigmoid_focal_loss as sigmoid_focal_loss
+from ._sigmoid_focal_loss import sigmoid_focal_loss_grad as sigmoid_focal_loss_grad
+from ._sigmoid_focal_loss import sigmoid_focal_loss_jvp as sigmoid_focal_loss_jvp
+from ._sigmoid_focal_loss import sigmoid_focal_loss_vjp as sigmoid_focal_loss_vjp
 from ._squared_error import squared_error as squared_error
 from ._squared_error import squared_error_grad as squared_error_grad
 from ._squared_error import squared_error_jvp as squared_error_jvp

@@ -18,6 +18,8 @@ from dlref.losses import (
     multi_margin_loss_vjp,
     orpo_loss_jvp,
     orpo_loss_vjp,
+    sigmoid_focal_loss_jvp,
+    sigmoid_focal_loss_vjp,
 )
 
 RNG = np.random.default_rng(0)
@@ -320,3 +322,49 @@ def hinge_of_several_classes():
         yield slopes[y], -w[y] / 5 * sum(g.values()), pulled[y] / u
         pushed = w[y] / 5 * sum(g[j] * (v[j] - v[y]) for j in others)
         yield multi_margin_loss_jvp((x, y), (v, None), **told), pushed, slopes @ v
+
+
+@equation(
+    r"""p &= \sigma(x) , \qquad q = t\, (1 - p) + (1 - t)\, p , \\
+    b &= -t \log p - (1 - t) \log (1 - p) , \qquad
+    a = \alpha\, t + (1 - \alpha)\, (1 - t) , \\
+    \ell &= a\, q^\gamma\, b .""",
+    r"""\dv{q}{x} = (1 - 2 t)\, p\, (1 - p) , \qquad \dv{b}{x} = p - t ,""",
+    r"""\pdv{\ell}{x} = a\, q^\gamma (p - t)
+    + a\, \gamma\, q^{\gamma - 1}\, (1 - 2 t)\, p\, (1 - p)\, b .""",
+    r"""\frac{p\, (1 - p)}{q} = r , \qquad
+    r = \frac{1}{1 + t\, e^{-x} + (1 - t)\, e^x} ,""",
+    r"""\pdv{\ell}{x} = -\alpha\, (1 - p)^\gamma \bigl( 1 - p - \gamma\, p \log p \bigr) .""",
+    r"""\pdv{L}{x} = u\, a\, q^\gamma \bigl( p - t + \gamma\, (1 - 2 t)\, r\, b \bigr) .""",
+    r"""\pdv{L}{t} = u\, (2 \alpha - 1)\, q^\gamma\, b
+    + u\, a \bigl( \gamma\, q^{\gamma - 1}\, (1 - 2 p)\, b - q^\gamma\, x \bigr) .""",
+    r"""\dot\ell = \pdv{\ell}{x}\, \dot x + \pdv{\ell}{t}\, \dot t .""",
+)
+def loss_with_a_focus():
+    u, alpha, gamma = 1.7, 0.3, 1.6
+    told = {"alpha": alpha, "gamma": gamma}
+
+    def parts(x, t):
+        p = 1 / (1 + np.exp(-x))
+        return t * (1 - p) + (1 - t) * p, -t * np.log(p) - (1 - t) * np.log(1 - p)
+
+    for x, t, dx, dt in zip(*RNG.normal(size=(4, 6)), strict=True):
+        t = 1.0 if x > 1 else sigmoid(t)  # noqa: PLW2901  # a hard target, too
+        p, (q, b) = sigmoid(x), parts(x, t)
+        a, r = alpha * t + (1 - alpha) * (1 - t), 1 / (1 + t * np.exp(-x) + (1 - t) * np.exp(x))
+        at = np.array(x), np.array(t)
+        yield formulas.sigmoid_focal_loss(*at, **told), a * q**gamma * b
+        dq, db = (gradients(lambda x, i=i, t=t: parts(x, t)[i], at[0])[0] for i in (0, 1))
+        yield dq, (1 - 2 * t) * p * (1 - p)
+        yield db, p - t
+        yield r, p * (1 - p) / q
+        by_x, by_t = gradients(lambda x, t: formulas.sigmoid_focal_loss(x, t, **told), *at)
+        second = a * gamma * q ** (gamma - 1) * (1 - 2 * t) * p * (1 - p) * b
+        yield by_x, a * q**gamma * (p - t) + second
+        if t == 1:
+            yield by_x, -alpha * (1 - p) ** gamma * (1 - p - gamma * p * np.log(p))
+        pulled = sigmoid_focal_loss_vjp(u, *at, **told)
+        yield pulled[0], u * a * q**gamma * (p - t + gamma * (1 - 2 * t) * r * b), u * by_x
+        of_wrong = gamma * q ** (gamma - 1) * (1 - 2 * p) * b - q**gamma * x
+        yield pulled[1], u * (2 * alpha - 1) * q**gamma * b + u * a * of_wrong, u * by_t
+        yield sigmoid_focal_loss_jvp(at, (dx, dt), **told), by_x * dx + by_t * dt

@@ -1,14 +1,19 @@
-"""Losses of margins: PyTorch's values and gradients, numbers in closed form, kinks, errors."""
+"""Losses of margins, and the focal loss: PyTorch's values and gradients, edges, errors."""
 
 import numpy as np
 import pytest
 
 from dlref.losses import (
+    binary_cross_entropy_vjp,
     hinge,
     multi_margin_loss,
     multi_margin_loss_grad,
     multi_margin_loss_jvp,
     multi_margin_loss_vjp,
+    sigmoid_focal_loss,
+    sigmoid_focal_loss_grad,
+    sigmoid_focal_loss_jvp,
+    sigmoid_focal_loss_vjp,
 )
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -93,3 +98,76 @@ def test_errors_of_multi_margin():
         multi_margin_loss_jvp((x, y), (np.zeros(3), None))
     with pytest.raises(TypeError, match="'margin'"):
         multi_margin_loss(x, y, margin="wide")
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize(("alpha", "gamma"), [(0.25, 2.0), (-1, 2.0), (0.75, 0.5), (0.25, 0.0)])
+def test_focal_loss_of_torchvision(reduction, alpha, gamma, rng):
+    """The lines of torchvision.ops.sigmoid_focal_loss, for hard and for soft targets."""
+    peers = pytest.importorskip("peers")
+
+    def f(inputs, targets):
+        p = peers.torch.sigmoid(inputs)
+        given = inputs, targets
+        ce_loss = peers.torch.nn.functional.binary_cross_entropy_with_logits(
+            *given, reduction="none"
+        )
+        p_t = p * targets + (1 - p) * (1 - targets)
+        loss = ce_loss * ((1 - p_t) ** gamma)
+        if alpha >= 0:
+            alpha_t = alpha * targets + (1 - alpha) * (1 - targets)
+            loss = alpha_t * loss
+        return loss if reduction == "none" else getattr(loss, reduction)()
+
+    told = {"alpha": alpha, "gamma": gamma, "reduction": reduction}
+    u = rng.normal(size=(6, 5) if reduction == "none" else ())
+    for t in (rng.integers(0, 2, (6, 5)).astype(float), rng.uniform(size=(6, 5))):
+        x = 2 * rng.normal(size=(6, 5))
+        value, grads = peers.value_and_vjp(f, x, t, dout=u)
+        assert_normwise(sigmoid_focal_loss(x, t, **told), value)
+        for got, want in zip(sigmoid_focal_loss_vjp(u, x, t, **told), grads, strict=True):
+            assert_normwise(got, want)
+
+
+def test_focal_loss_without_a_focus_is_binary_cross_entropy(rng):
+    x, t, u = rng.normal(size=9), rng.uniform(size=9), 1.5
+    got = sigmoid_focal_loss_vjp(u, x, t, alpha=-1, gamma=0)
+    for ours, want in zip(got, binary_cross_entropy_vjp(u, x, t), strict=True):
+        np.testing.assert_allclose(ours, want, rtol=1e-15)
+
+
+def test_focal_loss_keeps_its_digits_where_it_is_sure():
+    """Against long doubles: 1 - p loses all digits of these, and q ** (gamma - 1) is large."""
+    for x in (40.0, 300.0):
+        z = np.longdouble(x)
+        q, b = np.exp(-z) / (1 + np.exp(-z)), np.log1p(np.exp(-z))
+        told = {"alpha": -1, "gamma": 0.5}
+        for logit, target in ((x, 1.0), (-x, 0.0)):
+            got = sigmoid_focal_loss(logit, target, **told)
+            assert got == pytest.approx(float(q**0.5 * b), rel=4e-15)
+            slope = -(q**0.5) * (q + (1 - q) * b / 2)
+            got = sigmoid_focal_loss_grad(logit, target, **told)
+            assert got == pytest.approx(float(slope) * np.sign(logit), rel=4e-15)
+    # far beyond the range of exp
+    assert sigmoid_focal_loss(-1e4, 1.0, alpha=-1) == 1e4
+    assert sigmoid_focal_loss_grad(-1e4, 1.0, alpha=-1) == -1
+    assert sigmoid_focal_loss_grad(1e4, 1.0, alpha=-1) == 0
+
+
+def test_tangents_of_the_focal_loss(rng):
+    x, t, dx, dt = *rng.normal(size=(2, 7)), *rng.uniform(size=(2, 7))
+    t, dx = dx**2 / (1 + dx**2), t
+    by_x, by_t = sigmoid_focal_loss_vjp(1.0, x, t)
+    assert sigmoid_focal_loss_jvp((x, t), (dx, None)) == pytest.approx(by_x @ dx, rel=1e-14)
+    assert sigmoid_focal_loss_jvp((x, t), (None, dt)) == pytest.approx(by_t @ dt, rel=1e-14)
+
+
+def test_errors_of_the_focal_loss():
+    with pytest.raises(ValueError, match="'target'"):
+        sigmoid_focal_loss([1.0, 2.0], [1.0])
+    with pytest.raises(ValueError, match="'gamma' must be at least 0, not -1"):
+        sigmoid_focal_loss([1.0], [1.0], gamma=-1)
+    with pytest.raises(ValueError, match="'alpha' must be from -1 to 1, not 2"):
+        sigmoid_focal_loss([1.0], [1.0], alpha=2)
+    with pytest.raises(ValueError, match="'reduction'"):
+        sigmoid_focal_loss_grad([1.0], [1.0], reduction="none")
