@@ -382,6 +382,15 @@ STRATEGIES = {
         REDUCTIONS,
         st.booleans(),
     ),
+    "losses.triplet_margin_loss": st.builds(
+        lambda shape, reduction, p, swap: Sample(
+            3 * (shape,), {"reduction": reduction, "p": p, "swap": swap}
+        ),
+        hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=4),
+        REDUCTIONS,
+        st.sampled_from([1.0, 2.0, 3.0]),
+        st.booleans(),
+    ),
     "losses.siglip_loss": st.builds(
         lambda batch, N, reduction: Sample(((*batch, N, N), ()), {"reduction": reduction}),
         hnp.array_shapes(min_dims=0, max_dims=2, min_side=1, max_side=3),

@@ -229,6 +229,17 @@ RECORDS = [
         more=_sure_pairs,
     ),
     record(
+        m.triplet_margin_loss,
+        call(*3 * [(5, 3)]), call(*3 * [(2, 3, 2)], p=3.0, reduction="none"),
+        call(*3 * [(4, 3)], margin=2.0, swap=True, reduction="sum"), call(*3 * [(3,)]),
+        batched=False, is_loss=True, needed=REDUCED,
+        hard=[call(*3 * [(6, 7)]), call(*3 * [(6, 7)], reduction="sum")],
+        options=[
+            call(*3 * [(6, 7)], margin=3.0), call(*3 * [(6, 7)], p=1.0),
+            call(*3 * [(6, 7)], eps=0.5), call(*3 * [(9, 2)], swap=True),
+        ],
+    ),
+    record(
         m.siglip_loss,
         call((4, 4), ()), call((2, 3, 3), (), reduction="none"),
         call((3, 3), (), reduction="sum"), call((1, 1), ()),

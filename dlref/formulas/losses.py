@@ -22,7 +22,7 @@ from .activations import (
     softmax,
     softplus,
 )
-from .calculus import absolute
+from .calculus import absolute, absolute_deriv
 from .neurons import as_rows, linear
 
 # == shared
@@ -288,6 +288,66 @@ def multi_margin_loss_vjp(dout, scores, target, *, p=1, margin=1.0, weight=None,
     """Backward pass."""
     options = {"p": p, "margin": margin, "weight": weight, "reduction": reduction}
     return of_rows(dout) * multi_margin_loss_grad(scores, target, **options)
+
+
+# == triplet_margin_loss
+
+
+def norm_of_order(v, p):
+    """Norm of each row, and its gradient."""
+    d = np.sum(absolute(v) ** p, axis=-1, keepdims=True) ** (1 / p)
+    return d, absolute_deriv(v) * (absolute(v) / np.where(d == 0, 1, d)) ** (p - 1)
+
+
+def triplet_parts(anchor, positive, negative, margin, p, eps, swap):
+    """How much is missing, both gradients, and where the distance of the positive counts."""
+    near, g_near = norm_of_order(anchor - positive + eps, p)
+    far, g_far = norm_of_order(anchor - negative + eps, p)
+    other, g_other = norm_of_order(positive - negative + eps, p)
+    swapped = (other.real < far.real) & swap
+    missing = relu(margin + near - np.where(swapped, other, far))
+    return missing, g_near, np.where(swapped, g_other, g_far), swapped
+
+
+def triplet_margin_loss(
+    anchor, positive, negative, *, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction="mean"
+):
+    """
+    How much a positive is nearer than a negative, short of a margin.
+
+    >>> triplet = np.array([0.0, 0.0]), np.array([3.0, 4.0]), np.array([6.0, 8.0])
+    >>> print(triplet_margin_loss(*triplet, margin=6, eps=0))
+    1.0
+    """
+    triplet = anchor, positive, negative
+    missing, *_ = triplet_parts(*triplet, margin, p, eps, swap)
+    return reduce(missing[..., 0], reduction)
+
+
+def triplet_margin_loss_grad(
+    anchor, positive, negative, *, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction="mean"
+):
+    """
+    Gradient: the positive is pulled and the negative is pushed.
+
+    >>> triplet = np.array([0.0, 0.0]), np.array([3.0, 4.0]), np.array([0.0, 8.0])
+    >>> print(*triplet_margin_loss_grad(*triplet, margin=6, eps=0))
+    [-0.6  0.2] [0.6 0.8] [ 0. -1.]
+    """
+    triplet = anchor, positive, negative
+    missing, near, far, swapped = triplet_parts(*triplet, margin, p, eps, swap)
+    near, far = (np.where(missing.real > 0, g, 0) for g in (near, far))
+    slopes = near - np.where(swapped, 0, far), -near - np.where(swapped, far, 0), far
+    return tuple(reduce_grad(slope, count_rows(anchor), reduction) for slope in slopes)
+
+
+def triplet_margin_loss_vjp(
+    dout, anchor, positive, negative, *, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction="mean"
+):
+    """Backward pass."""
+    options = {"margin": margin, "p": p, "eps": eps, "swap": swap, "reduction": reduction}
+    grads = triplet_margin_loss_grad(anchor, positive, negative, **options)
+    return tuple(of_rows(dout) * grad for grad in grads)
 
 
 # == binary_cross_entropy

@@ -87,3 +87,7 @@ from ._squared_error import squared_error as squared_error
 from ._squared_error import squared_error_grad as squared_error_grad
 from ._squared_error import squared_error_jvp as squared_error_jvp
 from ._squared_error import squared_error_vjp as squared_error_vjp
+from ._triplet_margin_loss import triplet_margin_loss as triplet_margin_loss
+from ._triplet_margin_loss import triplet_margin_loss_grad as triplet_margin_loss_grad
+from ._triplet_margin_loss import triplet_margin_loss_jvp as triplet_margin_loss_jvp
+from ._triplet_margin_loss import triplet_margin_loss_vjp as triplet_margin_loss_vjp

@@ -20,6 +20,8 @@ from dlref.losses import (
     orpo_loss_vjp,
     sigmoid_focal_loss_jvp,
     sigmoid_focal_loss_vjp,
+    triplet_margin_loss_jvp,
+    triplet_margin_loss_vjp,
 )
 
 RNG = np.random.default_rng(0)
@@ -368,3 +370,48 @@ def loss_with_a_focus():
         of_wrong = gamma * q ** (gamma - 1) * (1 - 2 * p) * b - q**gamma * x
         yield pulled[1], u * (2 * alpha - 1) * q**gamma * b + u * a * of_wrong, u * by_t
         yield sigmoid_focal_loss_jvp(at, (dx, dt), **told), by_x * dx + by_t * dt
+
+
+@equation(
+    r"""d_+ &= \norm{\vec a - \vec b + \epsilon}_p , \qquad
+    d_- = \norm{\vec a - \vec c + \epsilon}_p , \\
+    \ell &= \max(0,\, m + d_+ - d_-) .""",
+    r"""d_- = \min \bigl( \norm{\vec a - \vec c + \epsilon}_p ,\,
+    \norm{\vec b - \vec c + \epsilon}_p \bigr) .""",
+    r"""\pdv{d}{v_i} = \operatorname{sign}(v_i)
+    \Bigl( \frac{\abs{v_i}}{d} \Bigr)^{p - 1} ,""",
+    r"""\pdv{\ell}{\vec a} = \vec g_+ - \vec g_- , \qquad
+    \pdv{\ell}{\vec b} = -\vec g_+ , \qquad \pdv{\ell}{\vec c} = \vec g_- .""",
+    r"""\pdv{L}{\vec a} = u\, (\vec g_+ - \vec g_-) , \qquad
+    \pdv{L}{\vec b} = -u\, \vec g_+ , \qquad \pdv{L}{\vec c} = u\, \vec g_- .""",
+    r"""\dot\ell = \vec g_+ \cdot (\dot{\vec a} - \dot{\vec b})
+    - \vec g_- \cdot (\dot{\vec a} - \dot{\vec c}) .""",
+)
+def loss_of_triplets():
+    u, m, eps = 1.7, 12.0, 0.1
+
+    def norm(v, p):
+        return np.sum(np.where(v.real < 0, -v, v) ** p) ** (1 / p)
+
+    for p in (1.0, 2.0, 3.0):
+        triplet, moves = RNG.normal(size=(2, 3, 4))
+        told = {"margin": m, "p": p, "eps": eps}
+        differences = [triplet[0] - other + eps for other in triplet[1:]]
+        near, far = (norm(v, p) for v in differences)
+        assert m + near - far > 0
+        yield formulas.triplet_margin_loss(*triplet, **told), max(0, m + near - far)
+        far = min(far, norm(triplet[1] - triplet[2] + eps, p))
+        swapped = formulas.triplet_margin_loss(*triplet, swap=True, **told)
+        yield swapped, max(0, m + near - far)
+        g_near, g_far = (np.sign(v) * (np.abs(v) / norm(v, p)) ** (p - 1) for v in differences)
+        for v, g in zip(differences, (g_near, g_far), strict=True):
+            yield gradients(lambda v, p=p: norm(v, p), v)[0], g
+        grads = gradients(lambda *x, t=told: formulas.triplet_margin_loss(*x, **t), *triplet)
+        pulled = triplet_margin_loss_vjp(u, *triplet, **told)
+        wanted = g_near - g_far, -g_near, g_far
+        for grad, ours, by_hand in zip(grads, pulled, wanted, strict=True):
+            yield grad, by_hand, ours / u
+        da, db, dc = moves
+        by_hand = g_near @ (da - db) - g_far @ (da - dc)
+        pushed = triplet_margin_loss_jvp((*triplet,), (da, db, dc), **told)
+        yield pushed, by_hand, sum(np.sum(g * v) for g, v in zip(grads, moves, strict=True))

@@ -14,6 +14,10 @@ from dlref.losses import (
     sigmoid_focal_loss_grad,
     sigmoid_focal_loss_jvp,
     sigmoid_focal_loss_vjp,
+    triplet_margin_loss,
+    triplet_margin_loss_grad,
+    triplet_margin_loss_jvp,
+    triplet_margin_loss_vjp,
 )
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -171,3 +175,62 @@ def test_errors_of_the_focal_loss():
         sigmoid_focal_loss([1.0], [1.0], alpha=2)
     with pytest.raises(ValueError, match="'reduction'"):
         sigmoid_focal_loss_grad([1.0], [1.0], reduction="none")
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+@pytest.mark.parametrize("p", [1.0, 2.0, 3.5])
+@pytest.mark.parametrize("swap", [False, True])
+def test_triplets_of_pytorch(reduction, p, swap, rng):
+    peers = pytest.importorskip("peers")
+    triplet = rng.normal(size=(3, 12, 4))
+    told = {"margin": 0.7, "p": p, "eps": 1e-3, "swap": swap, "reduction": reduction}
+    u = rng.normal(size=12 if reduction == "none" else ())
+    f = peers.torch.nn.functional.triplet_margin_loss
+    value, grads = peers.value_and_vjp(lambda *x: f(*x, **told), *triplet, dout=u)
+    assert np.count_nonzero(grads[2]) < grads[2].size  # some have their margin
+    assert_normwise(triplet_margin_loss(*triplet, **told), value)
+    for got, want in zip(triplet_margin_loss_vjp(u, *triplet, **told), grads, strict=True):
+        assert_normwise(got, want)
+
+
+def test_triplets_at_their_kinks():
+    zero, one, two = np.zeros(2), np.array([1.0, 0.0]), np.array([2.0, 0.0])
+    for grad in triplet_margin_loss_grad(zero, one, two, eps=0):  # nothing is missing
+        np.testing.assert_array_equal(grad, [0, 0])
+    da, db, dc = triplet_margin_loss_grad(zero, zero, one, margin=2, eps=0)
+    np.testing.assert_array_equal([da, db, dc], [[1, 0], [0, 0], [-1, 0]])
+    # both distances are 1, and the anchor's counts
+    plain = triplet_margin_loss_grad(zero, two, one, eps=0)
+    swapped = triplet_margin_loss_grad(zero, two, one, eps=0, swap=True)
+    np.testing.assert_array_equal(plain, swapped)
+    assert np.isnan(triplet_margin_loss(zero, [np.nan, 0.0], two))
+    assert np.isnan(triplet_margin_loss_grad(zero, [np.nan, 0.0], two)).any()
+
+
+def test_distances_neither_overflow_nor_underflow():
+    for size in (1e-200, 1e200):
+        triplet = np.zeros(2), size * np.array([3.0, 4.0]), size * np.array([0.0, 2.0])
+        told = {"margin": 0.0, "eps": 0.0}
+        assert triplet_margin_loss(*triplet, **told) == pytest.approx(3 * size, rel=4e-15)
+        _, db, _ = triplet_margin_loss_grad(*triplet, **told)
+        np.testing.assert_allclose(db, [0.6, 0.8], rtol=4e-15)
+
+
+def test_tangents_of_triplets(rng):
+    triplet, (da, _, dc) = rng.normal(size=(2, 3, 6, 4))
+    grads = triplet_margin_loss_grad(*triplet)
+    want = np.sum(grads[0] * da) + np.sum(grads[2] * dc)
+    got = triplet_margin_loss_jvp((*triplet,), (da, None, dc))
+    assert got == pytest.approx(want, rel=1e-13)
+
+
+def test_errors_of_triplets():
+    x = np.zeros((2, 3))
+    with pytest.raises(ValueError, match="'positive'"):
+        triplet_margin_loss(x, x[0], x)
+    with pytest.raises(ValueError, match="'anchor'"):
+        triplet_margin_loss(0.0, 0.0, 0.0)
+    with pytest.raises(ValueError, match="'p' must be at least 1"):
+        triplet_margin_loss(x, x, x, p=0.5)
+    with pytest.raises(TypeError, match="'swap'"):
+        triplet_margin_loss(x, x, x, swap=2)
