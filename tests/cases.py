@@ -464,6 +464,7 @@ STRATEGIES = {
     "losses.multi_margin_loss": scored_rows(
         False, reduction=REDUCTIONS, p=st.sampled_from([1, 2]), margin=st.sampled_from([0.5, 1.0])
     ),
+    "losses.sparsemax_loss": scored_rows(False, reduction=REDUCTIONS),
     "losses.kl_divergence": of_two(SOME),
     "losses.neuron_squared_error": st.builds(
         lambda n, d: Sample(((n, d), (n,), (d,), ())), st.integers(1, 5), st.integers(0, 4)

@@ -176,6 +176,14 @@ RECORDS = [
             call((6, 5), (6,), weight=np.linspace(0.5, 2.0, 5)),
         ],
     ),
+    record(
+        m.sparsemax_loss,
+        call((5, 3), (5,)), call((2, 3, 3), (2, 3), reduction="none"),
+        call((6, 3), (6,), reduction="sum"), call((3,), ()),
+        draw=(draw.normal, draw.classes), batched=False, of=(0,), is_loss=True, needed=REDUCED,
+        hard=[call((130, 5), (130,)), *reduced((6, 5), (6,))],
+        large=[call((2, 3, 1000), (2, 3))],
+    ),
     MapSpec(
         f=m.nll, large=pairwise(((2, 3, 1000), (2, 3)), {"reduction": "sum"}), calls=ROWS,
         draw=(draw.log_distribution, draw.classes), batched=False, hard=reduced((6, 5), (6,)),

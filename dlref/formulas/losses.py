@@ -21,6 +21,8 @@ from .activations import (
     sigmoid,
     softmax,
     softplus,
+    sparsemax,
+    support,
 )
 from .calculus import absolute, absolute_deriv
 from .neurons import as_rows, linear
@@ -785,6 +787,43 @@ def nll_vjp(dout, log_probs, target, *, weight=None, ignore_index=-100, reductio
     """Backward pass."""
     options = {"weight": weight, "ignore_index": ignore_index, "reduction": reduction}
     return of_rows(dout) * nll_grad(log_probs, target, **options)
+
+
+# == sparsemax_loss
+
+
+def sparsemax_loss(scores, target, *, reduction="mean"):
+    """
+    Loss of classes that goes with sparsemax.
+
+    >>> scores = np.array([[1.0, 0.0], [0.0, 0.0], [-3.0, 0.0]])
+    >>> print(sparsemax_loss(scores, np.array([0, 0, 0]), reduction="none"))
+    [0.   0.25 3.  ]
+    """
+    own = one_hot(target, scores.shape[-1])
+    z = scores - np.sum(np.where(own, scores, 0), axis=-1, keepdims=True)
+    size = np.sum(support(z), axis=-1, keepdims=True, dtype=z.dtype)
+    tau = (np.sum(np.where(support(z), z, 0), axis=-1, keepdims=True) - 1) / size
+    # Half a squared distance from one-hot, and how far the right score is below the threshold.
+    distance = np.sum((sparsemax(z) - own) ** 2, axis=-1)
+    return reduce(distance / 2 + relu(tau[..., 0]), reduction)
+
+
+def sparsemax_loss_grad(scores, target, *, reduction="mean"):
+    """
+    Gradient: sparsemax minus one-hot.
+
+    >>> scores = np.array([0.5, 0.0, -2.0])
+    >>> print(sparsemax_loss_grad(scores, np.array(0)))
+    [-0.25  0.25  0.  ]
+    """
+    slopes = sparsemax(scores) - one_hot(target, scores.shape[-1])
+    return reduce_grad(slopes, count_rows(scores), reduction)
+
+
+def sparsemax_loss_vjp(dout, scores, target, *, reduction="mean"):
+    """Backward pass."""
+    return of_rows(dout) * sparsemax_loss_grad(scores, target, reduction=reduction)
 
 
 # == kl_divergence

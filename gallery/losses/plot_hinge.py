@@ -66,3 +66,26 @@ for ax, (name, loss) in zip(axes, losses.items(), strict=True):
     ax.clabel(lines, fontsize=7)
     ax.set(xlabel="$x_1 - x_0$", title=name)
 axes[0].set(ylabel="$x_2 - x_0$")
+
+# %%
+# Between the two
+# ---------------
+# The sparsemax loss of two classes against the lead of the right score. It is 0
+# from a lead of one on, as the hinge loss is, and smooth, as the cross-entropy.
+
+from dlref.losses import sparsemax_loss, sparsemax_loss_grad
+
+leads = np.stack([margin, 0 * margin], axis=-1)
+first = np.zeros(margin.size, int)
+fig, axes = plt.subplots(1, 2, figsize=(9, 3.4))
+axes[0].plot(margin, hinge(margin, one, reduction="none"), label="hinge")
+entropy = cross_entropy(leads, first, reduction="none")
+axes[0].plot(margin, entropy, label="cross-entropy")
+sparse = sparsemax_loss(leads, first, reduction="none")
+axes[0].plot(margin, sparse, label="sparsemax")
+axes[1].plot(margin, hinge_grad(margin, one, reduction="sum"))
+axes[1].plot(margin, binary_cross_entropy_grad(margin, one, reduction="sum"))
+axes[1].plot(margin, sparsemax_loss_grad(leads, first, reduction="sum")[:, 0])
+axes[0].set(xlabel="lead $t$", ylabel="loss", title="Loss")
+axes[1].set(xlabel="lead $t$", ylabel="derivative", title="Gradient")
+axes[0].legend()

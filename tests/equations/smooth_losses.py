@@ -20,6 +20,8 @@ from dlref.losses import (
     orpo_loss_vjp,
     sigmoid_focal_loss_jvp,
     sigmoid_focal_loss_vjp,
+    sparsemax_loss_jvp,
+    sparsemax_loss_vjp,
     triplet_margin_loss_jvp,
     triplet_margin_loss_vjp,
 )
@@ -415,3 +417,41 @@ def loss_of_triplets():
         by_hand = g_near @ (da - db) - g_far @ (da - dc)
         pushed = triplet_margin_loss_jvp((*triplet,), (da, db, dc), **told)
         yield pushed, by_hand, sum(np.sum(g * v) for g, v in zip(grads, moves, strict=True))
+
+
+@equation(
+    r"""\tau = \frac{1}{\abs S} \Bigl( \sum_{j \in S} z_j - 1 \Bigr) , \qquad
+    \ell = -z_y + \frac12 \sum_{j \in S} (z_j^2 - \tau^2) + \frac12 .""",
+    r"\ell = \frac12 \norm{\vec p - \vec e_y}^2 + \max(0,\, \tau - z_y) .",
+    r"\pdv{\ell}{z_j} = p_j - [j = y] .",
+    r"\pdv{L}{z_j} = u\, (p_j - [j = y]) .",
+    r"\dot\ell = \sum_j p_j\, \dot z_j - \dot z_y",
+)
+def loss_of_sparse_probabilities():
+    u = 1.7
+    for y in range(5):
+        z, v = RNG.normal(size=(2, 5))
+        # The support by trial: of all sets of classes, the one whose threshold separates it.
+        sets = (s for n in range(1, 6) for s in itertools.combinations(range(5), n))
+        found = [(s, (sum(z[j] for j in s) - 1) / len(s)) for s in sets]
+        [(S, tau)] = [(s, t) for s, t in found if all((z[j] > t) == (j in s) for j in range(5))]
+        p, e = np.maximum(0, z - tau), np.eye(5)[y]
+        yield np.sum(p), 1
+        loss = -z[y] + 0.5 * sum(z[j] ** 2 - tau**2 for j in S) + 0.5
+        other = 0.5 * np.sum((p - e) ** 2) + max(0, tau - z[y])
+        yield formulas.sparsemax_loss(z, np.array(y)), loss, other
+        (grad,) = gradients(lambda a, y=y: formulas.sparsemax_loss(a, np.array(y)), z)
+        pulled = sparsemax_loss_vjp(u, z, y)
+        for j in range(5):
+            yield grad[j], p[j] - (j == y), pulled[j] / u
+        yield sparsemax_loss_jvp((z, y), (v, None)), sum(p * v) - v[y], grad @ v
+
+
+@equation(
+    r"""\ell = \begin{cases} 0 & t \ge 1 \\ \frac{(1 - t)^2}{4} & -1 < t < 1 \\
+    -t & t \le -1 . \end{cases}"""
+)
+def sparsemax_loss_of_two_classes():
+    for t in (-4.0, -1.0, -0.3, 0.0, 0.6, 1.0, 2.5):
+        piece = 0 if t >= 1 else (1 - t) ** 2 / 4 if t > -1 else -t
+        yield formulas.sparsemax_loss(np.array([0.7, 0.7 + t]), np.array(1)), piece

@@ -14,6 +14,10 @@ from dlref.losses import (
     sigmoid_focal_loss_grad,
     sigmoid_focal_loss_jvp,
     sigmoid_focal_loss_vjp,
+    sparsemax_loss,
+    sparsemax_loss_grad,
+    sparsemax_loss_jvp,
+    sparsemax_loss_vjp,
     triplet_margin_loss,
     triplet_margin_loss_grad,
     triplet_margin_loss_jvp,
@@ -234,3 +238,57 @@ def test_errors_of_triplets():
         triplet_margin_loss(x, x, x, p=0.5)
     with pytest.raises(TypeError, match="'swap'"):
         triplet_margin_loss(x, x, x, swap=2)
+
+
+@pytest.mark.parametrize("reduction", REDUCTIONS)
+def test_sparsemax_loss_of_pytorch(reduction, rng):
+    """The definition, differentiated by PyTorch, with a threshold found by sorting."""
+    peers = pytest.importorskip("peers")
+    z, y = 1.5 * rng.normal(size=(30, 6)), rng.integers(0, 6, 30)
+
+    def f(z):
+        torch = peers.torch
+        falling = torch.sort(z, dim=-1, descending=True).values
+        total = torch.cumsum(falling, -1)
+        count = torch.arange(1, 7)
+        size = (1 + count * falling > total).sum(-1, keepdim=True)
+        tau = (total.gather(-1, size - 1) - 1) / size
+        inside = torch.where(z > tau, z**2 - tau**2, torch.zeros_like(z))
+        right = z.gather(-1, torch.tensor(y)[:, None])[:, 0]
+        losses = -right + inside.sum(-1) / 2 + 0.5
+        return losses if reduction == "none" else getattr(losses, reduction)()
+
+    u = rng.normal(size=30 if reduction == "none" else ())
+    value, (grad,) = peers.value_and_vjp(f, z, dout=u)
+    assert_normwise(sparsemax_loss(z, y, reduction=reduction), value)
+    assert_normwise(sparsemax_loss_vjp(u, z, y, reduction=reduction), grad)
+
+
+def test_sparsemax_loss_of_a_lead():
+    """In closed form, at an offset that the definition's squares would not survive."""
+    for offset in (0.0, 2.0**30):
+        z = offset + np.array(
+            [[3.0, 0.0, 0.0], [1.0, 0.0, -1.0], [0.0, 0.0, -5.0], [0.0, 4.0, 0.0]]
+        )
+        got = sparsemax_loss(z, [0, 0, 0, 0], reduction="none")
+        np.testing.assert_array_equal(got, [0, 0, 0.25, 4])
+        grad = sparsemax_loss_grad(z, [0, 0, 0, 0], reduction="sum")
+        np.testing.assert_array_equal(grad, [[0] * 3, [0] * 3, [-0.5, 0.5, 0], [-1, 1, 0]])
+    assert sparsemax_loss([7.0], 0) == 0
+    assert np.isnan(sparsemax_loss([1.0, np.nan], 0))
+
+
+def test_tangents_of_the_sparsemax_loss(rng):
+    z, v, y = rng.normal(size=(4, 3)), rng.normal(size=(4, 3)), np.array([0, 2, 1, 1])
+    want = np.sum(sparsemax_loss_grad(z, y) * v)
+    assert sparsemax_loss_jvp((z, y), (v, None)) == pytest.approx(want, rel=1e-13)
+    assert sparsemax_loss_jvp((z, y), (None, None)) == 0
+
+
+def test_errors_of_the_sparsemax_loss():
+    with pytest.raises(ValueError, match="'target' must hold integers from 0 to 2, not -1"):
+        sparsemax_loss(np.zeros((1, 3)), [-1])
+    with pytest.raises(ValueError, match="non-empty last axis"):
+        sparsemax_loss(np.zeros((2, 0)), [0, 0])
+    with pytest.raises(ValueError, match="'reduction'"):
+        sparsemax_loss_grad(np.zeros(3), 0, reduction="none")
