@@ -26,17 +26,18 @@ def _check(names: tuple[str, ...], arrays: list[FloatArray]) -> None:
 
 def _norm(v: FloatArray, p: float) -> FloatArray:
     """Return the p-norm of each row, without overflow or underflow of the powers."""
-    size = np.abs(v)
-    top = np.max(size, axis=-1, keepdims=True, initial=0.0)
+    ratio = np.abs(v)
+    top = np.max(ratio, axis=-1, keepdims=True, initial=0.0)
     scale = np.where((top > 0.0) & (top < np.inf), top, 1.0)
-    return np.asarray(scale * np.sum((size / scale) ** p, axis=-1, keepdims=True) ** (1.0 / p))
+    ratio /= scale
+    ratio **= p
+    return np.asarray(scale * np.sum(ratio, axis=-1, keepdims=True) ** (1.0 / p))
 
 
-def _norm_slope(v: FloatArray, p: float) -> FloatArray:
+def _norm_slope(v: FloatArray, norm: FloatArray, p: float) -> FloatArray:
     """Return the gradient of the p-norm of each row, 0 where the row is 0."""
-    norm = _norm(v, p)
-    some = np.where(norm == 0.0, 1.0, norm)
-    return np.asarray(np.sign(v) * (np.abs(v) / some) ** (p - 1.0))
+    unit = v / np.where(norm == 0.0, 1.0, norm)
+    return unit if p == 2.0 else np.asarray(np.sign(v) * np.abs(unit) ** (p - 1.0))
 
 
 class _Triplets:
@@ -48,29 +49,41 @@ class _Triplets:
         self.p = as_number("p", p, least=1.0)
         self.eps, self.swap = as_number("eps", eps, least=0.0), swap
 
-    def _gap(
-        self, a: FloatArray, b: FloatArray, c: FloatArray
-    ) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-        """Return how much is missing, and whether the positive's distance to the negative is it."""
-        near, far = (_norm(a - other + self.eps, self.p) for other in (b, c))
-        swapped = np.zeros(far.shape, bool)
-        if self.swap:
-            from_positive = _norm(b - c + self.eps, self.p)
-            swapped = from_positive < far
-            far = np.minimum(from_positive, far)
-        return (near - far) + self.margin, swapped
+    def _distance(self, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return differences, and their norms."""
+        difference = x - y
+        difference += self.eps
+        return difference, _norm(difference, self.p)
 
-    def terms(self, a: FloatArray, b: FloatArray, c: FloatArray) -> FloatArray:
-        gap = self._gap(a, b, c)[0][..., 0]
+    def _missing(self, near: FloatArray, far: FloatArray) -> FloatArray:
+        gap = (near - far) + self.margin
         return np.where(gap <= 0.0, 0.0, gap)  # a NaN stays
 
+    def terms(self, a: FloatArray, b: FloatArray, c: FloatArray) -> FloatArray:
+        (_, near), (_, far) = self._distance(a, b), self._distance(a, c)
+        if self.swap:
+            far = np.minimum(far, self._distance(b, c)[1])
+        return self._missing(near, far)[..., 0]
+
     def slopes(self, a: FloatArray, b: FloatArray, c: FloatArray) -> tuple[FloatArray, ...]:
-        gap, swapped = self._gap(a, b, c)
-        active = np.where(gap > 0.0, 1.0, np.where(gap <= 0.0, 0.0, gap))
-        near = active * _norm_slope(a - b + self.eps, self.p)
-        start = np.where(swapped, b, a)  # of the distance to the negative
-        far = active * _norm_slope(start - c + self.eps, self.p)
-        return near - np.where(swapped, 0.0, far), -near - np.where(swapped, far, 0.0), far
+        (to_b, near), (to_c, far) = self._distance(a, b), self._distance(a, c)
+        if not self.swap:
+            pull, push = self._forces(to_b, near, to_c, far)
+            return pull - push, -pull, push
+        from_b, other = self._distance(b, c)
+        swapped = other < far
+        to_c, far = np.where(swapped, from_b, to_c), np.where(swapped, other, far)
+        pull, push = self._forces(to_b, near, to_c, far)
+        return pull - np.where(swapped, 0.0, push), -pull - np.where(swapped, push, 0.0), push
+
+    def _forces(
+        self, to_b: FloatArray, near: FloatArray, to_c: FloatArray, far: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Return the gradients of both distances, 0 for triplets that have their margin."""
+        missing = self._missing(near, far)
+        active = np.where(missing > 0.0, 1.0, missing)
+        pull, push = _norm_slope(to_b, near, self.p), _norm_slope(to_c, far, self.p)
+        return active * pull, active * push
 
     def smooth(self) -> Smooth:
         return Smooth(NAMES, _check, self.terms, self.slopes, axis=-1, wanted=3)
