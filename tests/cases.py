@@ -382,6 +382,15 @@ STRATEGIES = {
         REDUCTIONS,
         st.booleans(),
     ),
+    "losses.triplet_margin_loss": st.builds(
+        lambda shape, reduction, p, swap: Sample(
+            3 * (shape,), {"reduction": reduction, "p": p, "swap": swap}
+        ),
+        hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=4),
+        REDUCTIONS,
+        st.sampled_from([1.0, 2.0, 3.0]),
+        st.booleans(),
+    ),
     "losses.siglip_loss": st.builds(
         lambda batch, N, reduction: Sample(((*batch, N, N), ()), {"reduction": reduction}),
         hnp.array_shapes(min_dims=0, max_dims=2, min_side=1, max_side=3),
@@ -452,6 +461,10 @@ STRATEGIES = {
         st.sampled_from([0.0, 0.25]),
     ),
     "losses.nll": scored_rows(False, reduction=REDUCTIONS),
+    "losses.multi_margin_loss": scored_rows(
+        False, reduction=REDUCTIONS, p=st.sampled_from([1, 2]), margin=st.sampled_from([0.5, 1.0])
+    ),
+    "losses.sparsemax_loss": scored_rows(False, reduction=REDUCTIONS),
     "losses.kl_divergence": of_two(SOME),
     "losses.neuron_squared_error": st.builds(
         lambda n, d: Sample(((n, d), (n,), (d,), ())), st.integers(1, 5), st.integers(0, 4)

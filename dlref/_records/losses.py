@@ -123,6 +123,11 @@ RECORDS = [
         draw=(draw.normal, draw.unit), exponential=True,
         options=[call((5, 7), (5, 7), weight=FACTORS), call((5, 7), (5, 7), pos_weight=FACTORS)],
     ),
+    elementwise(
+        m.sigmoid_focal_loss, {"gamma": 1.5, "alpha": 0.75}, draw=(draw.normal, draw.unit),
+        exponential=True,
+        options=[call((5, 7), (5, 7), gamma=0.5), call((5, 7), (5, 7), alpha=-1)],
+    ),
     record(
         m.cross_entropy,
         *ROWS, call((4, 11), (4,), label_smoothing=0.125),
@@ -158,6 +163,26 @@ RECORDS = [
             call((9, 7), (5, 7), (9,), (5,), z_loss=0.25),
         ],
         more=_sure_linear,
+    ),
+    record(
+        m.multi_margin_loss,
+        call((5, 3), (5,)), call((2, 3, 3), (2, 3), p=2, reduction="none"),
+        call((6, 3), (6,), margin=0.5, weight=WEIGHTS, reduction="sum"), call((3,), ()),
+        draw=(draw.normal, draw.classes), batched=False, of=(0,), is_loss=True, needed=REDUCED,
+        hard=[call((130, 5), (130,)), *reduced((6, 5), (6,))],
+        large=[call((2, 3, 1000), (2, 3))],
+        options=[
+            call((6, 5), (6,), p=2), call((6, 5), (6,), margin=3.0),
+            call((6, 5), (6,), weight=np.linspace(0.5, 2.0, 5)),
+        ],
+    ),
+    record(
+        m.sparsemax_loss,
+        call((5, 3), (5,)), call((2, 3, 3), (2, 3), reduction="none"),
+        call((6, 3), (6,), reduction="sum"), call((3,), ()),
+        draw=(draw.normal, draw.classes), batched=False, of=(0,), is_loss=True, needed=REDUCED,
+        hard=[call((130, 5), (130,)), *reduced((6, 5), (6,))],
+        large=[call((2, 3, 1000), (2, 3))],
     ),
     MapSpec(
         f=m.nll, large=pairwise(((2, 3, 1000), (2, 3)), {"reduction": "sum"}), calls=ROWS,
@@ -210,6 +235,17 @@ RECORDS = [
             call((4, 4), positives=FRIENDS, symmetric=False, reduction="sum"),
         ],
         more=_sure_pairs,
+    ),
+    record(
+        m.triplet_margin_loss,
+        call(*3 * [(5, 3)]), call(*3 * [(2, 3, 2)], p=3.0, reduction="none"),
+        call(*3 * [(4, 3)], margin=2.0, swap=True, reduction="sum"), call(*3 * [(3,)]),
+        batched=False, is_loss=True, needed=REDUCED,
+        hard=[call(*3 * [(6, 7)]), call(*3 * [(6, 7)], reduction="sum")],
+        options=[
+            call(*3 * [(6, 7)], margin=3.0), call(*3 * [(6, 7)], p=1.0),
+            call(*3 * [(6, 7)], eps=0.5), call(*3 * [(9, 2)], swap=True),
+        ],
     ),
     record(
         m.siglip_loss,

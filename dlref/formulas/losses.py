@@ -21,8 +21,10 @@ from .activations import (
     sigmoid,
     softmax,
     softplus,
+    sparsemax,
+    support,
 )
-from .calculus import absolute
+from .calculus import absolute, absolute_deriv
 from .neurons import as_rows, linear
 
 # == shared
@@ -246,6 +248,110 @@ def hinge_vjp(dout, pred, target, *, reduction="mean"):
     return dpred, dtarget
 
 
+# == multi_margin_loss
+
+
+def shortfalls(scores, target, margin):
+    """How much each wrong score is too near to the right one, and where the right one is."""
+    own = one_hot(target, scores.shape[-1])
+    right = np.sum(np.where(own, scores, 0), axis=-1, keepdims=True)
+    return np.where(own, 0, relu(scores - right + margin)), own
+
+
+def multi_margin_loss(scores, target, *, p=1, margin=1.0, weight=None, reduction="mean"):
+    """
+    How much wrong scores are too near to the right one, a mean over the classes.
+
+    >>> scores = np.array([2.0, 1.5, 1.75, 0.0])
+    >>> print(multi_margin_loss(scores, np.array(0)) * 4)
+    1.25
+    """
+    h, own = shortfalls(scores, target, margin)
+    w = np.sum(np.where(own, class_weights(weight, scores), 0), axis=-1)
+    return reduce(w * np.sum(h**p, axis=-1) / h.shape[-1], reduction)
+
+
+def multi_margin_loss_grad(scores, target, *, p=1, margin=1.0, weight=None, reduction="mean"):
+    """
+    Gradient: the right score is pulled once for each class that is too near.
+
+    >>> scores = np.array([2.0, 1.5, 1.75, 0.0])
+    >>> print(multi_margin_loss_grad(scores, np.array(0)) * 4)
+    [-2.  1.  1.  0.]
+    """
+    h, own = shortfalls(scores, target, margin)
+    w = np.sum(np.where(own, class_weights(weight, scores), 0), axis=-1, keepdims=True)
+    g = w / h.shape[-1] * np.where(h.real > 0, p * h ** (p - 1), 0)
+    slopes = np.where(own, -np.sum(g, axis=-1, keepdims=True), g)
+    return reduce_grad(slopes, count_rows(scores), reduction)
+
+
+def multi_margin_loss_vjp(dout, scores, target, *, p=1, margin=1.0, weight=None, reduction="mean"):
+    """Backward pass."""
+    options = {"p": p, "margin": margin, "weight": weight, "reduction": reduction}
+    return of_rows(dout) * multi_margin_loss_grad(scores, target, **options)
+
+
+# == triplet_margin_loss
+
+
+def norm_of_order(v, p):
+    """Norm of each row, and its gradient."""
+    d = np.sum(absolute(v) ** p, axis=-1, keepdims=True) ** (1 / p)
+    return d, absolute_deriv(v) * (absolute(v) / np.where(d == 0, 1, d)) ** (p - 1)
+
+
+def triplet_parts(anchor, positive, negative, margin, p, eps, swap):
+    """How much is missing, both gradients, and where the distance of the positive counts."""
+    near, g_near = norm_of_order(anchor - positive + eps, p)
+    far, g_far = norm_of_order(anchor - negative + eps, p)
+    other, g_other = norm_of_order(positive - negative + eps, p)
+    swapped = (other.real < far.real) & swap
+    missing = relu(margin + near - np.where(swapped, other, far))
+    return missing, g_near, np.where(swapped, g_other, g_far), swapped
+
+
+def triplet_margin_loss(
+    anchor, positive, negative, *, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction="mean"
+):
+    """
+    How much a positive is nearer than a negative, short of a margin.
+
+    >>> triplet = np.array([0.0, 0.0]), np.array([3.0, 4.0]), np.array([6.0, 8.0])
+    >>> print(triplet_margin_loss(*triplet, margin=6, eps=0))
+    1.0
+    """
+    triplet = anchor, positive, negative
+    missing, *_ = triplet_parts(*triplet, margin, p, eps, swap)
+    return reduce(missing[..., 0], reduction)
+
+
+def triplet_margin_loss_grad(
+    anchor, positive, negative, *, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction="mean"
+):
+    """
+    Gradient: the positive is pulled and the negative is pushed.
+
+    >>> triplet = np.array([0.0, 0.0]), np.array([3.0, 4.0]), np.array([0.0, 8.0])
+    >>> print(*triplet_margin_loss_grad(*triplet, margin=6, eps=0))
+    [-0.6  0.2] [0.6 0.8] [ 0. -1.]
+    """
+    triplet = anchor, positive, negative
+    missing, near, far, swapped = triplet_parts(*triplet, margin, p, eps, swap)
+    near, far = (np.where(missing.real > 0, g, 0) for g in (near, far))
+    slopes = near - np.where(swapped, 0, far), -near - np.where(swapped, far, 0), far
+    return tuple(reduce_grad(slope, count_rows(anchor), reduction) for slope in slopes)
+
+
+def triplet_margin_loss_vjp(
+    dout, anchor, positive, negative, *, margin=1.0, p=2.0, eps=1e-6, swap=False, reduction="mean"
+):
+    """Backward pass."""
+    options = {"margin": margin, "p": p, "eps": eps, "swap": swap, "reduction": reduction}
+    grads = triplet_margin_loss_grad(anchor, positive, negative, **options)
+    return tuple(of_rows(dout) * grad for grad in grads)
+
+
 # == binary_cross_entropy
 
 
@@ -313,6 +419,54 @@ def binary_cross_entropy_vjp(
     options = {"weight": weight, "pos_weight": pos_weight, "reduction": reduction}
     dlogits = dout * binary_cross_entropy_grad(logits, target, **options)
     slopes = w * ((pi - 1) * softplus(-logits) - logits)
+    return dlogits, dout * reduce_grad(slopes, logits.size, reduction)
+
+
+# == sigmoid_focal_loss
+
+
+def focal_parts(logits, target, alpha):
+    """Weight, probability of the wrong answer, and cross-entropy of each element."""
+    p = sigmoid(logits)
+    a = alpha * target + (1 - alpha) * (1 - target) if alpha >= 0 else np.ones_like(target)
+    b = target * softplus(-logits) + (1 - target) * softplus(logits)
+    return a, target * sigmoid(-logits) + (1 - target) * p, b, p
+
+
+def sigmoid_focal_loss(logits, target, *, alpha=0.25, gamma=2.0, reduction="mean"):
+    """
+    Binary cross-entropy times a power of the probability of the wrong answer.
+
+    >>> logits, target = np.log([3.0]), np.array([1.0])
+    >>> print(np.round(sigmoid_focal_loss(logits, target, alpha=-1) / np.log(4 / 3), 4))
+    0.0625
+    """
+    a, q, b, _ = focal_parts(logits, target, alpha)
+    return reduce(a * q**gamma * b, reduction)
+
+
+def sigmoid_focal_loss_grad(logits, target, *, alpha=0.25, gamma=2.0, reduction="mean"):
+    """
+    Gradient: the focus and the cross-entropy both depend on the logit.
+
+    >>> logits, target = np.array([0.0]), np.array([1.0])
+    >>> print(sigmoid_focal_loss_grad(logits, target, alpha=-1, gamma=0))
+    [-0.5]
+    """
+    a, q, b, p = focal_parts(logits, target, alpha)
+    # The derivative of q, over q.
+    rate = (1 - 2 * target) / (1 + target * np.exp(-logits) + (1 - target) * np.exp(logits))
+    return reduce_grad(a * q**gamma * (p - target + gamma * rate * b), logits.size, reduction)
+
+
+def sigmoid_focal_loss_vjp(dout, logits, target, *, alpha=0.25, gamma=2.0, reduction="mean"):
+    """Backward pass: the target is in all three factors."""
+    options = {"alpha": alpha, "gamma": gamma, "reduction": reduction}
+    dlogits = dout * sigmoid_focal_loss_grad(logits, target, **options)
+    a, q, b, p = focal_parts(logits, target, alpha)
+    da = 2 * alpha - 1 if alpha >= 0 else 0
+    by_focus = gamma * q ** (gamma - 1) * (1 - 2 * p) if gamma else 0
+    slopes = da * q**gamma * b + a * (by_focus * b - q**gamma * logits)
     return dlogits, dout * reduce_grad(slopes, logits.size, reduction)
 
 
@@ -633,6 +787,43 @@ def nll_vjp(dout, log_probs, target, *, weight=None, ignore_index=-100, reductio
     """Backward pass."""
     options = {"weight": weight, "ignore_index": ignore_index, "reduction": reduction}
     return of_rows(dout) * nll_grad(log_probs, target, **options)
+
+
+# == sparsemax_loss
+
+
+def sparsemax_loss(scores, target, *, reduction="mean"):
+    """
+    Loss of classes that goes with sparsemax.
+
+    >>> scores = np.array([[1.0, 0.0], [0.0, 0.0], [-3.0, 0.0]])
+    >>> print(sparsemax_loss(scores, np.array([0, 0, 0]), reduction="none"))
+    [0.   0.25 3.  ]
+    """
+    own = one_hot(target, scores.shape[-1])
+    z = scores - np.sum(np.where(own, scores, 0), axis=-1, keepdims=True)
+    size = np.sum(support(z), axis=-1, keepdims=True, dtype=z.dtype)
+    tau = (np.sum(np.where(support(z), z, 0), axis=-1, keepdims=True) - 1) / size
+    # Half a squared distance from one-hot, and how far the right score is below the threshold.
+    distance = np.sum((sparsemax(z) - own) ** 2, axis=-1)
+    return reduce(distance / 2 + relu(tau[..., 0]), reduction)
+
+
+def sparsemax_loss_grad(scores, target, *, reduction="mean"):
+    """
+    Gradient: sparsemax minus one-hot.
+
+    >>> scores = np.array([0.5, 0.0, -2.0])
+    >>> print(sparsemax_loss_grad(scores, np.array(0)))
+    [-0.25  0.25  0.  ]
+    """
+    slopes = sparsemax(scores) - one_hot(target, scores.shape[-1])
+    return reduce_grad(slopes, count_rows(scores), reduction)
+
+
+def sparsemax_loss_vjp(dout, scores, target, *, reduction="mean"):
+    """Backward pass."""
+    return of_rows(dout) * sparsemax_loss_grad(scores, target, reduction=reduction)
 
 
 # == kl_divergence

@@ -119,6 +119,10 @@ def lion_step(
     weight decay as many times larger :cite:p:`ChenLion2023`. A schedule that ends near 0 matters
     more.
 
+    **signSGD** :cite:p:`BernsteinSign2018` is the case without a mean, ``betas=(0, 0)``: each step
+    is the sign of the newest gradient, which workers can send as one bit a parameter. With equal
+    betas it is *Signum*, the sign of the momentum.
+
     **Weight decay bounds the weights.** With :math:`\eta \lambda \le 1`,
 
     .. math:: \abs{\theta_t} - \frac{1}{\lambda} \le (1 - \eta \lambda)
@@ -141,6 +145,12 @@ def lion_step(
     >>> p, state = lion_step([1.0, 1.0, 1.0], [1e-9, -1e9, 0.0], None, learning_rate=0.25)
     >>> p
     array([0.75, 1.25, 1.  ])
+
+    signSGD has no memory:
+
+    >>> _, state = lion_step([1.0], [8.0], None, learning_rate=0.25, betas=(0, 0))
+    >>> lion_step([1.0], [-1e-9], state, learning_rate=0.25, betas=(0, 0))[0]
+    array([1.25])
 
     A single gradient of the other sign turns the step if it is larger than
     :math:`\beta_1 / (1 - \beta_1)` times the mean:

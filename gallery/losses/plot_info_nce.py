@@ -55,3 +55,28 @@ ax.lines[0].set_label("InfoNCE")
 ax.axhline(np.log(256), color="0.5", ls=":", label="log N")
 ax.set(xlabel="inverse temperature", ylabel="loss", title="Losses of 256 pairs")
 ax.legend()
+
+# %%
+# One negative at a time
+# ----------------------
+# The triplet loss over the place of the negative, for an anchor at the origin
+# and a positive one unit to its right. It is 0 beyond twice the unit: outside
+# a circle around the anchor, or, with the swap, around both of them.
+
+from dlref.losses import triplet_margin_loss
+
+side = np.linspace(-3, 4, 141), np.linspace(-3, 3, 121)
+negative = np.stack(np.meshgrid(*side), axis=-1)
+anchor = np.zeros(negative.shape)
+positive = anchor + np.array([1.0, 0.0])
+fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
+for ax, swap in zip(axes, (False, True), strict=True):
+    told = {"swap": swap, "reduction": "none"}
+    loss = triplet_margin_loss(anchor, positive, negative, **told)
+    lines = ax.contour(*side, loss, levels=[0.01, 0.5, 1, 1.5])
+    ax.clabel(lines, fontsize=7)
+    ax.plot([0], [0], "o", color="C0", label="anchor")
+    ax.plot([1], [0], "s", color="C1", label="positive")
+    ax.set(aspect="equal", xlabel="first component", title=f"swap={swap}")
+axes[0].set(ylabel="second component")
+axes[0].legend(fontsize=8)

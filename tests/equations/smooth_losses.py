@@ -10,7 +10,21 @@ from equations.numeric import gradients
 
 from dlref.formulas import losses as formulas
 from dlref.formulas.activations import sigmoid, softmax
-from dlref.losses import info_nce, kto_loss_jvp, kto_loss_vjp, orpo_loss_jvp, orpo_loss_vjp
+from dlref.losses import (
+    info_nce,
+    kto_loss_jvp,
+    kto_loss_vjp,
+    multi_margin_loss_jvp,
+    multi_margin_loss_vjp,
+    orpo_loss_jvp,
+    orpo_loss_vjp,
+    sigmoid_focal_loss_jvp,
+    sigmoid_focal_loss_vjp,
+    sparsemax_loss_jvp,
+    sparsemax_loss_vjp,
+    triplet_margin_loss_jvp,
+    triplet_margin_loss_vjp,
+)
 
 RNG = np.random.default_rng(0)
 MEAN, LOG_VAR, D_MEAN, D_LOG_VAR = RNG.normal(size=(4, 3))
@@ -282,3 +296,162 @@ def both_derivatives_of_distillation():
     row = of_distillation("kl")
     p, q = row["p"], row["q"]
     return {**row, "D": np.sum(q * np.log(q / p))}
+
+
+@equation(
+    r"""h_j = \max(0,\, m - x_y + x_j) , \qquad
+    \ell = \frac{w_y}{C} \sum_{j \ne y} h_j^p .""",
+    r"""g_j = p\, h_j^{p - 1}\, [h_j > 0] .""",
+    r"""\pdv{\ell}{x_j} = \frac{w_y}{C}\, g_j , \qquad
+    \pdv{\ell}{x_y} = -\frac{w_y}{C} \sum_{j \ne y} g_j .""",
+    r"""\pdv{L}{x_j} = \frac{u\, w_y}{C}\, g_j , \qquad
+    \pdv{L}{x_y} = -\frac{u\, w_y}{C} \sum_{j \ne y} g_j .""",
+    r"""\dot\ell = \frac{w_y}{C} \sum_{j \ne y} g_j\, (\dot x_j - \dot x_y) .""",
+)
+def hinge_of_several_classes():
+    u, m, w = 1.7, 0.8, RNG.uniform(0.5, 2.0, 5)
+    for p, y in itertools.product((1, 2), range(5)):
+        x, v = RNG.normal(size=(2, 5))
+        told, others = {"p": p, "margin": m, "weight": w}, [j for j in range(5) if j != y]
+        h = {j: max(0, m - x[y] + x[j]) for j in others}
+        by_hand = w[y] / 5 * sum(h[j] ** p for j in others)
+        yield formulas.multi_margin_loss(x, np.array(y), **told), by_hand
+        g = {j: p * h[j] ** (p - 1) * (h[j] > 0) for j in others}
+        (slopes,) = gradients(
+            lambda a, y=y, t=told: formulas.multi_margin_loss(a, np.array(y), **t), x
+        )
+        pulled = multi_margin_loss_vjp(u, x, y, **told)
+        for j in others:
+            yield slopes[j], w[y] / 5 * g[j], pulled[j] / u
+        yield slopes[y], -w[y] / 5 * sum(g.values()), pulled[y] / u
+        pushed = w[y] / 5 * sum(g[j] * (v[j] - v[y]) for j in others)
+        yield multi_margin_loss_jvp((x, y), (v, None), **told), pushed, slopes @ v
+
+
+@equation(
+    r"""p &= \sigma(x) , \qquad q = t\, (1 - p) + (1 - t)\, p , \\
+    b &= -t \log p - (1 - t) \log (1 - p) , \qquad
+    a = \alpha\, t + (1 - \alpha)\, (1 - t) , \\
+    \ell &= a\, q^\gamma\, b .""",
+    r"""\dv{q}{x} = (1 - 2 t)\, p\, (1 - p) , \qquad \dv{b}{x} = p - t ,""",
+    r"""\pdv{\ell}{x} = a\, q^\gamma (p - t)
+    + a\, \gamma\, q^{\gamma - 1}\, (1 - 2 t)\, p\, (1 - p)\, b .""",
+    r"""\frac{p\, (1 - p)}{q} = r , \qquad
+    r = \frac{1}{1 + t\, e^{-x} + (1 - t)\, e^x} ,""",
+    r"""\pdv{\ell}{x} = -\alpha\, (1 - p)^\gamma \bigl( 1 - p - \gamma\, p \log p \bigr) .""",
+    r"""\pdv{L}{x} = u\, a\, q^\gamma \bigl( p - t + \gamma\, (1 - 2 t)\, r\, b \bigr) .""",
+    r"""\pdv{L}{t} = u\, (2 \alpha - 1)\, q^\gamma\, b
+    + u\, a \bigl( \gamma\, q^{\gamma - 1}\, (1 - 2 p)\, b - q^\gamma\, x \bigr) .""",
+    r"""\dot\ell = \pdv{\ell}{x}\, \dot x + \pdv{\ell}{t}\, \dot t .""",
+)
+def loss_with_a_focus():
+    u, alpha, gamma = 1.7, 0.3, 1.6
+    told = {"alpha": alpha, "gamma": gamma}
+
+    def parts(x, t):
+        p = 1 / (1 + np.exp(-x))
+        return t * (1 - p) + (1 - t) * p, -t * np.log(p) - (1 - t) * np.log(1 - p)
+
+    for x, t, dx, dt in zip(*RNG.normal(size=(4, 6)), strict=True):
+        t = 1.0 if x > 1 else sigmoid(t)  # noqa: PLW2901  # a hard target, too
+        p, (q, b) = sigmoid(x), parts(x, t)
+        a, r = alpha * t + (1 - alpha) * (1 - t), 1 / (1 + t * np.exp(-x) + (1 - t) * np.exp(x))
+        at = np.array(x), np.array(t)
+        yield formulas.sigmoid_focal_loss(*at, **told), a * q**gamma * b
+        dq, db = (gradients(lambda x, i=i, t=t: parts(x, t)[i], at[0])[0] for i in (0, 1))
+        yield dq, (1 - 2 * t) * p * (1 - p)
+        yield db, p - t
+        yield r, p * (1 - p) / q
+        by_x, by_t = gradients(lambda x, t: formulas.sigmoid_focal_loss(x, t, **told), *at)
+        second = a * gamma * q ** (gamma - 1) * (1 - 2 * t) * p * (1 - p) * b
+        yield by_x, a * q**gamma * (p - t) + second
+        if t == 1:
+            yield by_x, -alpha * (1 - p) ** gamma * (1 - p - gamma * p * np.log(p))
+        pulled = sigmoid_focal_loss_vjp(u, *at, **told)
+        yield pulled[0], u * a * q**gamma * (p - t + gamma * (1 - 2 * t) * r * b), u * by_x
+        of_wrong = gamma * q ** (gamma - 1) * (1 - 2 * p) * b - q**gamma * x
+        yield pulled[1], u * (2 * alpha - 1) * q**gamma * b + u * a * of_wrong, u * by_t
+        yield sigmoid_focal_loss_jvp(at, (dx, dt), **told), by_x * dx + by_t * dt
+
+
+@equation(
+    r"""d_+ &= \norm{\vec a - \vec b + \epsilon}_p , \qquad
+    d_- = \norm{\vec a - \vec c + \epsilon}_p , \\
+    \ell &= \max(0,\, m + d_+ - d_-) .""",
+    r"""d_- = \min \bigl( \norm{\vec a - \vec c + \epsilon}_p ,\,
+    \norm{\vec b - \vec c + \epsilon}_p \bigr) .""",
+    r"""\pdv{d}{v_i} = \operatorname{sign}(v_i)
+    \Bigl( \frac{\abs{v_i}}{d} \Bigr)^{p - 1} ,""",
+    r"""\pdv{\ell}{\vec a} = \vec g_+ - \vec g_- , \qquad
+    \pdv{\ell}{\vec b} = -\vec g_+ , \qquad \pdv{\ell}{\vec c} = \vec g_- .""",
+    r"""\pdv{L}{\vec a} = u\, (\vec g_+ - \vec g_-) , \qquad
+    \pdv{L}{\vec b} = -u\, \vec g_+ , \qquad \pdv{L}{\vec c} = u\, \vec g_- .""",
+    r"""\dot\ell = \vec g_+ \cdot (\dot{\vec a} - \dot{\vec b})
+    - \vec g_- \cdot (\dot{\vec a} - \dot{\vec c}) .""",
+)
+def loss_of_triplets():
+    u, m, eps = 1.7, 12.0, 0.1
+
+    def norm(v, p):
+        return np.sum(np.where(v.real < 0, -v, v) ** p) ** (1 / p)
+
+    for p in (1.0, 2.0, 3.0):
+        triplet, moves = RNG.normal(size=(2, 3, 4))
+        told = {"margin": m, "p": p, "eps": eps}
+        differences = [triplet[0] - other + eps for other in triplet[1:]]
+        near, far = (norm(v, p) for v in differences)
+        assert m + near - far > 0
+        yield formulas.triplet_margin_loss(*triplet, **told), max(0, m + near - far)
+        far = min(far, norm(triplet[1] - triplet[2] + eps, p))
+        swapped = formulas.triplet_margin_loss(*triplet, swap=True, **told)
+        yield swapped, max(0, m + near - far)
+        g_near, g_far = (np.sign(v) * (np.abs(v) / norm(v, p)) ** (p - 1) for v in differences)
+        for v, g in zip(differences, (g_near, g_far), strict=True):
+            yield gradients(lambda v, p=p: norm(v, p), v)[0], g
+        grads = gradients(lambda *x, t=told: formulas.triplet_margin_loss(*x, **t), *triplet)
+        pulled = triplet_margin_loss_vjp(u, *triplet, **told)
+        wanted = g_near - g_far, -g_near, g_far
+        for grad, ours, by_hand in zip(grads, pulled, wanted, strict=True):
+            yield grad, by_hand, ours / u
+        da, db, dc = moves
+        by_hand = g_near @ (da - db) - g_far @ (da - dc)
+        pushed = triplet_margin_loss_jvp((*triplet,), (da, db, dc), **told)
+        yield pushed, by_hand, sum(np.sum(g * v) for g, v in zip(grads, moves, strict=True))
+
+
+@equation(
+    r"""\tau = \frac{1}{\abs S} \Bigl( \sum_{j \in S} z_j - 1 \Bigr) , \qquad
+    \ell = -z_y + \frac12 \sum_{j \in S} (z_j^2 - \tau^2) + \frac12 .""",
+    r"\ell = \frac12 \norm{\vec p - \vec e_y}^2 + \max(0,\, \tau - z_y) .",
+    r"\pdv{\ell}{z_j} = p_j - [j = y] .",
+    r"\pdv{L}{z_j} = u\, (p_j - [j = y]) .",
+    r"\dot\ell = \sum_j p_j\, \dot z_j - \dot z_y",
+)
+def loss_of_sparse_probabilities():
+    u = 1.7
+    for y in range(5):
+        z, v = RNG.normal(size=(2, 5))
+        # The support by trial: of all sets of classes, the one whose threshold separates it.
+        sets = (s for n in range(1, 6) for s in itertools.combinations(range(5), n))
+        found = [(s, (sum(z[j] for j in s) - 1) / len(s)) for s in sets]
+        [(S, tau)] = [(s, t) for s, t in found if all((z[j] > t) == (j in s) for j in range(5))]
+        p, e = np.maximum(0, z - tau), np.eye(5)[y]
+        yield np.sum(p), 1
+        loss = -z[y] + 0.5 * sum(z[j] ** 2 - tau**2 for j in S) + 0.5
+        other = 0.5 * np.sum((p - e) ** 2) + max(0, tau - z[y])
+        yield formulas.sparsemax_loss(z, np.array(y)), loss, other
+        (grad,) = gradients(lambda a, y=y: formulas.sparsemax_loss(a, np.array(y)), z)
+        pulled = sparsemax_loss_vjp(u, z, y)
+        for j in range(5):
+            yield grad[j], p[j] - (j == y), pulled[j] / u
+        yield sparsemax_loss_jvp((z, y), (v, None)), sum(p * v) - v[y], grad @ v
+
+
+@equation(
+    r"""\ell = \begin{cases} 0 & t \ge 1 \\ \frac{(1 - t)^2}{4} & -1 < t < 1 \\
+    -t & t \le -1 . \end{cases}"""
+)
+def sparsemax_loss_of_two_classes():
+    for t in (-4.0, -1.0, -0.3, 0.0, 0.6, 1.0, 2.5):
+        piece = 0 if t >= 1 else (1 - t) ** 2 / 4 if t > -1 else -t
+        yield formulas.sparsemax_loss(np.array([0.7, 0.7 + t]), np.array(1)), piece
