@@ -17,7 +17,7 @@ from ._errors import ulp_error
 from ._oracle.arrays import as_numpy, calling, device_of, framework_of, handed
 from ._oracle.bounds import NORMAL, Limits, baselines, bounds
 from ._oracle.calls import ReferenceCall, as_form, learned_options, separate, widened
-from ._oracle.causes import cause_in_common, cause_of, common_cause, is_settled
+from ._oracle.causes import cause_of, common_cause
 from ._oracle.causes.evidence import Evidence
 from ._oracle.error_maps import as_html, as_text, error_map_of
 from ._oracle.stochastic_rounding import EPS
@@ -794,29 +794,6 @@ def judge(
         return _judged(_reference_of(call), run, limits, evidence)
 
 
-def _judge_alone(
-    candidate: Callable[..., Any],
-    call: ReferenceCall,
-    limits: Limits,
-    framework: str | None,
-    device: Any,
-) -> Verdict:
-    """Return the verdict on one call, with the changed program that leads to all of its outputs."""
-    kept: list[Evidence] = []
-    verdict = judge(candidate, call, limits, framework, device, kept)
-    small = [e for e in kept if e.off and e.is_small]
-    if outcome(verdict) != "off" or not small or is_settled(causes_of(verdict)):
-        return verdict
-    with np.errstate(all="ignore"):
-        cause = cause_in_common(small)
-    return with_cause(verdict, cause) if cause else verdict
-
-
-def causes_of(verdict: Verdict) -> set[str]:
-    """Return the causes of the outputs that are off; an empty one of an output without any."""
-    return {output.cause for output in verdict.outputs if outcome(output) == "off"}
-
-
 def _judged(
     reference: _Reference,
     run: Callable[..., list[Any]],
@@ -997,7 +974,7 @@ def check_forward(
     check_callable("op", op)
     limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accum_dtype=accum_dtype)
     call = ReferenceCall(*as_form(op), inputs, options)
-    return _judge_alone(candidate, call, limits, framework, device)
+    return judge(candidate, call, limits, framework, device)
 
 
 def check_vjp(
@@ -1066,7 +1043,7 @@ def check_vjp(
     """
     limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accum_dtype=accum_dtype)
     call = ReferenceCall(op, "vjp", (dout, *inputs), options)
-    return _judge_alone(candidate, call, limits, framework, device)
+    return judge(candidate, call, limits, framework, device)
 
 
 def check_jvp(
@@ -1130,4 +1107,4 @@ def check_jvp(
     """
     limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accum_dtype=accum_dtype)
     call = ReferenceCall(op, "jvp", (primals, tangents), options)
-    return _judge_alone(candidate, call, limits, framework, device)
+    return judge(candidate, call, limits, framework, device)
