@@ -171,11 +171,10 @@ def _each_leaf(call: ReferenceCall) -> list[Any] | None:
 
 
 def _float_leaves(call: ReferenceCall) -> list[tuple[str, Any]]:
-    """Return the names of the arrays of floats that a call has, and the arrays."""
+    """Return the names of the arrays of floats that a call has, and the arrays; no tangents."""
     names = ["dout"] * (call.form == "vjp") + call.names
-    every = (
-        leaf for pair in zip(names, call.arguments, strict=True) for leaf in named_leaves(*pair)
-    )
+    arrays = call.inputs if call.form == "jvp" else call.arguments
+    every = (leaf for pair in zip(names, arrays, strict=True) for leaf in named_leaves(*pair))
     return [(name, a) for name, a in every if is_float(a)]
 
 
