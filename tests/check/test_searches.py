@@ -320,3 +320,9 @@ def test_a_mean_of_sizes_that_differ_is_one_cause():
     report = check.check_all(wrong, losses.cross_entropy, shapes=shapes)
     assert not report
     assert "multiplied by axis 1 of" in report._summary()
+
+
+def test_sizes_of_a_jvp_are_those_of_its_inputs():
+    sizes = readings._sizes_of(ReferenceCall(act.softmax, "jvp", (X, X), {}))
+    assert "the size of axis -1 of x" in sizes
+    assert sizes["the size of axis -1 of x"]([X]) == 4
