@@ -152,9 +152,9 @@ def triplet_margin_loss(
         d_- = \norm{\vec a - \vec c + \epsilon}_p , \\
         \ell &= \max(0,\, m + d_+ - d_-) .
 
-    A negative that is farther away than the positive by the margin costs nothing. What the
-    network learns from are the other triplets, which have to be looked for: most triplets of
-    a trained network are already satisfied.
+    A negative that is farther away than the positive by the margin costs nothing. The
+    network learns from the other triplets, which have to be looked for: most triplets of a trained
+    network are already satisfied.
 
     **Swap.** The negative must also be far from the positive. With ``swap=True`` the smaller of
     the two distances counts,

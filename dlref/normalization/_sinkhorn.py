@@ -100,7 +100,8 @@ def sinkhorn(x: npt.ArrayLike, *, steps: int = 20) -> FloatArray:
 
     Examples
     --------
-    With equal sums of the diagonals, one step is enough; otherwise the rows come closer:
+    A matrix whose rows and columns all have the same sum needs one step. For others, the sums of
+    the rows come closer to one with each step:
 
     >>> import numpy as np
     >>> from dlref.normalization import sinkhorn
