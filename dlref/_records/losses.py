@@ -244,7 +244,7 @@ RECORDS = [
         hard=[call(*3 * [(6, 7)]), call(*3 * [(6, 7)], reduction="sum")],
         options=[
             call(*3 * [(6, 7)], margin=3.0), call(*3 * [(6, 7)], p=1.0),
-            call(*3 * [(6, 7)], eps=0.5), call(*3 * [(9, 2)], swap=True),
+            call(*3 * [(6, 7)], eps=0.5), call(*3 * [(6, 7)], swap=True),
         ],
     ),
     record(
