@@ -120,6 +120,7 @@ BEYOND_FORMULAS = {
     "p, state.square": "a square that overflows",
     "v, mask=mask)": "a hidden value that is not a number",
     "num_head=2": "an error that names the option",
+    "rms_norm(x, weight)": "a sum that is wider than float16",
     "callback=": "what is called after each step is not part of the map",
 }
 

@@ -38,7 +38,7 @@ LAMBDA = {
         for name in ("adam", "sgd", "momentum", "rmsprop", "adagrad", "lion", "muon")
     ),
     "log-sum-exp": "losses/_cross_entropy losses/plot_cross_entropy losses/_linear_cross_entropy",
-    "curvature": "training/_gradient_descent",
+    "curvature": "training/_gradient_descent docs/rates_of_descent",
     "factor of SELU": "activations/_selu",
     "wavelength": "positions/_rotary_scaling",
     "factor of the second map": "attention/_differential_attention",

@@ -221,7 +221,7 @@ def multi_margin_loss_grad(
 
     Notes
     -----
-    **The differential.** A shortfall above 0 changes by :math:`\dd h_j = \dd x_j - \dd x_y`,
+    **The shortfalls.** A shortfall above 0 changes by :math:`\dd h_j = \dd x_j - \dd x_y`,
     another one does not change, so :math:`\dd (h_j^p) = g_j\, (\dd x_j - \dd x_y)` with
 
     .. math:: g_j = p\, h_j^{p - 1}\, [h_j > 0] .

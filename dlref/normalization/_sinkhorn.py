@@ -152,14 +152,15 @@ def sinkhorn_vjp(dout: npt.ArrayLike, x: npt.ArrayLike, *, steps: int = 20) -> F
 
     .. math:: \dd Z'_{ij} = \dd Z_{ij} - \sum_k P'_{ik}\, \dd Z_{ik} .
 
-    **The inner product.** With a cotangent :math:`G` of :math:`Z'`, the loss changes by
+    **The inner product.** With the gradient :math:`G` with respect to :math:`Z'`, the loss
+    changes by
 
     .. math:: \dd L = \sum_{ij} G_{ij}\, \dd Z'_{ij}
        = \sum_{ij} \Bigl( G_{ij} - P'_{ij} \sum_k G_{ik} \Bigr)\, \dd Z_{ij} ,
 
     since :math:`\dd Z_{ij}` counts for itself, and in the sum of each entry of its row.
 
-    **The transpose.** The factor of :math:`\dd Z_{ij}` is the cotangent before the half step:
+    **The transpose.** The factor of :math:`\dd Z_{ij}` is the gradient before the half step:
 
     .. math:: \pdv{L}{Z_{ij}} = G_{ij} - P'_{ij} \sum_k G_{ik} .
 
@@ -231,8 +232,9 @@ def sinkhorn_jvp(primals: Any, tangents: Any, *, steps: int = 20) -> FloatArray:
 
     Notes
     -----
-    The half steps of :func:`sinkhorn_vjp` in their own order, and :math:`\dd P = P\, \dd Z` at the
-    end.
+    The half steps of :func:`sinkhorn_vjp` in their own order, and then the exponential:
+
+    .. math:: \dot P_{ij} = P_{ij}\, \dot Z_{ij} .
 
     Examples
     --------

@@ -8,6 +8,7 @@ from equations.ledger import equation, reads
 from equations.numeric import gradients, jacobian_of, rate
 
 from dlref.formulas import normalization as formulas
+from dlref.normalization import sinkhorn, sinkhorn_jvp
 
 RNG = np.random.default_rng(0)
 N, P, C, EPS = 5, 3, 4, 0.1
@@ -517,6 +518,14 @@ def transpose_of_a_half_step():
     yield before.reshape(3, 3), entries(lambda i, j: G[i, j] - P[i, j] * sum(G[i]))
 
 
+@equation(r"\dot P_{ij} = P_{ij}\, \dot Z_{ij} .")
+def tangent_of_sinkhorn():
+    P, moved = sinkhorn(SCORES, steps=1), sinkhorn_jvp(SCORES, TANGENT, steps=1)
+    logs = jacobian_of(lambda x: np.log(formulas.sinkhorn(x, steps=1)), SCORES).reshape(9, 9)
+    dZ = (logs @ TANGENT.ravel()).reshape(3, 3)
+    yield moved, entries(lambda i, j: P[i, j] * dZ[i, j])
+
+
 @equation(
     r"\dd P_{ij} = P_{ij} \bigl( \dd X_{ij} + \alpha_i + \beta_j \bigr) .",
     r"""\alpha_i + \sum_j P_{ij}\, \beta_j = -\sum_j P_{ij}\, \dd X_{ij} , \qquad
@@ -530,4 +539,4 @@ def the_limit_of_sinkhorn():
     yield dP, entries(lambda i, j: P[i, j] * (dX[i, j] + alpha[i] + beta[j]))
     yield alpha + P @ beta, -np.sum(P * dX, axis=1)
     yield beta + P.T @ alpha, -np.sum(P * dX, axis=0)
-    yield jacobian, jacobian.T
+    yield dP, formulas.sinkhorn_vjp(dX, SCORES, steps=200)

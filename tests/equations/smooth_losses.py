@@ -352,7 +352,9 @@ def loss_with_a_focus():
         p = 1 / (1 + np.exp(-x))
         return t * (1 - p) + (1 - t) * p, -t * np.log(p) - (1 - t) * np.log(1 - p)
 
-    for x, t, dx, dt in zip(*RNG.normal(size=(4, 6)), strict=True):
+    drawn = np.random.default_rng(5).normal(size=(4, 6))
+    drawn[0, 0] = 1.5
+    for x, t, dx, dt in zip(*drawn, strict=True):
         t = 1.0 if x > 1 else sigmoid(t)  # noqa: PLW2901  # a hard target, too
         p, (q, b) = sigmoid(x), parts(x, t)
         a, r = alpha * t + (1 - alpha) * (1 - t), 1 / (1 + t * np.exp(-x) + (1 - t) * np.exp(x))

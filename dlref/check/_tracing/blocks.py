@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
+from ... import formulas
 from ..._core.arguments import FloatArray
 from ...activations import sigmoid
 from ...activations._by_name import by_name
 from ...attention import LatentAttentionParams, attention_scores, attention_weights
-from ...formulas import transformer
 from ...neurons import linear
 from ...normalization import layer_norm, rms_norm
 from ...positions import apply_rope, rope_permutation
@@ -32,8 +32,6 @@ from ...transformer import (
 from .common import GATES, Options, Steps, in_part, inner_eps, joined, split
 from .delta import delta_steps
 from .latent import attention_options, latent_steps
-
-FORMULAS: Any = transformer  # whose functions have no annotations
 
 
 def normed(x: FloatArray, p: Any, o: Options) -> FloatArray:
@@ -196,27 +194,28 @@ def _misrouted(x: FloatArray, p: Any, options: Options, o: Options) -> Steps:
     """Return the steps of a mixture whose experts are chosen or weighed by mistake."""
     wrong, score = o["wrong"], options.get("score", "softmax")
     logits = linear(x, p.router, p.router_bias)
-    scores = FORMULAS.router_scores(logits, score)
+    plain: Any = formulas.transformer  # which loads SciPy, and whose functions have no annotations
+    scores = plain.router_scores(logits, score)
     corrected = scores if p.correction is None else scores + p.correction
     chosen_by, groups = corrected, options.get("groups", 1)
     if groups > 1:
         like = {"one of a group": "softmax", "two of a group": "sigmoid"}.get(wrong, score)
-        best = FORMULAS.within_best_groups(corrected, like, groups, options["top_groups"])
+        best = plain.within_best_groups(corrected, like, groups, options["top_groups"])
         chosen_by = np.where(np.isfinite(best), best, 0.0 if wrong == "masked as 0" else -np.inf)
     experts = np.argsort(-chosen_by, axis=-1, kind="stable")[..., : options["k"]]
     weights = np.take_along_axis(corrected if wrong == "corrected" else scores, experts, axis=-1)
     if options.get("normalize", True) or score == "softmax_of_top":
-        weights = weights / (np.sum(weights, axis=-1, keepdims=True) + FORMULAS.TINY)
+        weights = weights / (np.sum(weights, axis=-1, keepdims=True) + plain.TINY)
     weights = weights * options.get("scale", 1.0)
     n = len(p.router)
     units: Options = {"activation": {f: unit for unit, f in GATES.items()}[o["activation"]]}
     units |= {"limit": None, "shift": 0.0, "beta": 1.0}
     units |= {name: options[name] for name in ("limit", "shift", "beta") if name in options}
-    dense = FORMULAS.dense_weights(weights, experts, n)
-    parts = [FORMULAS.expert(x, FORMULAS.of_expert(p.experts, e), units) for e in range(n)]
+    dense = plain.dense_weights(weights, experts, n)
+    parts = [plain.expert(x, plain.of_expert(p.experts, e), units) for e in range(n)]
     out = sum(dense[..., e, None] * part for e, part in enumerate(parts))
     if p.shared is not None:
-        out = out + FORMULAS.shared_expert(x, p.shared, p.shared_gate)
+        out = out + plain.shared_expert(x, p.shared, p.shared_gate)
     found = {"router": logits, "weights": weights, "out": out}
     return {f"feed_forward.{name}": a.astype(x.dtype) for name, a in found.items()}
 

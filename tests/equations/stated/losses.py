@@ -136,3 +136,64 @@ def of_the_best_variance():
         slope(lambda s: a * np.exp(s) + (np.exp(s) - 1 - s) / 2, s),
         0,
     )
+
+
+@stated("dlref/losses/_sigmoid_focal_loss.py")
+def of_the_focal_loss():
+    x, t, alpha = draw(91, 5)[0], 0.3, 0.7
+    p = sigmoid(x)
+    yield r"\frac1p = 1 + e^{-x}", 1 / p, 1 + np.exp(-x)
+    yield r"\frac{1}{1 - p} = 1 + e^x", 1 / (1 - p), 1 + np.exp(x)
+    yield (
+        r"\pdv{a}{t} = 2 \alpha - 1",
+        slope(lambda t: alpha * t + (1 - alpha) * (1 - t), t),
+        2 * alpha - 1,
+    )
+    for one in x:
+        p = sigmoid(one)
+        q = slope(lambda t, p=p: t * (1 - p) + (1 - t) * p, t)
+        yield r"\pdv{q}{t} = 1 - 2 p", q, 1 - 2 * p
+        b = slope(lambda t, p=p: -t * np.log(p) - (1 - t) * np.log(1 - p), t)
+        yield r"\pdv{b}{t} = -x", b, -one
+
+
+@stated("dlref/losses/_sparsemax_loss.py")
+def of_the_sparsemax_loss():
+    z = np.array([0.6, 0.2, -1.0])
+    S = [0, 1]
+
+    def tau(z):
+        return (np.sum(z[S]) - 1) / len(S)
+
+    slopes = jacobian_of(tau, z)[S]
+    yield r"\pdv{\tau}{z_j} = \frac{1}{\abs S}", slopes, np.full(2, 1 / len(S))
+    text = r"z_j - \abs S\, \tau\, \pdv{\tau}{z_j} = z_j - \tau = p_j"
+    yield text, z[S] - len(S) * tau(z) * slopes, z[S] - tau(z), np.maximum(z - tau(z), 0)[S]
+
+
+@stated("dlref/losses/_multi_margin_loss.py")
+def of_the_hinge_of_several_classes():
+    x, dx = draw(92, 4, 4)
+    y, m, p = 2, 0.8, 2
+    j = [0, 1, 3]
+
+    def shortfalls(x):
+        return np.maximum(0, m - x[y] + x)[j]
+
+    h = shortfalls(x)
+    moved, g = jacobian_of(shortfalls, x) @ dx, p * h ** (p - 1) * (h > 0)
+    inside = h > 0
+    yield r"\dd h_j = \dd x_j - \dd x_y", moved[inside], (dx[j] - dx[y])[inside]
+    text = r"\dd (h_j^p) = g_j\, (\dd x_j - \dd x_y)"
+    yield text, jacobian_of(lambda x: shortfalls(x) ** p, x) @ dx, g * (dx[j] - dx[y])
+
+
+@stated("dlref/losses/_triplet_margin_loss.py")
+def of_the_norm_of_triplets():
+    v, dv = draw(93, 4, 4)
+    for p in (2.0, 3.0):
+        size = lambda v, p=p: np.sum((v * np.sign(v.real)) ** p) ** (1 / p)  # noqa: E731
+        dd = jacobian_of(size, v) @ dv
+        text = r"p\, d^{p - 1} \dd d = \sum_i p \abs{v_i}^{p - 1} \operatorname{sign}(v_i) \dd v_i"
+        right = sum(p * np.abs(v) ** (p - 1) * np.sign(v) * dv)
+        yield text, p * size(v) ** (p - 1) * dd, right
