@@ -10,19 +10,15 @@ import numpy.typing as npt
 from .._core.arguments import (
     FloatArray,
     as_floats,
-    as_integers,
     as_number,
-    check_constant,
-    check_range,
     check_shape,
     choice,
-    entries,
     result,
 )
 from .._core.jit import kernel
 from .._core.threads import as_carray, over_rows, with_workspace
 from .._math.elementary import summed
-from ._kernels.classes import IntArray, check_scores, class_weights
+from ._kernels.classes import IntArray, class_of_each_row, class_weights, moving_scores
 from ._kernels.reduction import COST, REDUCTIONS, reduced, seeds
 
 __all__ = [
@@ -78,10 +74,7 @@ class _Problem:
     def __init__(
         self, names: tuple[str, str], scores: FloatArray, target: npt.ArrayLike, options: _Options
     ) -> None:
-        check_scores(names[0], scores)
-        y = as_integers(names[1], target)
-        check_shape(names[1], y, scores.shape[:-1])
-        check_range(names[1], y, scores.shape[-1])
+        y = class_of_each_row(names, scores, target)
         choice("p", options.p, (1, 2))
         self.margin = as_number("margin", options.margin)
         weight = class_weights(options.weight, scores.shape[-1]).astype(np.float64)
@@ -184,7 +177,7 @@ def multi_margin_loss(
     >>> multi_margin_loss([[2, 1.5, 1.75], [0, 3, 1]], [0, 1], reduction="none") * 3
     array([1.25, 0.  ])
 
-    CS231n's worked example, three scores of a cat of which the second is too large:
+    CS231n's worked example: three scores for a picture of a cat, and the second is too large:
 
     >>> float(multi_margin_loss([3.2, 5.1, -1.7], 0) * 3)
     2.9
@@ -336,17 +329,12 @@ def multi_margin_loss_jvp(
     >>> float(multi_margin_loss_jvp(([2, 1.5], 0), ([7, 7], None)))
     0.0
     """
-    points, moves = entries("primals", primals, 2), entries("tangents", tangents, 2)
-    target = points.pop("primals[1]")
-    check_constant("tangents[1]", moves.pop("tangents[1]"))
-    scores, moved = points["primals[0]"], moves["tangents[0]"]
-    given = {"primals[0]": scores} | ({} if moved is None else {"tangents[0]": moved})
-    dtype, (x, *rest) = as_floats(given)
+    dtype, x, target, dx = moving_scores(primals, tangents)
     options = _Options(p, margin, weight, reduction)
     with np.errstate(all="ignore"):
         problem = _Problem(("primals[0]", "primals[1]"), x, target, options)
         terms = np.zeros(problem.shape)
-        for dx in rest:  # none: a tangent of zero
+        if dx is not None:
             check_shape("tangents[0]", dx, x.shape)
             terms = np.sum(problem.slopes(np.ones(problem.shape)) * dx, axis=-1)
         return result(np.asarray(reduced(terms, reduction)), dtype)

@@ -10,13 +10,11 @@ import numpy.typing as npt
 from .._core.arguments import (
     FloatArray,
     as_floats,
-    check_constant,
     check_shape,
     choice,
-    entries,
     result,
 )
-from ._kernels.classes import IntArray, as_classes, check_scores, class_weights
+from ._kernels.classes import IntArray, as_classes, check_scores, class_weights, moving_scores
 from ._kernels.reduction import REDUCTIONS, divided_sum
 
 __all__ = ["nll", "nll_grad", "nll_jvp", "nll_vjp"]
@@ -288,13 +286,9 @@ def nll_jvp(
     >>> float(nll_jvp((log_probs, y), (moved, None))), float(nll(moved, y))
     (-0.5, -0.5)
     """
-    points, directions = entries("primals", primals, 2), entries("tangents", tangents, 2)
-    target = points.pop("primals[1]")
-    check_constant("tangents[1]", directions.pop("tangents[1]"))
-    moving = {name: tangent for name, tangent in directions.items() if tangent is not None}
-    dtype, (log_probs, *rest) = as_floats({**points, **moving})
+    dtype, log_probs, target, moved = moving_scores(primals, tangents)
     picked = _picked(("primals[0]", "primals[1]"), log_probs, target, weight, ignore_index)
-    moved = rest[0] if rest else np.zeros_like(log_probs)
+    moved = np.zeros_like(log_probs) if moved is None else moved
     check_shape("tangents[0]", moved, log_probs.shape)
     choice("reduction", reduction, REDUCTIONS)
     with np.errstate(all="ignore"):

@@ -10,17 +10,13 @@ import numpy.typing as npt
 from .._core.arguments import (
     FloatArray,
     as_floats,
-    as_integers,
-    check_constant,
-    check_range,
     check_shape,
     choice,
-    entries,
     in_float64,
     result,
 )
 from ..activations import sparsemax
-from ._kernels.classes import check_scores
+from ._kernels.classes import class_of_each_row, moving_scores
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
 __all__ = ["sparsemax_loss", "sparsemax_loss_grad", "sparsemax_loss_jvp", "sparsemax_loss_vjp"]
@@ -32,10 +28,7 @@ class _Rows:
     def __init__(
         self, names: tuple[str, str], scores: FloatArray, target: npt.ArrayLike, reduction: str
     ) -> None:
-        check_scores(names[0], scores)
-        y = as_integers(names[1], target)
-        check_shape(names[1], y, scores.shape[:-1])
-        check_range(names[1], y, scores.shape[-1])
+        y = class_of_each_row(names, scores, target)
         choice("reduction", reduction, REDUCTIONS)
         self.z, self.y, self.reduction = in_float64(scores), y, reduction
         self.p = sparsemax(self.z)
@@ -239,15 +232,11 @@ def sparsemax_loss_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") 
     >>> float(sparsemax_loss_jvp(([0.5, 0, -2], 0), ([0, 0, 7], None)))
     0.0
     """
-    points, moves = entries("primals", primals, 2), entries("tangents", tangents, 2)
-    target = points.pop("primals[1]")
-    check_constant("tangents[1]", moves.pop("tangents[1]"))
-    moving = {name: tangent for name, tangent in moves.items() if tangent is not None}
-    dtype, (z, *rest) = as_floats({**points, **moving})
+    dtype, z, target, dz = moving_scores(primals, tangents)
     with np.errstate(all="ignore"):
         rows = _Rows(("primals[0]", "primals[1]"), z, target, reduction)
         terms = np.zeros(rows.y.shape)
-        for dz in rest:  # none: a tangent of zero
+        if dz is not None:
             check_shape("tangents[0]", dz, z.shape)
             terms = np.sum(rows.slopes * dz, axis=-1)
         return result(np.asarray(reduced(terms, reduction)), dtype)

@@ -2,19 +2,32 @@ r"""Cross-entropy of logits, fused with its gradient; the negative log-likelihoo
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
 from ..._core.arguments import (
     FloatArray,
+    FloatDType,
     as_floats,
     as_integer,
     as_integers,
+    check_constant,
     check_ndim,
+    check_range,
     check_shape,
+    entries,
 )
 
-__all__ = ["IntArray", "as_classes", "check_scores", "class_weights"]
+__all__ = [
+    "IntArray",
+    "as_classes",
+    "check_scores",
+    "class_of_each_row",
+    "class_weights",
+    "moving_scores",
+]
 
 IntArray = npt.NDArray[np.int64]
 
@@ -48,6 +61,29 @@ def as_classes(
         )
         raise ValueError(msg)
     return y.reshape(-1), valid.reshape(-1)
+
+
+def class_of_each_row(
+    names: tuple[str, str], scores: FloatArray, target: npt.ArrayLike
+) -> IntArray:
+    """Return the class of each row of scores, where none is ignored."""
+    check_scores(names[0], scores)
+    y = as_integers(names[1], target)
+    check_shape(names[1], y, scores.shape[:-1])
+    check_range(names[1], y, scores.shape[-1])
+    return y
+
+
+def moving_scores(
+    primals: Any, tangents: Any
+) -> tuple[FloatDType, FloatArray, Any, FloatArray | None]:
+    """Return the dtype, the scores, the classes and the scores' tangent; classes have none."""
+    points, directions = entries("primals", primals, 2), entries("tangents", tangents, 2)
+    target = points.pop("primals[1]")
+    check_constant("tangents[1]", directions.pop("tangents[1]"))
+    moving = {name: tangent for name, tangent in directions.items() if tangent is not None}
+    dtype, (scores, *rest) = as_floats({**points, **moving})
+    return dtype, scores, target, rest[0] if rest else None
 
 
 def class_weights(weight: npt.ArrayLike | None, classes: int) -> FloatArray:
