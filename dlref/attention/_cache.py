@@ -102,8 +102,8 @@ class KVCache:
     >>> met, len(cache), cache.total
     ([1, 2, 3, 3, 3], 2, 5)
 
-    A model with ``sliding_window=3`` writes token by token. With ``len(cache)`` as the offset, each
-    token gets what it gets in a call for the whole text:
+    A model with ``sliding_window=3`` writes token by token. With ``len(cache)`` as the offset, the
+    output of each token is the one of a call for the whole text:
 
     >>> from dlref.attention import scaled_dot_product_attention as attend
     >>> W, (q, k, v) = 3, np.random.default_rng(0).normal(size=(3, 1, 6, 2))

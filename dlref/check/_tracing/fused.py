@@ -132,7 +132,7 @@ def fused_attention(p: Any, o: Options, part: str) -> Mistakes:
 
 
 def fused_networks(p: Any, o: Options) -> Mistakes:
-    """Yield the ways to cut the fused matrices of gates and of what they multiply."""
+    """Yield the ways to cut the fused matrices of gates and their values."""
     network: Any = p.feed_forward
     if isinstance(network, GatedFeedForwardParams):
         for message, changed in _gates_cut(network, ""):

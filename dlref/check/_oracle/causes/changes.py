@@ -299,7 +299,7 @@ def sums_of_a_block(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def _of_a_block(array: ast.expr, axis: str) -> Iterator[ast.expr]:
-    """Yield an array of which all but some blocks are 0."""
+    """Yield an array with all but some blocks set to 0."""
     for which, block in itertools.product(
         ("last_block", "first_block", "whole_blocks"), BLOCKS_OF_SUMS
     ):
