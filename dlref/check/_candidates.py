@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,7 @@ from ._errors import ulp_error
 from ._oracle.arrays import as_numpy, calling, device_of, framework_of, handed
 from ._oracle.bounds import NORMAL, Limits, baselines, bounds
 from ._oracle.calls import ReferenceCall, as_form, learned_options, separate, widened
-from ._oracle.causes import cause_of, common_cause
+from ._oracle.causes import cause_in_common, cause_of, common_cause, is_settled
 from ._oracle.causes.evidence import Evidence
 from ._oracle.error_maps import as_html, as_text, error_map_of
 from ._oracle.stochastic_rounding import EPS
@@ -172,6 +172,8 @@ class Verdict:
         The comparison of each output.
     message : str
         The verdict in a sentence.
+    evidence : tuple
+        The call and the candidate's outputs, from which a cause is searched for.
 
     See Also
     --------
@@ -184,7 +186,9 @@ class Verdict:
     the element, so that zeros would pass. Where some outputs are right and others
     cannot be judged, it is true, and its message names the ones that it cannot judge. ``worst`` is
     the output that is farthest off; ``at``, ``error``, ``allowed``, ``ulp`` and ``cause`` belong to
-    it, and ``error_map`` shows where its error sits.
+    it, and ``error_map`` shows where its error sits. The causes that take milliseconds stand in
+    `outputs`. If they are not enough, ``cause`` and printing search for a changed formula that
+    leads to the candidate's outputs. This takes seconds, once: ``explained`` has the result.
 
     Examples
     --------
@@ -196,10 +200,20 @@ class Verdict:
     ok: bool
     outputs: tuple[OutputCheck, ...] = ()
     message: str = ""
+    evidence: tuple[Evidence, ...] = field(default=(), repr=False, compare=False)
 
     def __bool__(self) -> bool:
         """Return whether the candidate passes."""
         return self.ok
+
+    @functools.cached_property
+    def explained(self) -> Verdict:
+        """The verdict whose cause is the changed formula that leads to the outputs, if one does."""
+        if not self.evidence or is_settled(causes_of(self)):
+            return self
+        with np.errstate(all="ignore"):
+            cause = cause_in_common(self.evidence)
+        return with_cause(self, cause) if cause else self
 
     @property
     def inconclusive(self) -> bool:
@@ -241,7 +255,8 @@ class Verdict:
     @property
     def cause(self) -> str:
         """Explanation of the output that is farthest off; empty if none is known."""
-        return self.worst.cause if self.worst else ""
+        worst = self.explained.worst
+        return worst.cause if worst else ""
 
     @property
     def error_map(self) -> str:
@@ -250,13 +265,15 @@ class Verdict:
 
     def __repr__(self) -> str:
         """Return the message, and a line for each output if there are several."""
-        several = self.outputs if len(self.outputs) > 1 else ()
-        return printable("\n".join([self.message, *(f"  {output}" for output in several)]))
+        outputs, message = self.explained.outputs, self.explained.message
+        several = outputs if len(outputs) > 1 else ()
+        return printable("\n".join([message, *(f"  {output}" for output in several)]))
 
     def _repr_html_(self) -> str:
         """Return the sentence and a table of the outputs."""
         heads = ("output", "", "wrong", "worst at", "is", "exact", "error", "allowed", "cause")
-        error_maps = "".join(as_html(output.error_map) for output in self.outputs)
+        outputs, message = self.explained.outputs, self.explained.message
+        error_maps = "".join(as_html(output.error_map) for output in outputs)
         rows = [
             (
                 output.name,
@@ -269,9 +286,9 @@ class Verdict:
                 f"{output.allowed:.2g}",
                 output.cause or ("" if output.ok else output.places),
             )
-            for output in self.outputs
+            for output in outputs
         ]
-        return f"<p>{escape(self.message)}</p>" + html_table(heads, rows) + error_maps
+        return f"<p>{escape(message)}</p>" + html_table(heads, rows) + error_maps
 
 
 def html_table(heads: Any, rows: Any) -> str:
@@ -794,6 +811,24 @@ def judge(
         return _judged(_reference_of(call), run, limits, evidence)
 
 
+def _judge_alone(
+    candidate: Callable[..., Any],
+    call: ReferenceCall,
+    limits: Limits,
+    framework: str | None,
+    device: Any,
+) -> Verdict:
+    """Return the verdict on one call, with what a search for its cause starts from."""
+    evidence: list[Evidence] = []
+    verdict = judge(candidate, call, limits, framework, device, evidence)
+    return replace(verdict, evidence=tuple(e for e in evidence if e.off and e.is_small))
+
+
+def causes_of(verdict: Verdict) -> set[str]:
+    """Return the causes of the outputs that are off; an empty one of an output without any."""
+    return {output.cause for output in verdict.outputs if outcome(output) == "off"}
+
+
 def _judged(
     reference: _Reference,
     run: Callable[..., list[Any]],
@@ -974,7 +1009,7 @@ def check_forward(
     check_callable("op", op)
     limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accum_dtype=accum_dtype)
     call = ReferenceCall(*as_form(op), inputs, options)
-    return judge(candidate, call, limits, framework, device)
+    return _judge_alone(candidate, call, limits, framework, device)
 
 
 def check_vjp(
@@ -1043,7 +1078,7 @@ def check_vjp(
     """
     limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accum_dtype=accum_dtype)
     call = ReferenceCall(op, "vjp", (dout, *inputs), options)
-    return judge(candidate, call, limits, framework, device)
+    return _judge_alone(candidate, call, limits, framework, device)
 
 
 def check_jvp(
@@ -1107,4 +1142,4 @@ def check_jvp(
     """
     limits = as_limits(factor=factor, rtol=rtol, atol=atol, strict=strict, accum_dtype=accum_dtype)
     call = ReferenceCall(op, "jvp", (primals, tangents), options)
-    return judge(candidate, call, limits, framework, device)
+    return _judge_alone(candidate, call, limits, framework, device)

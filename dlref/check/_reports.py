@@ -26,6 +26,7 @@ from .._records._spec import SEPARABLE
 from ._candidates import (
     Verdict,
     as_limits,
+    causes_of,
     html_table,
     judge,
     outcome,
@@ -830,7 +831,7 @@ class _Run:
     def find_common_cause(self, verdicts: list[Verdict], numbers: list[int]) -> None:
         """Give the verdicts of some rows the cause that they have in common, if there is one."""
         off = [i for i in numbers if outcome(verdicts[i]) == "off"]
-        causes = {cause for i in off for cause in _causes(verdicts[i])}
+        causes = {cause for i in off for cause in causes_of(verdicts[i])}
         if not off or (len(off) > 1 and is_settled(causes)):
             return
         cases = [self.evidence[i] for i in numbers]
@@ -860,11 +861,11 @@ class _Run:
         """
         off = [i for i in numbers if outcome(verdicts[i]) == "off"]
         known = {i: e for i in numbers if (e := self.evidence[i]) is not None}
-        other = [e for i, e in known.items() if not any(_causes(verdicts[i])) and e.is_clear]
+        other = [e for i, e in known.items() if not any(causes_of(verdicts[i])) and e.is_clear]
         small = sorted(other, key=lambda e: (bool(e.off), e.size))[:MAX_OTHER]
         refuted: frozenset[str] = frozenset()
         while True:
-            every = [cause for i in off for cause in _causes(verdicts[i]) if cause]
+            every = [cause for i in off for cause in causes_of(verdicts[i]) if cause]
             more = {
                 cause
                 for cause, count in collections.Counter(every).items()
@@ -874,28 +875,23 @@ class _Run:
                 return
             refuted |= more
             for i in off:
-                had = _causes(verdicts[i])
+                had = causes_of(verdicts[i])
                 for cause in more:
                     verdicts[i] = without_cause(verdicts[i], cause)
                 if had & more and i in known and (cause := next_cause(known[i], refuted)):
                     verdicts[i] = with_cause(verdicts[i], cause)
 
 
-def _causes(verdict: Verdict) -> set[str]:
-    """Return the causes of the outputs that are off; an empty one of an output without any."""
-    return {output.cause for output in verdict.outputs if outcome(output) == "off"}
-
-
 def _shares(causes: set[str], verdict: Verdict) -> bool:
     """Return whether each of some causes is one of a verdict."""
-    return all(any(same_cause(cause, other) for other in _causes(verdict)) for cause in causes)
+    return all(any(same_cause(cause, other) for other in causes_of(verdict)) for cause in causes)
 
 
 def _holds(cause: str, verdict: Verdict, evidence: Evidence | None) -> bool:
     """Return whether a cause explains other numbers, too, be it the first that does or the next."""
     if _shares({cause}, verdict):
         return True
-    known = frozenset(_causes(verdict))
+    known = frozenset(causes_of(verdict))
     return evidence is not None and same_cause(cause, next_cause(evidence, known))
 
 

@@ -326,3 +326,19 @@ def test_sizes_of_a_jvp_are_those_of_its_inputs():
     sizes = readings._sizes_of(ReferenceCall(act.softmax, "jvp", (X, X), {}))
     assert "the size of axis -1 of x" in sizes
     assert sizes["the size of axis -1 of x"]([X]) == 4
+
+
+def test_one_call_searches_when_its_cause_is_read():
+    """The change is in a formula that the formula of gelu calls: a mutation of gelu's is none."""
+
+    def mistaken(x, **_):
+        return (0.5 * x * (1 + np.tanh(np.sqrt(2 / np.pi) * (x + 0.044715 * x**2)))).astype("f4")
+
+    x = np.linspace(-3, 3, 40, dtype=np.float32)
+    verdict = check.check_forward(mistaken, act.gelu, x, approximate="tanh")
+    words = "x ** 2 stands where x ** 3 is due, in gelu_argument"
+    assert verdict.outputs[0].cause == ""
+    assert verdict.cause == verdict.explained.outputs[0].cause == words
+    assert words in repr(verdict)
+    assert words in verdict._repr_html_()
+    assert check.check_forward(mistaken, act.gelu, x[:3], approximate="tanh").cause == ""

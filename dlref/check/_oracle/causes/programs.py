@@ -245,17 +245,18 @@ def _is_axis(place: Any) -> bool:
 
 def pairs_of_changes(formula: Any) -> Iterator[Program]:
     """Yield programs with two changes in the expressions of a formula; none of a long one."""
+    f = parts(formula)[0]  # that of a partial, too
     with contextlib.suppress(OSError):
-        tree, node = source_of(formula)
+        tree, node = source_of(f)
         own = places(node)
         if sum(1 for place in own for _ in changes(place[-1])) > MAX_CHANGES:
             return
         for i, place in enumerate([*places(node)]):
-            for message, _ in _each_change(formula, tree, place):
+            for message, _ in _each_change(f, tree, place):
                 for second in [*places(node)][i + 1 :]:
-                    for more, code in _each_change(formula, tree, second):
+                    for more, code in _each_change(f, tree, second):
                         if code is not None and second[-1] is not place[-1]:
-                            codes = {formula.__code__: code}
+                            codes = {f.__code__: code}
                             yield _changed(f"{message}; and {more}", formula, codes)
 
 

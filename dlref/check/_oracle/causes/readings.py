@@ -118,7 +118,8 @@ POWERS = {
 
 def _scaled(call: ReferenceCall, *, size: Any, power: float) -> list[Any] | None:
     """Return the outputs times a power of a size."""
-    with contextlib.suppress(LookupError):  # another case may have fewer arrays, or axes
+    # another case may have fewer arrays or axes, or a size of 0
+    with contextlib.suppress(LookupError, ZeroDivisionError):
         factor = size([np.asarray(a) for _, a in _float_leaves(call)]) ** power
         return _after(lambda a: factor * a, call)
     return None
