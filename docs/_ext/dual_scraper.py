@@ -17,6 +17,7 @@ from matplotlib.collections import Collection, QuadMesh
 from matplotlib.colors import ListedColormap, to_rgba, to_rgba_array
 from matplotlib.contour import ContourSet
 from matplotlib.text import Text
+from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from sphinx.errors import ExtensionError
 from sphinx_gallery.scrapers import figure_rst
 
@@ -174,6 +175,14 @@ def save(fig, sizes, rename):
         lighten(file, drawn)
 
 
+def save_svg(fig, path):
+    """Write a figure for slides and print, as a file that is the same in each build."""
+    for mesh in fig.findobj(lambda artist: isinstance(artist, (QuadMesh, Poly3DCollection))):
+        mesh.set_rasterized(True)  # thousands of cells, each a path
+    with plt.rc_context({"svg.hashsalt": path.name}):
+        fig.savefig(path, metadata={"Date": None})
+
+
 def card(fig, panel):
     """Return a copy of one panel for the start page: 2.6 by 1 inch, without words around it."""
     copy = pickle.loads(pickle.dumps(fig))
@@ -222,11 +231,15 @@ def dual_scraper(block, block_vars, gallery_conf):
             fig.draw_without_rendering()
             fig.set_layout_engine("none")
             save(fig, sizes, Path)
+            vector = path.with_suffix(".svg")
+            save_svg(fig, vector)
             least = least_width(fig)
             darken(fig)
             save(fig, sizes, dark_name)
             image = figure_rst([path.as_posix()], gallery_conf["src_dir"], alt, [sizes])
             rst.append(image.replace("single-img", f"single-img least-{least}"))
+            within = vector.relative_to(gallery_conf["src_dir"]).as_posix()
+            rst.append(f"\n.. rst-class:: figure-svg\n\n:download:`SVG </{within}>`\n\n")
     finally:
         plt.close("all")
     return "".join(rst)
