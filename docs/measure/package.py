@@ -1,9 +1,14 @@
 """Build the package, look into it, and install it where nothing else is (``tox run -e package``).
 
-The wheel is installed with the lowest versions that it allows and with the newest, for each Python
-from 3.11 to 3.14 that is on this machine; there, one function of each chapter is called.
+The files are built twice and have to be the same, byte for byte, so that anyone can build a release
+again and compare its checksums. The wheel is installed with the lowest versions that it allows and
+with the newest, for each Python from 3.11 to 3.14 that is on this machine; there, one function of
+each chapter is called. ``tox run -e package -- dist`` keeps the files in a folder dist, and their
+checksums in dist.sha256.
 """
 
+import argparse
+import hashlib
 import os
 import re
 import shutil
@@ -45,6 +50,30 @@ def in_repository():
     """Return the files under version control that the sdist has to hold."""
     names = run("git", "ls-files", cwd=ROOT).splitlines()
     return {name for name in names if not name.startswith(".")}
+
+
+def version():
+    """Return the version, after checking that every file that says it agrees."""
+    source = (ROOT / "dlref" / "__init__.py").read_text(encoding="utf-8")
+    own = re.search('__version__ = "(.+)"', source)[1]
+    cited = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {own}\n" in cited, f"CITATION.cff has another version than {own}"
+    changelog = (ROOT / "docs" / "changelog.rst").read_text(encoding="utf-8")
+    newest = re.search(r"^(.+)\n-+$", changelog, re.MULTILINE)[1]
+    assert newest == "Unreleased" or newest.startswith(own), f"{newest} leads the changelog"
+    return own
+
+
+def built(folder):
+    """Build the files twice, and return their checksums, which have to be the same."""
+    every = []
+    for out in (folder, folder / "again"):
+        run(sys.executable, "-m", "build", "-o", out, ROOT)
+        files = sorted(out.glob("dlref-*"))
+        every.append({f.name: hashlib.sha256(f.read_bytes()).hexdigest() for f in files})
+    assert every[0] == every[1], f"two builds differ: {every}"
+    shutil.rmtree(folder / "again")
+    return every[0]
 
 
 def look_into(sdist, wheel):
@@ -89,9 +118,14 @@ def interpreter(minor):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("keep", nargs="?", type=Path, help="folder for the files")
+    keep = parser.parse_args().keep
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        run(sys.executable, "-m", "build", "-o", folder, ROOT)
+        print(f"dlref {version()}")
+        sums = "".join(f"{digest}  {file}\n" for file, digest in built(folder).items())
+        print(sums, end="", flush=True)
         (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
         run(sys.executable, "-m", "twine", "check", "--strict", sdist, wheel)
         look_into(sdist, wheel)
@@ -111,6 +145,11 @@ def main():
                     f"Python 3.{minor}, {which} versions (NumPy {numpy}): {seconds:.0f} s",
                     flush=True,
                 )
+        if keep is not None:
+            keep.mkdir(exist_ok=True)
+            for file in (sdist, wheel):
+                shutil.copy(file, keep)
+            keep.with_suffix(".sha256").write_text(sums, encoding="utf-8")
 
 
 if __name__ == "__main__":
