@@ -149,9 +149,10 @@ def test_one_program_leads_to_all_results(op, form, wrong, message):
     assert len(report.causes) <= 2
 
 
-@pytest.mark.parametrize("what", ["sum", "average"])
+@pytest.mark.parametrize("what", ["the sum so far", "the average so far", "neither the sum nor"])
 def test_an_online_softmax_that_is_not_rescaled(what):
-    """Attention in blocks of 16 keys, whose sum or average keeps an older maximum."""
+    """Attention in blocks of 16 keys, whose sum or average keeps an older maximum, or both."""
+    of_sum, of_average = ("neither" in what or word in what for word in ("the sum", "average"))
 
     def wrong(q, k, v, *, scale=None):
         s = (
@@ -165,13 +166,14 @@ def test_an_online_softmax_that_is_not_rescaled(what):
             part = s[..., i : i + 16]
             old, most = most, np.maximum(most, part.max(-1, keepdims=True))
             e, by = np.exp(part - most), np.exp(old - most)
-            total = (1 if what == "sum" else by) * total + e.sum(-1, keepdims=True)
-            out = (1 if what == "average" else by) * out + e @ v[..., i : i + 16, :]
+            total = (1 if of_sum else by) * total + e.sum(-1, keepdims=True)
+            out = (1 if of_average else by) * out + e @ v[..., i : i + 16, :]
         return (out / total).astype(q.dtype)
 
     report = check.check_all(wrong, SDPA, options=["scale"])
     assert not report
-    assert "not rescaled" in report._summary()
+    assert f"{what} " in report._summary()
+    assert "rescaled where a later block of 16" in report._summary()
 
 
 def test_a_scores_sink_has_no_online_softmax():

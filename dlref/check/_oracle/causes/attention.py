@@ -11,17 +11,13 @@ import numpy as np
 
 from ...._core.pytree import tree_leaves
 from ..calls import ReferenceCall
-from ..formulas import rewritten
 from .common import LN2, Trials, chapter
-from .mutations import formula_of, outputs_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 #: Lengths of tiles of keys.
 TILES = (16, 32, 64, 128)
-#: What an online softmax rescales.
-RESCALED = {"sum": "the sum of the exponentials", "average": "the average so far"}
 WINDOWS = {-1: "too short", 1: "too long"}
 RETURNED = ("return_lse", "return_weights")
 UNMASKED = {"mask": None, "is_causal": False, "q_offset": 0, "window": None}
@@ -278,22 +274,6 @@ def heads_tiled(call: ReferenceCall) -> Trials:
 def _for_each_head(v: Any, q: Any) -> Any:
     heads = q.shape[-3] // v.shape[-3] if q.ndim > 2 else 1
     return np.repeat(v, heads, -3) if heads > 1 else v
-
-
-def online(call: ReferenceCall) -> Trials:
-    """Yield a softmax over tiles of keys whose sum, or whose output, keeps an older maximum."""
-    from .online import not_rescaled  # noqa: PLC0415  # it imports formulas, and these SciPy
-
-    settings = call.settings
-    plain = settings["sink"] is None and settings["dropout"] is None
-    if call.form != "forward" or settings["indices"] is not None or not plain:
-        return
-    formula = formula_of(call)
-    for tile in (tile for tile in TILES if tile < np.shape(call.inputs[1])[-2]):
-        when = f"where a later tile of {tile} keys has a larger maximum"
-        for which, others in not_rescaled(tile):
-            outputs = outputs_of(rewritten(formula, others), call)
-            yield f"{RESCALED[which]} is not rescaled {when}", outputs
 
 
 def over_queries(call: ReferenceCall) -> Trials:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def not_rescaled(block: int) -> Iterator[tuple[str, dict[Any, Any]]]:
-    """Yield the name of a quantity that is not rescaled, and the functions in place of formulas."""
+    """Yield which quantity is not rescaled, and the functions in place of formulas."""
     for what, f in NOT_RESCALED.items():
         others = {whole: functools.partial(f, end, block) for whole, end in BY_SUMS.items()}
         others[attention.weights_and_lse] = functools.partial(_of_scores, f, block)
@@ -53,10 +53,16 @@ def _terms_not_rescaled(result: Any, block: int, x: Any, axis: int = -1) -> Any:
     return result(e, (e * scale).sum(axis, keepdims=True), last, axis)
 
 
-#: The quantities of an online softmax, and a softmax that does not rescale each of them.
+def _neither_rescaled(result: Any, block: int, x: Any, axis: int = -1) -> Any:
+    e, _, last = _blocks(x, axis, block)
+    return result(e, e.sum(axis, keepdims=True), last, axis)
+
+
+#: What is said of an online softmax, and one that does not rescale these quantities.
 NOT_RESCALED = {
-    "sum": _sum_not_rescaled,
-    "average": _terms_not_rescaled,
+    "the sum so far is not rescaled": _sum_not_rescaled,
+    "the average so far is not rescaled": _terms_not_rescaled,
+    "neither the sum nor the average so far is rescaled": _neither_rescaled,
 }
 #: Functions of exponentials, their sum and the maximum, along an axis.
 BY_SUMS: dict[Any, Any] = {

@@ -163,7 +163,7 @@ def _with_online_softmax(formula: Any) -> Iterator[Program]:
             if not {*others} & {*parts(formula)}:
                 return
             when = f"where a later block of {block} has a larger maximum"
-            yield _changed(f"the {what} so far is not rescaled {when}", formula, others)
+            yield _changed(f"{what} {when}", formula, others)
 
 
 def _with_other_expressions(

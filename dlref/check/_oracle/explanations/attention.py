@@ -37,7 +37,7 @@ EXPLANATIONS: dict[Any, Explanation] = {
         plain={"jvp": attention_jvp},
         mistakes=(
             mistakes.scales, mistakes.masks, mistakes.masked_rows, mistakes.soft_caps,
-            mistakes.soft_masks, mistakes.scaled_with_scores, mistakes.dropouts, mistakes.online,
+            mistakes.soft_masks, mistakes.scaled_with_scores, mistakes.dropouts,
             mistakes.over_queries, mistakes.heads_tiled, mistakes.gradients,
         ),
     ),
