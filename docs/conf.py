@@ -173,6 +173,7 @@ html_css_files = ["dlref.css"]
 defer = {"defer": "defer"}
 html_js_files = [
     "names.js",
+    "filter.js",
     "ifig.js",
     "steps.js",
     "tryit.js",

@@ -561,6 +561,20 @@ def test_arrow_keys_move_through_the_results(visit):
     page.wait_for_url("**/momentum.html*")
 
 
+def test_a_long_table_is_filtered_by_words(visit, site):
+    page = visit(site / "reference" / "interop.html").page
+    field = page.get_by_role("searchbox", name="Filter the rows of the table").first
+    table = page.locator("table.filtered").first
+    rows = table.locator("tbody tr:visible")
+    every = rows.count()
+    field.fill("gemma rms")
+    assert 0 < rows.count() < every
+    assert all("gemma" in text.lower() for text in rows.all_inner_texts())
+    assert page.locator(".table-filter output").first.inner_text().endswith(f" of {every} rows")
+    field.fill("")
+    assert rows.count() == every
+
+
 @pytest.mark.parametrize("absent", ["Shampoo", "reinforcement learning", "graph neural network"])
 def test_a_search_for_what_is_missing_says_so(visit, sample, absent):
     page = visit("search").page
