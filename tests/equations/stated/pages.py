@@ -105,3 +105,39 @@ def of_the_rates_of_descent():
     yield text, np.sqrt(kappa), (1 + np.sqrt(mu)) / (1 - np.sqrt(mu))
     for z in ((1 + 1j * np.sqrt(15)) / 8, (1 - 1j * np.sqrt(15)) / 8):
         yield r"\eta \lambda = 1", z**2 - (1 + 1 / 4 - 1) * z + 1 / 4, 0
+
+
+@stated("docs/error_bounds.rst")
+def of_the_error_bounds():
+    u = 2.0**-24
+    for delta in (np.float32(x) / x - 1 for x in np.random.default_rng(0).uniform(1, 2, 500)):
+        yield r"\abs \delta \le u", abs(delta) <= u, True
+    yield r"1 + u \le 1 / (1 - u)", 1 + u <= 1 / (1 - u), True
+    for k in (1, 1.5, 30, 1e6):
+        yield r"(1 - u)^k \ge 1 - k u", np.expm1(k * np.log1p(-u)) >= -k * u * (1 + 1e-12), True
+    D = np.append(0.0, np.random.default_rng(1).exponential(9, 5))
+    Z, n, r = np.sum(np.exp(-D)), D.size, np.sum(np.exp(-D[1:]))
+    yield r"n / Z \le n", n / Z <= n, True
+    yield r"r \ge e^{-D}", r >= np.exp(-np.min(D[1:])), True
+    ell = np.log(softmax(-D))
+    for i in range(n):
+        yield r"\ell_i = -D_i - \log Z", ell[i], -D[i] - np.log(Z)
+        yield r"D_i + \log Z = \abs{\ell_i}", D[i] + np.log(Z), abs(ell[i])
+    E, A = 5, 7.0
+    gamma, B = (E + 2) * u / (1 - (E + 2) * u), (E + 2) * A / (1 - (E + 2) * u)
+    yield r"\gamma_{E+2} A = u B", gamma * A, u * B
+    yield r"A + u B = A / (1 - (E + 2) u)", A + u * B, A / (1 - (E + 2) * u)
+    x = (np.random.default_rng(2).normal(size=9) + 50).astype(np.float32)
+    d, moved = (
+        x - np.mean(x, dtype=float),
+        np.cumsum(x)[-1] / np.float32(9) - np.mean(x, dtype=float),
+    )
+    s, of_n = np.sqrt(np.mean(d**2)), 9 * u / (1 - 9 * u)
+    size = of_n * np.mean(abs(x), dtype=float)
+    text = r"\abs \Delta \le \gamma_n \frac1n \sum_j \abs{x_j} = \rho s"
+    yield text, abs(moved) <= size, True
+    rho = of_n * (np.mean(abs(x), dtype=float) / s)
+    yield text, size, rho * s
+    tilde = (d - moved) / np.sqrt(s**2 + moved**2)
+    text = r"\abs{\tilde z_i} \le \abs{z_i} + \rho"
+    yield text, bool(np.all(abs(tilde) <= abs(d / s) + rho)), True
