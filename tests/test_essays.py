@@ -27,13 +27,13 @@ def essay(name):
         "The five ways at a glance",
         "The formula",
         "The rates at a glance",
+        "The bounds at a glance",
     }
     return found
 
 
-ESSAYS = {
-    name: essay(name) for name in ("gradients_through_depth", "rates_of_descent", "why_attention")
-}
+NAMES = "gradients_through_depth", "rates_of_descent", "why_attention", "error_bounds"
+ESSAYS = {name: essay(name) for name in NAMES}
 STEPS = {title: step for steps in ESSAYS.values() for title, step in steps.items()}
 
 
@@ -45,7 +45,7 @@ def sketches():
 
 
 def test_the_essays_have_six_to_eight_steps():
-    assert [len(steps) for steps in ESSAYS.values()] == [7, 6, 8]
+    assert [len(steps) for steps in ESSAYS.values()] == [7, 6, 8, 7]
     assert set(STEPS) - set(TRUE) == {"A gradient is a product"}
     assert set(TRUE) < set(STEPS)
 
@@ -120,6 +120,37 @@ TRUE = {
     ),
     "The cache": lambda x, without, with_one: (
         np.all(np.diff(np.divide(without, with_one)) > 0) and np.allclose(without, with_one * x)
+    ),
+    "Count the roundings of a sum": lambda _, bound, one_by_one, pairs: (
+        np.all(one_by_one <= bound) and one_by_one[-1] > 0.99 * bound[-1] and max(pairs) < 16
+    ),
+    "A linear layer changes its weights a little": lambda x, bound, largest: (
+        np.all(largest <= bound)
+        and np.allclose(np.polyfit(np.log(x), np.log(largest), 1)[0], 1, atol=0.1)
+    ),
+    "Softmax: the distance from the largest score": lambda _, bound, plain, own: (
+        np.all(plain <= bound) and 30 < max(plain) < 33.5 and max(own) < 1
+    ),
+    "Log-softmax and cross-entropy: when the model is sure": lambda x, log, bound, log1p: (
+        np.all(log1p <= bound)
+        and max(log1p) < 2
+        and bound[-1] == 24
+        and np.allclose(log[x >= 17], 2**24)
+        and np.all(log[x < 17] < 2**24)
+    ),
+    "RMS norm: nothing is subtracted": lambda _, bound, up, normal: (
+        np.all(up <= bound) and up[-1] > 0.99 * bound[-1] and max(normal) < 0.1 * bound[-1]
+    ),
+    "Layer norm: the mean comes first": lambda x, one, bound, two: (
+        np.all(two <= bound)
+        and np.all((one > bound)[x > 31])
+        and np.allclose(np.polyfit(np.log(x), np.log(two), 1)[0], 1, atol=0.2)
+        and np.polyfit(np.log(x[:6]), np.log(one[:6]), 1)[0] > 1.6
+    ),
+    "Attention: large scores": lambda _, bound, largest: (
+        np.all(largest <= bound)
+        and np.allclose([largest[0], largest[-1]], [2, 112], rtol=0.1)
+        and np.allclose([bound[0], bound[-1]], [58, 4900], rtol=0.01)
     ),
 }
 

@@ -327,6 +327,26 @@ ASSUMED = {
 }
 
 
+#: The name of a gradient, and what it is the gradient by: both bold or both not.
+GRADIENT = re.compile(
+    r"(?P<bold>\\(?:vec|mat)\s*)?(?P<name>\\?[a-zA-Z]+)(?P<index>_\w|_\{[^}]*\})?"
+    r" = \\partial L / \\partial (?(bold)\\(?:vec|mat)\s*)(?P<of>[a-zA-Z])'?(?P<by>_\w|_\{[^}]*\})?"
+    r"(?: = .*)?"
+)
+
+
+def names_gradient(text):
+    """Whether a text gives a gradient of the loss a name, rightly or not."""
+    left, _, right = text.partition("=")
+    return bool(SYMBOL.fullmatch(left.strip())) and r"\partial L / \partial" in right
+
+
+def is_named_rightly(text):
+    """Whether such a text has no sign, factor or term, and the right index."""
+    found = GRADIENT.fullmatch(text)
+    return bool(found) and found["index"] in (None, found["by"])
+
+
 def states(text):
     """Whether a relation states something of an expression, not of one symbol."""
     left = SIGN.split(text)[0].strip()

@@ -52,6 +52,14 @@ def test_stated_relations_are_true(name):
             np.testing.assert_allclose(one, other, rtol=1e-10, atol=tolerance, err_msg=text)
 
 
+def test_gradients_are_named_without_a_factor():
+    named = [(place, t) for place, ts in FOUND.items() for t in ts if inline.names_gradient(t)]
+    assert len(named) >= 60
+    assert not [pair for pair in named if not inline.is_named_rightly(pair[1])]
+    for text in (r"u = -\partial L / \partial y", r"\vec u_t = \partial L / \partial \vec h_s"):
+        assert not inline.is_named_rightly(text)
+
+
 def test_no_check_takes_the_place_of_another():
     pattern = re.compile(r"""^(?:def \w+\(\):|change\("\w+", ["\w]+)""", re.MULTILINE)
     files = Path(stated.__file__).parent.glob("*.py")
@@ -94,16 +102,18 @@ def is_seen(place, text, planted):
     here = [t for p, ts in FOUND.items() if p.partition("::")[0] == file for t in ts]
     if VERDICTS[text] == "number":
         return inline.verdict(planted) == "false"
+    if inline.names_gradient(text):
+        return inline.names_gradient(planted) and not inline.is_named_rightly(planted)
     if text in IDENTITIES.get(place, []):
         return FOUND[place].count(text) == 1
     return (file, text) in checked() and here.count(text) == 1
 
 
 def test_planted_mistakes_are_seen():
-    """Of 200 mistakes in inline relations that state something, in all files, 90 %."""
+    """Of 200 mistakes in inline relations that state something, in all files, 95 %."""
     rng = random.Random(0)
     places = [(p, t) for p, ts in FOUND.items() for t in ts if inline.states(t)]
     assert len(places) > 250
     chosen = rng.sample(places, 200)
     seen = [is_seen(place, text, wrong(text, rng)) for place, text in chosen]
-    assert sum(seen) >= 180, [where for where, s in zip(chosen, seen, strict=True) if not s]
+    assert sum(seen) >= 190, [where for where, s in zip(chosen, seen, strict=True) if not s]

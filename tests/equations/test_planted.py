@@ -85,7 +85,7 @@ UNSEEN = {
     "what is added does not change a derivative": "network_gradients_by_complex_step",
     "a term is zero": "factors_of_dropout the_projection_onto_the_simplex",
     "a sum over all entries begins at any of them": """
-        gradients_of_the_latents mean_square_of_a_pre_activation""",
+        gradients_of_the_latents mean_square_of_a_pre_activation squares_about_another_mean""",
     "a product of shapes that fit either way": "gradient_of_a_dot_product",
 }
 KINDS = wrong_sign, wrong_operation, wrong_factor, wrong_power, wrong_index, wrong_axes

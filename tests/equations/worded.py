@@ -5,11 +5,13 @@ brackets, with the value that dlref or the formula gives; a third entry says how
 be apart, relative to the value, where the sentence rounds.
 """
 
+import csv
 import math
 import re
 from fractions import Fraction
 
 import numpy as np
+from equations import ledger
 
 from dlref import (
     activations,
@@ -18,6 +20,7 @@ from dlref import (
     losses,
     neurons,
     normalization,
+    positions,
     propagation,
     quantization,
     recurrent,
@@ -30,7 +33,7 @@ NUMBERS = {
     "half": 0.5, "halve": 0.5, "halves": 0.5, "a third": 1 / 3, "a quarter": 0.25,
     "an eighth": 1 / 8, "one eighth": 1 / 8, "a tenth": 0.1, "three fifths": 0.6, "one": 1,
     "twice": 2, "two": 2, "three": 3, "four": 4, "Four": 4, "five": 5, "six": 6, "eight": 8,
-    "squared": 2, "fourth": 4, "ten": 10,
+    "squared": 2, "fourth": 4, "nine": 9, "ten": 10, "one half": 0.5, "a thousandth": 0.001,
 }  # fmt: skip
 BRACKETS = re.compile(r"\[([^]]+)\]")
 
@@ -52,7 +55,7 @@ def number(word):
         return NUMBERS[word]
     if word.endswith(" %"):
         return float(word.removesuffix(" %")) / 100
-    return float(Fraction(word)) if "/" in word else float(word)
+    return float(Fraction(word)) if "/" in word else float(word.replace(",", ""))
 
 
 def marked(sentence):
@@ -320,3 +323,71 @@ def of_weights():
     yield "So the weights are 1/8, 2/8 and [5/8]", weights[2]
     out = attention.scaled_dot_product_attention(q, k, v)
     yield "values 8, 16 and 0 is [1] + 4 + 0", out[0, 0] - 4
+
+
+@worded("docs/error_bounds.rst")
+def of_the_measured_errors():
+    largest = {}
+    table = (ledger.ROOT / "docs/results/error_bounds.csv").read_text(encoding="utf-8")
+    for row in csv.DictReader(table.splitlines()):
+        if row["computed by"].startswith("plain"):
+            largest[row["map"]] = max(largest.get(row["map"], 0.0), float(row["share"]))
+    yield "a plain program reaches at least [60 %] of each bound", min(largest.values()), 0.05
+    u = 2.0**-53
+    moved = math.expm1(60 * u) / u  # if the rounding of the difference is u, relative to it
+    yield "a probability of :math:`e^{-60}` can be off by [60] units", moved, 1e-6
+
+
+@worded("docs/rates_of_descent.rst")
+def of_the_rates():
+    def steps(factor, share):
+        return math.log(share) / math.log(factor)
+
+    kappa = 1e4
+    yield "each further digit takes [11,500] steps", steps((kappa - 1) / (kappa + 1), 0.1), 0.002
+    ball, descent = 9 / 11, 99 / 101
+    yield "it is [0.82] in place of 0.98", ball, 0.005
+    yield "it is 0.82 in place of [0.98]", descent, 0.005
+    yield "in about [35] steps in place of 345", steps(ball, 0.001), 0.02
+    yield "in about 35 steps in place of [345]", steps(descent, 0.001), 0.002
+    ratio = math.log(1 - 1 / math.sqrt(1e6)) / math.log((1e3 - 1) / (1e3 + 1))
+    yield "That is about [half] the speed of the heavy ball", ratio, 0.01
+
+
+@worded("docs/gradients_through_depth.rst")
+def of_depth():
+    yield "which is [0.00003]", 0.9**100, 0.15
+    yield "the gradient grows to [14,000] times its size", 1.1**100, 0.02
+    z, weight = np.polynomial.hermite_e.hermegauss(120)
+    kept = weight @ np.maximum(z, 0) ** 2 / (weight @ z**2)
+    yield "so it needs [twice] as much", 1 / kept
+    x, u = np.random.default_rng(0).normal(size=(2, 8))
+    ratio = normalization.layer_norm_vjp(u, x, eps=0.0) / normalization.layer_norm_vjp(
+        u, 10 * x, eps=0.0
+    )
+    yield "receives a gradient [ten] times as small", np.median(ratio)
+    yield "which is [0.953], and the network can learn", activations.sigmoid(3.0), 5e-4
+
+
+@worded("docs/why_attention.rst")
+def of_the_cost_of_attention():
+    T = 1000
+    above = np.sum(~attention.causal_mask(T, T)) / T**2
+    yield "a causal mask makes [one half] of the scores superfluous", above, 0.002
+
+
+@worded("docs/questions.rst")
+def of_the_questions():
+    slope = activations.tanh_deriv(np.array([0.0, 2.0, 5.0]))
+    yield "[1] at 0, 0.07 at 2, 0.00018 at 5", slope[0]
+    yield "1 at 0, [0.07] at 2, 0.00018 at 5", slope[1], 0.02
+    yield "1 at 0, 0.07 at 2, [0.00018] at 5", slope[2], 0.02
+    first = (1 - 0.9) / math.sqrt(1 - 0.999)
+    yield "Without the correction the first step would be [3.2] times as long", first, 0.02
+
+
+@worded("docs/misconceptions_positions.rst")
+def of_slow_pairs():
+    turns = 4096 * positions.rope_frequencies(128) / (2 * math.pi)
+    yield "of 64 pairs [18] have not been once around after 4096 tokens", np.sum(turns < 1)
+    yield "of [64] pairs 18 have not been once around", turns.size

@@ -279,3 +279,10 @@ def of_a_sum_of_a_product():
 def of_relative_changes():
     w, dw = 0.7, 0.3
     yield r"dy / y = 3\, dw / w", slope(lambda w: w**3, w) * dw / w**3, 3 * dw / w
+
+
+@stated("dlref/calculus/_elementary.py")
+def of_changes_of_exponentials():
+    x, v = 0.7, 0.3
+    y = np.exp(x)
+    yield r"\dot y / y = \dot x", calculus.exp_jvp(x, v) / y, v

@@ -6,6 +6,7 @@ import numpy as np
 from equations.numeric import jacobian_of
 from equations.stated import change, draw, slope, stated
 
+from dlref import losses
 from dlref.formulas.activations import sigmoid, softmax
 
 change("losses", "squared_error", r"\dd L = \sum u\, \dd \ell", (4,), (4,))
@@ -197,3 +198,13 @@ def of_the_norm_of_triplets():
         text = r"p\, d^{p - 1} \dd d = \sum_i p \abs{v_i}^{p - 1} \operatorname{sign}(v_i) \dd v_i"
         right = sum(p * np.abs(v) ** (p - 1) * np.sign(v) * dv)
         yield text, p * size(v) ** (p - 1) * dd, right
+
+
+@stated("dlref/losses/_triplet_margin_loss.py")
+def of_triplets_at_their_kink():
+    a, b, c = np.zeros(2), np.array([3.0, 4.0]), np.array([0.0, 8.0])
+    near, far = np.hypot(*(a - b)), np.hypot(*(a - c))
+    for m, text in ((3.5, r"m + d_+ - d_- > 0"), (3.0, r"m + d_+ - d_- = 0")):
+        grads = losses.triplet_margin_loss_grad(a, b, c, margin=m, eps=0.0)
+        yield text, m + near - far > 0, bool(np.any(grads))
+    yield r"m + d_+ - d_- = 0", 3.0 + near - far, 0

@@ -52,3 +52,14 @@ def of_a_weight_that_makes_up():
         float(propagation.gradient_magnitude(4.0, 7, activation_slope=0.25)),
         1,
     )
+
+
+@stated("dlref/propagation/_signal_propagation.py")
+def of_hermite_polynomials():
+    z, weight = np.polynomial.hermite_e.hermegauss(40)
+    weight, c = np.outer(weight, weight) / np.sum(weight) ** 2, 0.6
+    other = c * z[:, None] + np.sqrt(1 - c**2) * z
+    for n in range(5):
+        unit = np.eye(5)[n] / np.sqrt(float(math.factorial(n)))
+        h, h_m = (np.polynomial.hermite_e.hermeval(x, unit) for x in (z[:, None], other))
+        yield r"\E h_n h_m = c^n", np.sum(weight * h * h_m), c**n

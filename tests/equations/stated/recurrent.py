@@ -213,3 +213,10 @@ def of_a_gru_without_recurrent_weights():
         ),
         [(1 - z) * n + z * 2.0],
     )
+
+
+@stated("docs/exercises/recurrent/rnn.rst")
+def of_two_steps():
+    w, h_0 = 0.7, 1.0
+    of_step_1 = slope(lambda w_1: w * (w_1 * h_0), w)
+    yield r"w \cdot h_0 = w", of_step_1, w * h_0, w

@@ -92,3 +92,10 @@ def of_lion_turning_around():
     m = 2 * 0.99**k - 1
     yield r"0.99^k < 1/2", 0.99 ** (k - 1) >= 0.5 > 0.99**k, True
     yield r"m = 2 \cdot 0.99^k - 1", m, sum(-0.01 * 0.99 ** (k - 1 - j) for j in range(k)) + 0.99**k
+
+
+@stated("dlref/training/_sgd.py")
+def of_a_step_of_descent():
+    theta, g, eta = *draw(134, 3, 3), 0.3
+    new, _ = training.sgd_step(theta, g, None, learning_rate=eta)
+    yield r"\theta^+ = \theta - \eta\, \vec g", new, theta - eta * g

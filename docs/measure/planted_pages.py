@@ -1,0 +1,276 @@
+"""
+Plant wrong changes in what pages and docstrings say, and count which of them a test would see.
+
+    tox run -e measure -- planted_pages --seed 2 --count 200
+
+A change is a wrong sign, factor, index, number or word in a place drawn by chance: in a displayed
+equation, in the page alone or also in the key of its check; in an inline relation or definition; in
+a number of a sentence; in a quoted error, a default, or the condition of a hypothesis.  No file is
+written: each change is given to the function that the tests ask.  Nothing else is counted as seen.
+"""
+
+import argparse
+import ast
+import collections
+import functools
+import random
+import re
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / "tests"), str(ROOT / "docs" / "measure")]
+
+import bounds  # noqa: E402
+import exact  # noqa: E402
+import test_bounds  # noqa: E402
+import test_documented_defaults as defaults  # noqa: E402
+from activations import test_largest_errors  # noqa: E402
+from equations import (  # noqa: E402
+    hypotheses,
+    inline,
+    ledger,
+    places,
+    test_defined,
+    test_inline,
+    test_reading,
+    worded,
+)
+
+places.load_checks()
+MATH = re.compile(r":\w+:`[^`]*`|``[^`]*``")
+NUMBER = re.compile(
+    r"(?<![\w.^{/\[-])(\d+(?:\.\d+)?)(?![\w.]*\d)(?![\w/\]])"
+    r"|\b(half|twice|ten|four|three|a quarter|a third)\b"
+)
+CODE = re.compile(r"::|\.\.\.| = |np\.|curves\(|maps\(|\*\*Proposition")
+PROSE = re.compile(r"^ *[\w*:`(“].*$")
+
+
+def wrong_number(text):
+    """Return another number than a number in digits or words."""
+    words = {"half": "a third", "twice": "half", "ten": "four", "four": "two", "three": "four"}
+    words |= {"a quarter": "half", "a third": "a quarter"}
+    if text in words:
+        return words[text]
+    value = float(text)
+    return f"{2 * value:g}" if value else "1"
+
+
+# Displayed equations.
+
+
+def displayed(rng):
+    """In the page alone: the text has no check any more."""
+    place, text = rng.choice(ledger.places())
+    new = mistaken(text, rng)
+    return f"{place}: {new}", ledger.normalized(new) not in ledger.CHECKS
+
+
+def displayed_and_key(rng):
+    """In the page and in the key of its check, so that only its values can tell."""
+    place, text = rng.choice(ledger.places())
+    new, check = mistaken(text, rng), ledger.CHECKS[text]
+    if not isinstance(check, ledger.Reading):
+        return f"{place}: {new} (transcribed)", False
+    return f"{place}: {new}", test_reading.verdict(check, text, new) != "green"
+
+
+def mistaken(text, rng):
+    found = test_reading.mistakes(text)
+    return rng.choice(found)[1] if found else text + " + 1"
+
+
+# Inline relations.
+
+
+@functools.cache
+def relations():
+    return [(p, text) for p, texts in test_inline.FOUND.items() for text in texts]
+
+
+def inline_statement(rng):
+    place, text = rng.choice([pair for pair in relations() if inline.states(pair[1])])
+    new = test_inline.wrong(text, rng)
+    return f"{place}: {new}", seen_inline(place, text, new)
+
+
+def inline_definition(rng):
+    """A symbol and an expression, not a number or another symbol."""
+    every = [(p, t) for p, t in relations() if not inline.states(t) and is_expression(t)]
+    place, text = rng.choice(every)
+    new = test_inline.wrong(text, rng)
+    return f"{place}: {new}", seen_inline(place, text, new)
+
+
+def is_expression(text):
+    return "=" in text and len(re.findall(r"\\[a-z]+|\w", text.rpartition("=")[2])) > 2
+
+
+def seen_inline(place, text, new):
+    if text in test_defined.KNOWN.get(place, {}):
+        return test_defined.FOUND[place].count(text) == 1
+    return test_inline.is_seen(place, text, new)
+
+
+# Sentences.
+
+
+@functools.cache
+def sentences():
+    """Return the sentences with numbers, outside of mathematics, code and tables."""
+    found = []
+    for place, text in inline.sources():
+        if hypotheses.PROGRAMS.match(place) or place.startswith(("dlref/_math", "dlref/formulas")):
+            continue
+        notes = text.partition("Notes\n-----\n")[2] if place.startswith("dlref") else text
+        notes = re.split(r"\n(?:References|Examples)\n-{6,}\n", notes)[0]
+        for paragraph in re.split(r"\n\s*\n", notes):
+            lines = paragraph.split("\n")
+            if not all(map(PROSE.match, lines)) or CODE.search(MATH.sub("", paragraph)):
+                continue
+            parts = re.split(r"(?<=[.:?])\s+(?=[A-Z:*`])", ledger.normalized(paragraph))
+            numbered = [part for part in parts if NUMBER.search(MATH.sub("", part))]
+            found += [(place, part) for part in numbered if len(part) > 40]
+    return found
+
+
+@functools.cache
+def required():
+    """Return what tests require of each file: the texts, and in them the numbers they compute."""
+    texts = collections.defaultdict(list)
+    for file, check in worded.WORDED.values():
+        texts[file] += [worded.marked(sentence)[0] for sentence, *_ in check()]
+    for file, check in hypotheses.HYPOTHESES.values():
+        texts[file] += [sentence for sentence, *_ in check()]
+    return texts
+
+
+@functools.cache
+def quoted():
+    """Return the texts of at least four words that tests hold as strings."""
+    found = set()
+    for path in ROOT.glob("tests/**/*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                text = ledger.normalized(node.value)
+                if 20 < len(text) < 400 and text.count(" ") >= 3:
+                    found.add(text)
+    return found
+
+
+def number_in_prose(rng):
+    place, sentence = rng.choice(sentences())
+    spots = [m for m in NUMBER.finditer(sentence) if not inside_math(sentence, m)]
+    spot = rng.choice(spots)
+    new = sentence[: spot.start()] + wrong_number(spot[0]) + sentence[spot.end() :]
+    texts = [*required()[place.partition("::")[0]], *quoted()]
+    seen = any(t in sentence and t not in new for t in texts)
+    if "Largest error found" in sentence and not seen:
+        seen = is_bound_seen(place, sentence, new)
+    return f"{place}: {new}", seen
+
+
+def inside_math(sentence, spot):
+    return any(m.start() <= spot.start() < m.end() for m in MATH.finditer(sentence))
+
+
+@functools.cache
+def errors():
+    """Return the sentences that quote the largest error that a search found."""
+    found = []
+    for place, text in inline.sources():
+        words = " ".join(text.split())
+        found += [(place, m[0]) for m in re.finditer(r"Largest error found.*?\.(?: |$)", words)]
+    return found
+
+
+def error_bound(rng):
+    place, sentence = rng.choice(errors())
+    figures = list(re.finditer(r"\d+(?:\.\d+)?(?= ULP)", sentence))
+    spot = rng.choice(figures or list(NUMBER.finditer(sentence)))
+    new = sentence[: spot.start()] + wrong_number(spot[0]) + sentence[spot.end() :]
+    return f"{place}: {new}", is_bound_seen(place, sentence, new)
+
+
+def is_bound_seen(place, sentence, new):
+    """Whether a figure of a table of errors differs from what the docstring would say."""
+    name, true = place.partition("::")[2], bounds.text
+
+    def of_name(rows):
+        return [r for r in rows if r["function"].replace("_tanh", "") == name]
+
+    for row in of_name(test_largest_errors.ROWS):
+        figure = re.escape(exact.rounded_up(float(row["largest error"]), 2))
+        quoted = rf"(?<![\d.]){figure} "
+        if row["dtype"] == "float64" and re.search(quoted, sentence) and not re.search(quoted, new):
+            return True
+    try:
+        bounds.text = lambda function: true(function).replace(sentence.strip(), new.strip())
+        return any(
+            bounds.published(row["function"]) != float(row["published"])
+            for row in of_name(test_bounds.TABLE)
+            if row["dtype"] == "float64"
+        )
+    except (TypeError, AttributeError, ValueError):
+        return True
+    finally:
+        bounds.text = true
+
+
+@functools.cache
+def stated_defaults():
+    """Return all places of a docstring's parameters where a default stands, with what it is."""
+    checked = {(f.rpartition(".")[2], p) for f, p, _ in defaults.STATED}  # names of methods, too
+    found = []
+    for place, text in inline.sources():
+        if place.startswith("dlref/") and "Parameters\n---" in text:
+            section = defaults.SECTION.split(text.partition("Parameters\n----------\n")[2])[0]
+            for names, kind in defaults.PARAMETER.findall(section):
+                if "default" in kind:
+                    found += [(place, name) for name in names.split(", ")]
+    return [(p, name, (p.partition("::")[2], name) in checked) for p, name in found]
+
+
+def default(rng):
+    place, name, seen = rng.choice(stated_defaults())
+    return f"{place}: default of {name}", seen
+
+
+def hypothesis(rng):
+    place, sentence = rng.choice(list(hypotheses.sentences()))
+    spot = hypotheses.WORDS.search(sentence)
+    new = sentence[: spot.start()] + "even if" + sentence[spot.end() :]
+    texts = required()[place.partition("::")[0]]
+    return f"{place}: {new}", any(t in sentence and t not in new for t in texts)
+
+
+#: How many of a hundred changes are of a kind.
+KINDS = {
+    displayed: 20,
+    displayed_and_key: 15,
+    inline_statement: 20,
+    inline_definition: 10,
+    number_in_prose: 15,
+    error_bound: 7,
+    default: 6,
+    hypothesis: 7,
+}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--green", action="store_true", help="print the changes that nothing sees")
+    options = parser.parse_args()
+    rng = random.Random(options.seed)
+    for kind, share in KINDS.items():
+        drawn = [kind(rng) for _ in range(share * options.count // 100)]
+        print(f"{kind.__name__:20} {sum(seen for _, seen in drawn)} of {len(drawn)}", flush=True)
+        if options.green:
+            print(*(f"    {words[:200]}" for words, seen in drawn if not seen), sep="\n")
+
+
+if __name__ == "__main__":
+    main()

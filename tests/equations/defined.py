@@ -1,0 +1,89 @@
+r"""Inline definitions, such as :math:`\bar v = \sum_j s_j v_j`, beside the equations that use them.
+
+Many displayed equations are read and evaluated, with values of their symbols. An inline equation
+of the same docstring or page is read together with them: it is *checked* by them if all of them
+hold with it, and one does not once a side of it is doubled or gets another sign. `defined.toml` has
+what is checked so, and by which equations; ``cd tests; python -m equations.defined`` writes it,
+which takes four minutes.
+"""
+
+import collections
+import functools
+import re
+import tomllib
+from pathlib import Path
+
+from equations import inline, ledger, places
+
+LIST = Path(__file__).with_name("defined.toml")
+EQUALS = re.compile(r"(?<![<>:!])=\s*")
+
+
+def known():
+    return tomllib.loads(LIST.read_text(encoding="utf-8"))
+
+
+@functools.cache
+def checks():
+    """Return the checks of each place that read their equations, and of each file, by name."""
+    found = collections.defaultdict(dict)
+    for place, text in ledger.places():
+        check = ledger.CHECKS.get(text)
+        if isinstance(check, ledger.Reading):
+            name = check.function.__qualname__
+            found[place][name] = found[place.partition("::")[0]][name] = check
+    return found
+
+
+def holds(check, text):
+    """Whether a text holds with all equations of a check; None if it has no value."""
+    try:
+        ledger.compare(check.lines_of((text, *check.texts)), check)
+    except AssertionError:
+        return False
+    except Exception:  # a text beyond the grammar, or with symbols that have no value
+        return None
+    return True
+
+
+def wrong(text):
+    """Return the text with its last side doubled, and with another sign."""
+    *_, last = EQUALS.finditer(text)
+    before, after = text[: last.end()], text[last.end() :]
+    return rf"{before} 2 \bigl( {after} \bigr)", rf"{before} - \bigl( {after} \bigr)"
+
+
+def is_checked(check, text):
+    return holds(check, text) is True and all(holds(check, other) is False for other in wrong(text))
+
+
+def checker(place, text):
+    """Return the name of a check of this place, or else of its file, that checks a text."""
+    if not EQUALS.search(text):
+        return None
+    of_place, of_file = checks()[place], checks()[place.partition("::")[0]]
+    return next((name for name, c in {**of_place, **of_file}.items() if is_checked(c, text)), None)
+
+
+def main():
+    """Write the list of definitions that are checked."""
+    places.load_checks()
+    lines = ["# Inline definitions: written by `PYTHONPATH=tests python -m equations.defined`."]
+    found = collections.defaultdict(dict)
+    for place, text in inline.relations():
+        name = None if inline.verdict(text) else checker(place, text)
+        if name:
+            found[place][text] = name
+    for place, texts in sorted(found.items()):
+        lines.append(f'["{place}"]')
+        lines += [f'{quoted(text)} = "{name}"' for text, name in sorted(texts.items())]
+    LIST.write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def quoted(text):
+    """Return a key of TOML."""
+    return '"' + text.replace("\\", "\\\\") + '"' if "'" in text else f"'{text}'"
+
+
+if __name__ == "__main__":
+    main()
