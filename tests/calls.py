@@ -102,6 +102,7 @@ def _training(rng):
         ("rmsprop", {"centered": True, "momentum": 0.5}),
         ("adam", {"amsgrad": True}),
         ("adamw", {}),
+        ("nadam", {"weight_decay": 0.5}),
         ("lion", {"weight_decay": 0.5}),
     ):
         step = getattr(training, f"{name}_step")

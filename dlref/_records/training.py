@@ -21,10 +21,12 @@ STEPS: dict[str, Any] = {
     "centered": True,
     "coefficients": (1.5, -0.5, 0.0),
     "dampening": 0.5,
+    "decoupled_weight_decay": True,
     "eps": 0.5,
     "initial_accumulator_value": 0.5,
     "lr_decay": 0.5,
     "momentum": 0.5,
+    "momentum_decay": 2.0,
     "nesterov": False,
     "steps": 3,
     "weight_decay": 0.5,
@@ -55,6 +57,8 @@ def optimizer(f: Any, drawn: Any = tree) -> MapSpec:
             options = {"learning_rate": 0.1, key: STEPS[key]}
             if key == "dampening":
                 options["momentum"] = 0.5
+            if key == "decoupled_weight_decay":
+                options["weight_decay"] = STEPS["weight_decay"]
             _, state = f(params, grads, None, **options)
             # the state holds the accumulator from then on
             state = None if key == "initial_accumulator_value" else state
@@ -117,7 +121,7 @@ RECORDS = [
         optimizer(f)
         for f in (
             t.sgd_step, t.momentum_step, t.nesterov_step, t.adagrad_step, t.rmsprop_step,
-            t.adam_step, t.adamw_step, t.lion_step,
+            t.adam_step, t.adamw_step, t.nadam_step, t.lion_step,
         )
     ),
     optimizer(t.muon_step, drawn=matrices),

@@ -372,6 +372,39 @@ def adamw_step(
     return descended(kept, direction, learning_rate), state
 
 
+def nadam_step(
+    params, grads, state, *, learning_rate, betas=(0.9, 0.999), eps=1e-8,
+    momentum_decay=0.004, weight_decay=0.0, decoupled_weight_decay=False,
+):  # fmt: skip
+    """
+    One step of NAdam: the new mean and the gradient, each with its own correction.
+
+    >>> options = {"learning_rate": 0.75, "betas": (0.5, 0.75), "eps": 0.0}
+    >>> p, state = nadam_step(1.0, 2.0, None, momentum_decay=0.0, **options)
+    >>> print(p.round(12))
+    0.15
+    """
+    beta1, beta2 = betas
+    zeros = tree_full(params, 0)
+    step, product, mean, square = (0, 1.0, zeros, zeros) if state is None else state
+    t = step + 1
+    mu, mu_next = (beta1 * (1 - 0.96 ** (s * momentum_decay) / 2) for s in (t, t + 1))
+    product = product * mu
+    if not decoupled_weight_decay:
+        grads = with_decay(params, grads, weight_decay)
+    mean = tree_map(lambda m, g: beta1 * m + (1 - beta1) * g, mean, grads)
+    square = tree_map(lambda v, g: beta2 * v + (1 - beta2) * g**2, square, grads)
+
+    def direction(m, v, g):
+        ahead = mu_next * m / (1 - product * mu_next) + (1 - mu) * g / (1 - product)
+        return ahead / (np.sqrt(v / (1 - beta2**t)) + eps)
+
+    directions = tree_map(direction, mean, square, grads)
+    if decoupled_weight_decay:
+        params = tree_map(lambda theta: (1 - learning_rate * weight_decay) * theta, params)
+    return descended(params, directions, learning_rate), (t, product, mean, square)
+
+
 # == lion
 
 

@@ -204,6 +204,35 @@ def adamw():
     return {**env, **{key: From(1, a) for key, a in hats.items()}, r"\lambda": 0.3}
 
 
+def of_nadam():
+    """Return the environment of steps of NAdam, with the momentum and its products."""
+    psi = 3.0
+    options = {"betas": (BETA_1, BETA_2), "eps": EPS, "momentum_decay": psi}
+    env = run(formulas.nadam_step, ["", "m", "v"], **options)
+    mu = BETA_1 * (1 - 0.96 ** (psi * np.arange(1, 8)) / 2)
+    square = env["v"].values[1:] / (1 - BETA_2 ** np.arange(1, 7)[:, None])
+    products = np.array([1.0, *np.cumprod(mu)])
+    old, new = (a[:, None] for a in (1 - products[1:-1], 1 - products[2:]))
+    mixture = mu[1:, None] * env["m"].values[1:] / new + (1 - mu[:-1, None]) * GRADIENTS / old
+    env |= {r"\mu": From(1, mu), r"\Pi": From(0, products), "n": From(1, mixture)}
+    return {**env, **BETAS, r"\hat v": From(1, square), r"\psi": psi}
+
+
+@reads(
+    r"""\mu_t &= \beta_1 \left( 1 - \tfrac12\, 0.96^{\psi t} \right) , \qquad
+    \Pi_t = \Pi_{t-1}\, \mu_t , \qquad \Pi_0 = 1 , \\
+    n_t &= \frac{\mu_{t+1}\, m_t}{1 - \Pi_{t+1}} + \frac{(1 - \mu_t)\, g_t}{1 - \Pi_t} , \qquad
+    \theta_t = \theta_{t-1} - \eta\, \frac{n_t}{\sqrt{\hat v_t} + \epsilon} ,"""
+)
+def nadam():
+    return of_nadam()
+
+
+@reads(r"1 - \bigl( \mu_t\, (1 - \Pi_{t-1}) + (1 - \mu_t) \bigr) = \Pi_t .")
+def rest_of_the_start():
+    return of_nadam()
+
+
 @reads(
     r"""c_t = \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , \qquad
     \theta_t = (1 - \eta \lambda)\, \theta_{t-1} - \eta \operatorname{sign}(c_t) , \qquad

@@ -262,6 +262,7 @@ def adam(
     m_out: FloatArray,
     v_out: FloatArray,
     eta: Number,
+    ahead: Number,
     keep: Number,
     decay: Number,
     beta1: Number,
@@ -282,13 +283,14 @@ def adam(
         square = beta2 * v[i] + rest2 * (slope * slope)
         odd |= _out_of_range(v[i], square, slope, floor, zero)
         m_out[i], v_out[i] = mean, square
-        out[i] = keep * p[i] - eta * mean / (np.sqrt(square) * scale + eps)
+        out[i] = keep * p[i] - (eta * mean + ahead * slope) / (np.sqrt(square) * scale + eps)
     if odd:
         for i in range(p.size):
             slope = _with_decay(g[i], decay, p[i])
             root = _combined(_root(v[i]), slope, beta2, rest2)
             v_out[i] = _slot(root, tiny)
-            out[i] = keep * p[i] - eta * (m_out[i] / (root * scale + eps))
+            root = root * scale + eps
+            out[i] = keep * p[i] - (eta * (m_out[i] / root) + ahead * (slope / root))
 
 
 @kernel
