@@ -71,6 +71,7 @@ TOPICS = sorted(
 )
 #: Maps whose figure is that of a relative.
 DRAWN_WITH = {
+    "adafactor": "adam",
     "batch_norm_inference": "batch_norm",
     "batch_norm_train": "batch_norm",
     "encoders": "from_state_dict",

@@ -41,7 +41,11 @@ def matrices(rng: Any) -> Any:
     return rng.normal(size=(3, 4)), (rng.normal(size=(4, 2)), rng.normal(size=(1, 1)))
 
 
-def optimizer(f: Any, drawn: Any = tree) -> MapSpec:
+def optimizer(f: Any, drawn: Any = tree, **other: Any) -> MapSpec:
+    """Return the record of an optimizer; some values of its options may be `other` ones."""
+    given = inspect.signature(f).parameters
+    values = {key: value for key, value in (STEPS | other).items() if key in given}
+
     def two_steps(rng: Any, drawn: Any = drawn) -> Cases:
         params, grads = drawn(rng), drawn(rng)
         yield "the first step", (params, grads, None), {"learning_rate": 0.1}
@@ -53,8 +57,8 @@ def optimizer(f: Any, drawn: Any = tree) -> MapSpec:
         """Yield a second step, with another and smaller gradient, for each option."""
         params, grads = drawn(rng), drawn(rng)
         smaller = map_floats(lambda a: a / 8, drawn(rng))
-        for key in (key for key in STEPS if key in inspect.signature(f).parameters):
-            options = {"learning_rate": 0.1, key: STEPS[key]}
+        for key, value in values.items():
+            options = {"learning_rate": 0.1, key: value}
             if key == "dampening":
                 options["momentum"] = 0.5
             if key == "decoupled_weight_decay":
@@ -63,9 +67,8 @@ def optimizer(f: Any, drawn: Any = tree) -> MapSpec:
             # the state holds the accumulator from then on
             state = None if key == "initial_accumulator_value" else state
             yield option_case(key), (params, smaller, state), options
-        options = {key: STEPS[key] for key in STEPS if key in inspect.signature(f).parameters}
-        if len(options) > 1:  # the first step, whose state has all that they need, and the second
-            options["learning_rate"] = 0.1
+        options = {**values, "learning_rate": 0.1}
+        if len(values) > 1:  # the first step, whose state has all that they need, and the second
             yield f"{SEPARABLE} of a first step together", (params, grads, None), options
             _, state = f(params, grads, None, **options)
             yield f"{INSEPARABLE} of a second step together", (params, smaller, state), options
@@ -125,6 +128,7 @@ RECORDS = [
         )
     ),
     optimizer(t.muon_step, drawn=matrices),
+    optimizer(t.adafactor_step, eps=(0.5, 4.0), d=0.125, beta2_decay=-0.25),
     MapSpec(
         f=t.newton_schulz, hard=[call((3, 7)), call((7, 3)), call((2, 4, 4)), call((1, 5))],
         options=_polynomials,

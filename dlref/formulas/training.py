@@ -441,6 +441,74 @@ def lion_step(
     return descended(kept, sign, learning_rate), (step + 1, mean)
 
 
+# == adafactor
+
+
+def rms(a):
+    """Root mean square of all elements."""
+    return np.sqrt(np.mean(a * a))
+
+
+def simple_adafactor_step(w, g, r, c, t, learning_rate):
+    """
+    Step t = 1, 2, ... for one matrix; r and c start at 0.
+
+    >>> w, g = np.full((2, 2), 4.0), np.array([[1.0, -10.0], [100.0, 1000.0]])
+    >>> w, r, c = simple_adafactor_step(w, g, np.zeros(2), np.zeros(2), 1, 0.125)
+    >>> print(w)
+    [[3.5 4.5]
+     [3.5 3.5]]
+    """
+    share = t**-0.8
+    r = (1 - share) * r + share * np.mean(g**2, axis=1)
+    c = (1 - share) * c + share * np.mean(g**2, axis=0)
+    direction = g / np.sqrt(np.outer(r, c) / np.mean(r))
+    direction = direction / max(1, rms(direction))
+    return w - min(learning_rate, t**-0.5) * max(rms(w), 1e-3) * direction, r, c
+
+
+def adafactor_step(
+    params, grads, state, *, learning_rate,
+    beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0,
+):  # fmt: skip
+    """
+    One step for matrices, stacks of them, and vectors.
+
+    >>> w, g = np.full((2, 2), 4.0), np.array([[1.0, -10.0], [100.0, 1000.0]])
+    >>> w, state = adafactor_step(w, g, None, learning_rate=0.125)
+    >>> print(w)
+    [[3.5 4.5]
+     [3.5 3.5]]
+    """
+    zeros = tree_map(lambda g: 0.0, grads)
+    step, row, column, square = (0, zeros, zeros, zeros) if state is None else state
+    t = step + 1
+    share = t**beta2_decay
+
+    def mean_over(axis):
+        def mean(g, old):
+            return (1 - share) * old + share * np.mean(g * g, axis=axis, keepdims=True)
+
+        return lambda g, old: mean(g, old) if np.ndim(g) > 1 else None
+
+    def mean_of_each(g, old):
+        return (1 - share) * old + share * g * g if np.ndim(g) < 2 else None
+
+    row, column = tree_map(mean_over(-1), grads, row), tree_map(mean_over(-2), grads, column)
+    square = tree_map(mean_of_each, grads, square)
+
+    def moved(w, g, r, c, v):
+        least = np.finfo(np.asarray(w).dtype).eps if eps[0] is None else eps[0]
+        if np.ndim(w) > 1:
+            v = r * c / np.maximum(np.mean(r, axis=-2, keepdims=True), least)
+        direction = g / np.maximum(np.sqrt(v), least)
+        rate = min(learning_rate, t**-0.5) * max(rms(w), eps[1])
+        kept = (1 - learning_rate * weight_decay) * w
+        return kept - rate * direction / max(1, rms(direction) / d)
+
+    return tree_map(moved, params, grads, row, column, square), (t, row, column, square)
+
+
 # == muon
 
 

@@ -1,3 +1,5 @@
+from ._adafactor import AdafactorState as AdafactorState
+from ._adafactor import adafactor_step as adafactor_step
 from ._adagrad import AdagradState as AdagradState
 from ._adagrad import adagrad_step as adagrad_step
 from ._adam import AdamState as AdamState

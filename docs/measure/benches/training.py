@@ -13,6 +13,7 @@ PARAMETERS = [(1_000_000,)]
 RATE = 1e-3
 STEPS = ("sgd", "momentum", "rmsprop", "adam", "adamw", "nadam", "lion")
 SIZES = {f"{name}_step": PARAMETERS for name in STEPS} | {
+    "adafactor_step": [(1000, 1000)],
     "muon_step": [(512, 1024)],
     "diffusion_target": [(64, 3, 64, 64)],
 }
@@ -79,6 +80,7 @@ def torch_call(name, form, shape, dtype):
         "rmsprop_step": lambda: optim.RMSprop([params], RATE),  # has no fused step
         "adam_step": lambda: optim.Adam([params], RATE, fused=True),
         "adamw_step": lambda: optim.AdamW([params], RATE, fused=True),
+        "adafactor_step": lambda: optim.Adafactor([params], RATE),
         "nadam_step": lambda: optim.NAdam([params], RATE),  # has no fused step
     }[name]()
     return optimizer.step
