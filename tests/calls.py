@@ -102,6 +102,7 @@ def _training(rng):
         ("rmsprop", {"centered": True, "momentum": 0.5}),
         ("adam", {"amsgrad": True}),
         ("adamw", {}),
+        ("nadam", {"weight_decay": 0.5}),
         ("lion", {"weight_decay": 0.5}),
     ):
         step = getattr(training, f"{name}_step")
@@ -111,6 +112,8 @@ def _training(rng):
     slopes = _like(rng, matrices)
     _, state = training.muon_step(matrices, slopes, None, learning_rate=0.1)
     yield "training.muon_step", (matrices, slopes, state), {"learning_rate": 0.1}
+    _, state = training.adafactor_step(params, grads, None, learning_rate=0.1)
+    yield "training.adafactor_step", (params, grads, state), {"learning_rate": 0.1}
     yield "training.newton_schulz", (params[0],), {}
     mixed = (params[0], slopes[0], rng.normal(size=(3, 1)), rng.normal(size=()))
     yield "training.diffusion_target", mixed, {"kind": "velocity"}

@@ -475,6 +475,15 @@ STRATEGIES = {
     "normalization.l2_norm": normalized_rows(bias=False).map(
         lambda call: Sample(call.shapes[:1], call.options)
     ),
+    "normalization.weight_norm": st.builds(
+        lambda before, n, after, last: Sample(
+            ((*before, n, *after, last), (n,)), {"axis": len(before)}
+        ),
+        hnp.array_shapes(min_dims=0, max_dims=1, max_side=3),
+        st.integers(1, 4),
+        hnp.array_shapes(min_dims=0, max_dims=1, max_side=3),
+        st.integers(2, 4),  # a row of one number has no direction but its sign
+    ),
     "normalization.sinkhorn": st.builds(
         lambda batch, n, steps: Sample(((*batch, n, n),), {"steps": steps}),
         hnp.array_shapes(min_dims=0, max_dims=1, max_side=3),

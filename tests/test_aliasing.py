@@ -293,7 +293,17 @@ def _idle(rng):
     x, heads = rng.normal(size=(B, T, D)), rng.normal(size=(B, H, T, D))
     params = (x, (x[0], x[0, 0, 0]))
     zero = training.tree_map(np.zeros_like, params)
-    for name in ("sgd", "momentum", "nesterov", "adagrad", "rmsprop", "adam", "adamw", "lion"):
+    for name in (
+        "sgd",
+        "momentum",
+        "nesterov",
+        "adagrad",
+        "rmsprop",
+        "adam",
+        "adamw",
+        "nadam",
+        "lion",
+    ):
         step = getattr(training, f"{name}_step")
         for state in (None, step(params, zero, None, learning_rate=0.0)[1]):
             yield f"training.{name}_step", (params, zero, state), {"learning_rate": 0.0}

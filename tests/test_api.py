@@ -71,6 +71,7 @@ TOPICS = sorted(
 )
 #: Maps whose figure is that of a relative.
 DRAWN_WITH = {
+    "adafactor": "adam_step",
     "batch_norm_inference": "batch_norm",
     "batch_norm_train": "batch_norm",
     "encoders": "from_state_dict",
@@ -81,6 +82,7 @@ DRAWN_WITH = {
     "quadratic_form": "matmul_jacobian",
     "scaled_sum": "norm_grad",
     "trace": "logdet_grad",
+    "weight_norm": "rms_norm",
 }
 #: Options that a derivative need not have.
 ONLY_OF_MAPS = {"cache", "return_lse", "return_weights"}

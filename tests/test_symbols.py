@@ -35,7 +35,7 @@ OUTLAWED = {
 LAMBDA = {
     "weight decay": " ".join(
         f"training/_{name}"
-        for name in ("adam", "sgd", "momentum", "rmsprop", "adagrad", "lion", "muon")
+        for name in ("adam", "sgd", "momentum", "rmsprop", "adagrad", "lion", "muon", "adafactor")
     ),
     "log-sum-exp": "losses/_cross_entropy losses/plot_cross_entropy losses/_linear_cross_entropy",
     "curvature": "training/_gradient_descent docs/rates_of_descent",

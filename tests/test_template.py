@@ -16,7 +16,7 @@ DERIVED = {
     "convolution": "conv",
     "losses": "squared_error",
     "neurons": "dropout embedding linear lora_linear mlp neuron",
-    "normalization": "batch_norm group_norm l2_norm layer_norm rms_norm sinkhorn",
+    "normalization": "batch_norm group_norm l2_norm layer_norm rms_norm sinkhorn weight_norm",
     "positions": "apply_rope rope_score",
     "recurrent": "gru gru_cell lstm lstm_cell rnn rnn_cell",
     "transformer": "encoder_block feed_forward gated_feed_forward",

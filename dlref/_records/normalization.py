@@ -59,6 +59,12 @@ RECORDS = [
         hard=[call((5, 7)), call((3, 130))],
         options=[call((5, 7), eps=0.25), call((5, 7), eps=2.5, clamp=True)],
     ),
+    norm(
+        n.weight_norm, call((3, 4), (3,)), call((2, 3), (3,), axis=-1), call((2, 3), (), axis=None),
+        call((3, 2, 4), (3,)), call((0, 3), (0,)), of=None,
+        hard=[call((5, 7), (5,)), call((3, 130), (3,))],
+        options=[call((5, 5), (5,), axis=1), call((5, 5), (), axis=None)],
+    ),
     record(
         n.sinkhorn, call((4, 4)), call((3, 3), steps=1), call((2, 3, 3), steps=3), call((0, 0)),
         batched=True, core=(2, 2), hard=[call((5, 5)), call((2, 7, 7), steps=3)],

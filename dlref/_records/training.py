@@ -21,10 +21,12 @@ STEPS: dict[str, Any] = {
     "centered": True,
     "coefficients": (1.5, -0.5, 0.0),
     "dampening": 0.5,
+    "decoupled_weight_decay": True,
     "eps": 0.5,
     "initial_accumulator_value": 0.5,
     "lr_decay": 0.5,
     "momentum": 0.5,
+    "momentum_decay": 2.0,
     "nesterov": False,
     "steps": 3,
     "weight_decay": 0.5,
@@ -39,7 +41,11 @@ def matrices(rng: Any) -> Any:
     return rng.normal(size=(3, 4)), (rng.normal(size=(4, 2)), rng.normal(size=(1, 1)))
 
 
-def optimizer(f: Any, drawn: Any = tree) -> MapSpec:
+def optimizer(f: Any, drawn: Any = tree, **other: Any) -> MapSpec:
+    """Return the record of an optimizer; some values of its options may be `other` ones."""
+    given = inspect.signature(f).parameters
+    values = {key: value for key, value in (STEPS | other).items() if key in given}
+
     def two_steps(rng: Any, drawn: Any = drawn) -> Cases:
         params, grads = drawn(rng), drawn(rng)
         yield "the first step", (params, grads, None), {"learning_rate": 0.1}
@@ -51,17 +57,18 @@ def optimizer(f: Any, drawn: Any = tree) -> MapSpec:
         """Yield a second step, with another and smaller gradient, for each option."""
         params, grads = drawn(rng), drawn(rng)
         smaller = map_floats(lambda a: a / 8, drawn(rng))
-        for key in (key for key in STEPS if key in inspect.signature(f).parameters):
-            options = {"learning_rate": 0.1, key: STEPS[key]}
+        for key, value in values.items():
+            options = {"learning_rate": 0.1, key: value}
             if key == "dampening":
                 options["momentum"] = 0.5
+            if key == "decoupled_weight_decay":
+                options["weight_decay"] = STEPS["weight_decay"]
             _, state = f(params, grads, None, **options)
             # the state holds the accumulator from then on
             state = None if key == "initial_accumulator_value" else state
             yield option_case(key), (params, smaller, state), options
-        options = {key: STEPS[key] for key in STEPS if key in inspect.signature(f).parameters}
-        if len(options) > 1:  # the first step, whose state has all that they need, and the second
-            options["learning_rate"] = 0.1
+        options = {**values, "learning_rate": 0.1}
+        if len(values) > 1:  # the first step, whose state has all that they need, and the second
             yield f"{SEPARABLE} of a first step together", (params, grads, None), options
             _, state = f(params, grads, None, **options)
             yield f"{INSEPARABLE} of a second step together", (params, smaller, state), options
@@ -117,10 +124,11 @@ RECORDS = [
         optimizer(f)
         for f in (
             t.sgd_step, t.momentum_step, t.nesterov_step, t.adagrad_step, t.rmsprop_step,
-            t.adam_step, t.adamw_step, t.lion_step,
+            t.adam_step, t.adamw_step, t.nadam_step, t.lion_step,
         )
     ),
     optimizer(t.muon_step, drawn=matrices),
+    optimizer(t.adafactor_step, eps=(0.5, 4.0), d=0.125, beta2_decay=-0.25),
     MapSpec(
         f=t.newton_schulz, hard=[call((3, 7)), call((7, 3)), call((2, 4, 4)), call((1, 5))],
         options=_polynomials,

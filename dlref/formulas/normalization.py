@@ -182,6 +182,47 @@ def l2_norm_vjp(dout, x, *, eps=1e-6, clamp=False):
     return (dout - along) / length
 
 
+# == weight_norm
+
+
+def weight_norm(v, g, *, axis=0):
+    """
+    Each row gets its length.
+
+    >>> v, g = np.array([[3.0, 4.0], [0.0, 5.0]]), np.array([10.0, 2.0])
+    >>> print(weight_norm(v, g))
+    [[6. 8.]
+     [0. 2.]]
+    """
+    unit, _, lengths = directions(v, g, axis)
+    return lengths * unit
+
+
+def other_axes(v, axis):
+    """All axes but one."""
+    return tuple(k for k in range(v.ndim) if axis is None or k != axis % v.ndim)
+
+
+def directions(v, g, axis):
+    """Rows of length 1, the lengths that they had, and the ones that they get."""
+    norm = np.sqrt(np.sum(v * v, axis=other_axes(v, axis), keepdims=True))
+    return v / norm, norm, np.reshape(g, norm.shape)
+
+
+def weight_norm_vjp(dout, v, g, *, axis=0):
+    """
+    Backward pass: the part along the row is for the length, the rest for the direction.
+
+    >>> dout, v, g = np.array([[25.0, 0.0]]), np.array([[3.0, 4.0]]), np.array([10.0])
+    >>> dv, dg = weight_norm_vjp(dout, v, g)
+    >>> print(dv, dg)
+    [[ 32. -24.]] [15.]
+    """
+    unit, norm, lengths = directions(v, g, axis)
+    along = np.sum(unit * dout, axis=other_axes(v, axis), keepdims=True)
+    return lengths / norm * (dout - unit * along), np.reshape(along, np.shape(g))
+
+
 # == sinkhorn
 
 

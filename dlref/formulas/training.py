@@ -372,6 +372,39 @@ def adamw_step(
     return descended(kept, direction, learning_rate), state
 
 
+def nadam_step(
+    params, grads, state, *, learning_rate, betas=(0.9, 0.999), eps=1e-8,
+    momentum_decay=0.004, weight_decay=0.0, decoupled_weight_decay=False,
+):  # fmt: skip
+    """
+    One step of NAdam: the new mean and the gradient, each with its own correction.
+
+    >>> options = {"learning_rate": 0.75, "betas": (0.5, 0.75), "eps": 0.0}
+    >>> p, state = nadam_step(1.0, 2.0, None, momentum_decay=0.0, **options)
+    >>> print(p.round(12))
+    0.15
+    """
+    beta1, beta2 = betas
+    zeros = tree_full(params, 0)
+    step, product, mean, square = (0, 1.0, zeros, zeros) if state is None else state
+    t = step + 1
+    mu, mu_next = (beta1 * (1 - 0.96 ** (s * momentum_decay) / 2) for s in (t, t + 1))
+    product = product * mu
+    if not decoupled_weight_decay:
+        grads = with_decay(params, grads, weight_decay)
+    mean = tree_map(lambda m, g: beta1 * m + (1 - beta1) * g, mean, grads)
+    square = tree_map(lambda v, g: beta2 * v + (1 - beta2) * g**2, square, grads)
+
+    def direction(m, v, g):
+        ahead = mu_next * m / (1 - product * mu_next) + (1 - mu) * g / (1 - product)
+        return ahead / (np.sqrt(v / (1 - beta2**t)) + eps)
+
+    directions = tree_map(direction, mean, square, grads)
+    if decoupled_weight_decay:
+        params = tree_map(lambda theta: (1 - learning_rate * weight_decay) * theta, params)
+    return descended(params, directions, learning_rate), (t, product, mean, square)
+
+
 # == lion
 
 
@@ -406,6 +439,74 @@ def lion_step(
     mean = tree_map(lambda m, g: beta2 * m + (1 - beta2) * g, mean, grads)
     kept = tree_map(lambda theta: (1 - learning_rate * weight_decay) * theta, params)
     return descended(kept, sign, learning_rate), (step + 1, mean)
+
+
+# == adafactor
+
+
+def rms(a):
+    """Root mean square of all elements."""
+    return np.sqrt(np.mean(a * a))
+
+
+def simple_adafactor_step(w, g, r, c, t, learning_rate):
+    """
+    Step t = 1, 2, ... for one matrix; r and c start at 0.
+
+    >>> w, g = np.full((2, 2), 4.0), np.array([[1.0, -10.0], [100.0, 1000.0]])
+    >>> w, r, c = simple_adafactor_step(w, g, np.zeros(2), np.zeros(2), 1, 0.125)
+    >>> print(w)
+    [[3.5 4.5]
+     [3.5 3.5]]
+    """
+    share = t**-0.8
+    r = (1 - share) * r + share * np.mean(g**2, axis=1)
+    c = (1 - share) * c + share * np.mean(g**2, axis=0)
+    direction = g / np.sqrt(np.outer(r, c) / np.mean(r))
+    direction = direction / max(1, rms(direction))
+    return w - min(learning_rate, t**-0.5) * max(rms(w), 1e-3) * direction, r, c
+
+
+def adafactor_step(
+    params, grads, state, *, learning_rate,
+    beta2_decay=-0.8, eps=(None, 1e-3), d=1.0, weight_decay=0.0,
+):  # fmt: skip
+    """
+    One step for matrices, stacks of them, and vectors.
+
+    >>> w, g = np.full((2, 2), 4.0), np.array([[1.0, -10.0], [100.0, 1000.0]])
+    >>> w, state = adafactor_step(w, g, None, learning_rate=0.125)
+    >>> print(w)
+    [[3.5 4.5]
+     [3.5 3.5]]
+    """
+    zeros = tree_map(lambda g: 0.0, grads)
+    step, row, column, square = (0, zeros, zeros, zeros) if state is None else state
+    t = step + 1
+    share = t**beta2_decay
+
+    def mean_over(axis):
+        def mean(g, old):
+            return (1 - share) * old + share * np.mean(g * g, axis=axis, keepdims=True)
+
+        return lambda g, old: mean(g, old) if np.ndim(g) > 1 else None
+
+    def mean_of_each(g, old):
+        return (1 - share) * old + share * g * g if np.ndim(g) < 2 else None
+
+    row, column = tree_map(mean_over(-1), grads, row), tree_map(mean_over(-2), grads, column)
+    square = tree_map(mean_of_each, grads, square)
+
+    def moved(w, g, r, c, v):
+        least = np.finfo(np.asarray(w).dtype).eps if eps[0] is None else eps[0]
+        if np.ndim(w) > 1:
+            v = r * c / np.maximum(np.mean(r, axis=-2, keepdims=True), least)
+        direction = g / np.maximum(np.sqrt(v), least)
+        rate = min(learning_rate, t**-0.5) * max(rms(w), eps[1])
+        kept = (1 - learning_rate * weight_decay) * w
+        return kept - rate * direction / max(1, rms(direction) / d)
+
+    return tree_map(moved, params, grads, row, column, square), (t, row, column, square)
 
 
 # == muon

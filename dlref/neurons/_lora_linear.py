@@ -109,6 +109,20 @@ def lora_linear(
     learning rate serves all ranks at first. The gradients then shrink as r grows, which
     :math:`\alpha / \sqrt r` avoids.
 
+    **DoRA** gives each row of the merged weight a trained length :math:`m_i`, which starts as the
+    length of the row of W :cite:p:`LiuDoRA2024`. It is a composition with
+    :func:`~dlref.normalization.weight_norm`:
+
+    .. math:: \vec y = \operatorname{diag}(\vec m)\, \mat E \vec x + \vec b_0 , \qquad
+       E_{ij} = \frac{V_{ij}}{\sqrt{\sum_k V_{ik}^2}} , \qquad
+       \mat V = \mat W + s\, \mat B \mat A .
+
+    If :func:`~dlref.normalization.weight_norm_vjp` gives :math:`\mat G = \partial L / \partial
+    \mat V`, the gradients are :math:`s\, \mat G \mat A^\top` of B and
+    :math:`s\, \mat B^\top \mat G` of A. The paper and PEFT take the length of V for a constant in
+    the backward pass, to save memory. Their :math:`\mat G` has no projection: row i is
+    :math:`m_i / \norm{\vec v_i}` times the gradient of the weight.
+
     **Conventions.** In PEFT ``lora_A.weight`` has the shape (r, n_in) and ``lora_B.weight`` the
     shape (n_out, r), as here; ``lora_alpha / r`` is `scale`. Dropout acts on the input of A alone.
 
@@ -129,6 +143,13 @@ def lora_linear(
 
     >>> linear(x, W + 10 * B @ A)
     array([ 1., 32.])
+
+    DoRA, with the lengths of W. The correction makes the second row (3, 4), and its length stays 1,
+    so the second output is 11 / 5:
+
+    >>> from dlref.normalization import weight_norm
+    >>> linear(x, weight_norm(W + 3 * B @ A, [1.0, 1.0]))
+    array([1. , 2.2])
     """
     factor = as_number("scale", scale)
     given = dict(zip(NAMES, (x, weight, a, b, bias), strict=True))

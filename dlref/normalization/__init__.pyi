@@ -30,3 +30,6 @@ from ._rms_norm import rms_norm_vjp as rms_norm_vjp
 from ._sinkhorn import sinkhorn as sinkhorn
 from ._sinkhorn import sinkhorn_jvp as sinkhorn_jvp
 from ._sinkhorn import sinkhorn_vjp as sinkhorn_vjp
+from ._weight_norm import weight_norm as weight_norm
+from ._weight_norm import weight_norm_jvp as weight_norm_jvp
+from ._weight_norm import weight_norm_vjp as weight_norm_vjp

@@ -1,8 +1,12 @@
+from ._adafactor import AdafactorState as AdafactorState
+from ._adafactor import adafactor_step as adafactor_step
 from ._adagrad import AdagradState as AdagradState
 from ._adagrad import adagrad_step as adagrad_step
 from ._adam import AdamState as AdamState
+from ._adam import NAdamState as NAdamState
 from ._adam import adam_step as adam_step
 from ._adam import adamw_step as adamw_step
+from ._adam import nadam_step as nadam_step
 from ._clipping import clip_by_norm as clip_by_norm
 from ._clipping import clip_by_value as clip_by_value
 from ._diffusion_target import diffusion_target as diffusion_target

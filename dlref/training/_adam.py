@@ -1,4 +1,4 @@
-r"""Adam and AdamW: moving averages of gradients and of their squares."""
+r"""Adam, AdamW and NAdam: moving averages of gradients and of their squares."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from .._core.pytree import as_state, displayed
 from ._kernels.steps import adam, updated
 from ._kernels.steps import amsgrad as with_largest
 
-__all__ = ["AdamState", "adam_step", "adamw_step"]
+__all__ = ["AdamState", "NAdamState", "adam_step", "adamw_step", "nadam_step"]
 
 
 @displayed
@@ -55,6 +55,43 @@ class AdamState(NamedTuple):
     largest: Any
 
 
+@displayed
+class NAdamState(NamedTuple):
+    r"""
+    State of :func:`nadam_step`.
+
+    Parameters
+    ----------
+    step : int
+        Number of steps so far.
+    product : float
+        Product :math:`\Pi` of the momenta of all steps so far.
+    mean, square : array, or tuple
+        As in :class:`AdamState`.
+
+    See Also
+    --------
+    nadam_step : Takes and returns it.
+
+    Notes
+    -----
+    The product is kept because each step has another momentum.
+
+    Examples
+    --------
+    >>> from dlref.training import NAdamState, nadam_step
+    >>> options = {"learning_rate": 0.5, "betas": (0.5, 0.75), "momentum_decay": 0.0}
+    >>> params, state = nadam_step([1.0], [2.0], None, **options)
+    >>> state
+    NAdamState(step=1, product=0.25, mean=array([1.]), square=array([1.]))
+    """
+
+    step: int
+    product: float
+    mean: Any
+    square: Any
+
+
 def _adam(
     params: Any,
     grads: Any,
@@ -78,7 +115,7 @@ def _adam(
     averages = beta1, 1.0 - beta1, beta2, 1.0 - beta2, 1.0 / math.sqrt(1.0 - beta2**step)
     params, *slots = updated(
         with_largest if largest else adam,
-        (rate, keep, decay, *averages, eps),
+        (rate, *(() if largest else (0.0,)), keep, decay, *averages, eps),
         params,
         grads,
         tuple(slots if largest else slots[:2]),
@@ -151,6 +188,7 @@ def adam_step(
     See Also
     --------
     adamw_step : Weight decay that is not scaled.
+    nadam_step : With Nesterov's momentum.
     rmsprop_step : The divisor alone.
 
     Notes
@@ -338,3 +376,142 @@ def adamw_step(
     return _adam(
         params, grads, state, learning_rate, betas, eps, weight_decay, amsgrad, decoupled=True
     )
+
+
+def nadam_step(
+    params: Any,
+    grads: Any,
+    state: NAdamState | None,
+    *,
+    learning_rate: float,
+    betas: tuple[float, float] = (0.9, 0.999),
+    eps: float = 1e-8,
+    momentum_decay: float = 0.004,
+    weight_decay: float = 0.0,
+    decoupled_weight_decay: bool = False,
+) -> tuple[Any, NAdamState]:
+    r"""
+    Step of NAdam: Adam with Nesterov's momentum.
+
+    Parameters
+    ----------
+    params : array_like, or tuple
+        Parameters :math:`\theta`: an array, or tuples and named tuples of arrays, nested.
+    grads : array_like, or tuple
+        Gradient :math:`\vec g`, in the structure of `params`.
+    state : NAdamState or None
+        The state that the step before returned; None starts.
+    learning_rate : float
+        Step size :math:`\eta \ge 0`, in units of the parameters.
+    betas : tuple of float
+        Decay rates :math:`\beta_1, \beta_2` of the two means, from 0 to less than 1.
+    eps : float
+        Number :math:`\epsilon \ge 0` that keeps the divisor from 0, in units of the gradient.
+    momentum_decay : float
+        Rate :math:`\psi \ge 0` at which the momentum rises from :math:`\beta_1 / 2` to
+        :math:`\beta_1`.
+    weight_decay : float
+        Factor :math:`\lambda \ge 0`: of the parameters that are added to the gradient or, with
+        `decoupled_weight_decay`, of the decay as in :func:`adamw_step`.
+    decoupled_weight_decay : bool
+        Whether the decay multiplies the parameters.
+
+    Returns
+    -------
+    params : array, or tuple
+        The parameters after the step, in their structure and dtypes.
+    state : NAdamState
+        For the next step.
+
+    Raises
+    ------
+    TypeError
+        If an array is not real, `state` is not an NAdamState, `betas` is not a pair, or an option
+        is not a number or a bool.
+    ValueError
+        If the gradient does not have the structure and the shapes of the parameters, or an option
+        is out of range.
+
+    See Also
+    --------
+    adam_step : The two means.
+    nesterov_step : The step that looks ahead.
+
+    Notes
+    -----
+    A step of Adam mixes the old mean and the new gradient in the shares :math:`\beta_1` and
+    :math:`1 - \beta_1`. Nesterov's step mixes the *new* mean and the new gradient instead, in the
+    shares of the next step and of this one, as :func:`nesterov_step` does. NAdam
+    :cite:p:`Dozat2016` puts this mixture above Adam's root, and each part has its own correction
+    of the start. The momentum :math:`\mu_t` rises slowly:
+
+    .. math::
+
+        \mu_t &= \beta_1 \left( 1 - \tfrac12\, 0.96^{\psi t} \right) , \qquad
+        \Pi_t = \Pi_{t-1}\, \mu_t , \qquad \Pi_0 = 1 , \\
+        n_t &= \frac{\mu_{t+1}\, m_t}{1 - \Pi_{t+1}} + \frac{(1 - \mu_t)\, g_t}{1 - \Pi_t} , \qquad
+        \theta_t = \theta_{t-1} - \eta\, \frac{n_t}{\sqrt{\hat v_t} + \epsilon} ,
+
+    with :math:`m_t` and :math:`\hat v_t` of :func:`adam_step`.
+
+    **Why the corrections differ.** A mean with the momenta :math:`\mu_1, \dots, \mu_t` that
+    starts at 0 gives all gradients together the share :math:`1 - \Pi_t`: this share is 0 at the
+    start, and each step makes the rest :math:`\mu_t` times smaller,
+
+    .. math:: 1 - \bigl( \mu_t\, (1 - \Pi_{t-1}) + (1 - \mu_t) \bigr) = \Pi_t .
+
+    The gradient is a part of the mean of step t, and the mean stands for the one of step t + 1.
+
+    **How long the steps are.** As in Adam they are about :math:`\eta` where the gradient is steady,
+    but the first ones are a little longer: with a constant momentum of 0.9, which is
+    :math:`\psi \to \infty`, the first step is :math:`1.47\, \eta`, since
+    :math:`\mu / (1 + \mu) + 1` is 1.47.
+
+    **Conventions.** As ``torch.optim.NAdam``, which keeps the product in its default dtype,
+    float32: :math:`m_t` decays by :math:`\beta_1` and only the mixture has the rising momentum. At
+    the default :math:`\psi` the momentum is 0.45 in the first step and 0.81 after 10 000. Optax has
+    ``nadam``, with the constant momentum :math:`\beta_1`.
+
+    **Range.** As in :func:`adam_step`.
+
+    References
+    ----------
+    - :cite:t:`Dozat2016`
+
+    Examples
+    --------
+    With :math:`\psi = 0` the momentum stays :math:`\beta_1 / 2`, here 1/4. A gradient of 2 gives
+    :math:`m = v = 1` and :math:`\sqrt{\hat v} = 2`. The mixture is :math:`n = \frac14 \big/
+    \frac{15}{16} + 2 = \frac{34}{15}`, so the step is :math:`\frac{17}{15}` of the learning rate:
+
+    >>> from dlref.training import nadam_step
+    >>> options = {"learning_rate": 0.75, "betas": (0.5, 0.75), "eps": 0.0}
+    >>> p, state = nadam_step(1.0, 2.0, None, momentum_decay=0.0, **options)
+    >>> float(p), 0.75 * 17 / 15
+    (0.1500, 0.8500)
+
+    A constant momentum of 0.9 takes a long first step, the default one does not:
+
+    >>> for decay in (1e9, 0.004):
+    ...     p, _ = nadam_step(0.0, 1.0, None, learning_rate=1, momentum_decay=decay)
+    ...     print(round(float(-p), 2))
+    1.47
+    1.06
+    """
+    eta = as_number("learning_rate", learning_rate, least=0)
+    beta1, beta2 = checked_betas(betas)
+    eps = as_number("eps", eps, least=0)
+    psi = as_number("momentum_decay", momentum_decay, least=0)
+    decay = as_number("weight_decay", weight_decay, least=0)
+    decoupled = as_bool("decoupled_weight_decay", decoupled_weight_decay)
+    step, product, *slots = as_state(NAdamState, state)
+    step += 1
+    now, following = (beta1 * (1.0 - 0.5 * 0.96 ** (t * psi)) for t in (step, step + 1))
+    product = now if product is None else product * now
+    rates = eta * following / (1.0 - product * following), eta * (1.0 - now) / (1.0 - product)
+    keep, decay = (1.0 - eta * decay, 0.0) if decoupled else (1.0, decay)
+    averages = beta1, 1.0 - beta1, beta2, 1.0 - beta2, 1.0 / math.sqrt(1.0 - beta2**step)
+    params, *slots = updated(
+        adam, (*rates, keep, decay, *averages, eps), params, grads, tuple(slots)
+    )
+    return params, NAdamState(step, product, *slots)

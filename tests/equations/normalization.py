@@ -427,6 +427,33 @@ def derivatives_of_the_division_by_the_length():
     return LENGTH
 
 
+def of_weight_norm():
+    """Return the environment of one row with its length."""
+    f = functools.partial(formulas.weight_norm, axis=None)
+    env = mapped(f, {"v": ROW, "g": 1.7}, "w", e=Of(lambda v: v / np.linalg.norm(v), "v"))
+    env |= {r"\dot v": V[0], r"\dot g": -0.6, r"\eta": 0.3}
+    return {**env, "d": formulas.weight_norm_vjp(env["u"], ROW, 1.7, axis=None)[0]}
+
+
+@reads(
+    r"""\vec w = g\, \frac{\vec v}{\norm{\vec v}} .""",
+    r"""\norm{\vec v - \eta \vec d}^2 = \norm{\vec v}^2 + \eta^2 \norm{\vec d}^2 , \qquad
+    \vec d = \pdv{L}{\vec v} .""",
+    r"""\dd \vec w = \vec e\, \dd g
+    + \frac{g}{\norm{\vec v}} \bigl( \dd \vec v - \vec e\, (\vec e \cdot \dd \vec v) \bigr) .""",
+    r"""\dd L = \vec u \cdot \dd \vec w = (\vec e \cdot \vec u)\, \dd g
+    + \frac{g}{\norm{\vec v}} \bigl( \vec u - \vec e\, (\vec e \cdot \vec u) \bigr)
+    \cdot \dd \vec v .""",
+    r"""\pdv{L}{g} = \vec e \cdot \vec u , \qquad
+    \pdv{L}{\vec v} = \frac{g}{\norm{\vec v}}
+    \bigl( \vec u - \vec e\, (\vec e \cdot \vec u) \bigr) .""",
+    r"""\dot{\vec w} = \dot g\, \vec e + \frac{g}{\norm{\vec v}}
+    \bigl( \dot{\vec v} - \vec e\, (\vec e \cdot \dot{\vec v}) \bigr) .""",
+)
+def weight_of_a_length_and_a_direction():
+    return of_weight_norm()
+
+
 @reads(
     r"""y_n = w\, \frac{x_n - \mu}{\sqrt{\sigma^2 + \epsilon}} + b , \qquad
     \mu_\text{run}' = (1 - m)\, \mu_\text{run} + m\, \mu , \qquad

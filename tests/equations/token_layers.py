@@ -8,6 +8,7 @@ from equations.evaluate import mapped
 from equations.ledger import equation, reads
 
 from dlref.formulas import neurons as formulas
+from dlref.formulas.normalization import weight_norm
 
 RNG = np.random.default_rng(0)
 IDS = np.array([2, 0, 2, 1])
@@ -71,6 +72,20 @@ def layer_with_a_correction():
     given = {**dict(zip(names, others, strict=True)), "s": 0.5}
     y = formulas.lora_linear(*LORA, scale=0.5)
     return [{"x": row, "y": y[n], **given} for n, row in enumerate(x)]
+
+
+@equation(
+    r"""\vec y = \operatorname{diag}(\vec m)\, \mat E \vec x + \vec b_0 , \qquad
+    E_{ij} = \frac{V_{ij}}{\sqrt{\sum_k V_{ik}^2}} , \qquad
+    \mat V = \mat W + s\, \mat B \mat A ."""
+)
+def layer_of_dora():
+    x, W, A, B, bias = LORA
+    m, V = np.array([0.5, -2.0, 1.5]), W + 0.5 * B @ A
+    norms = [np.sqrt(sum(V[i, k] ** 2 for k in range(5))) for i in range(3)]
+    E = np.array([[V[i, j] / norms[i] for j in range(5)] for i in range(3)])
+    for row in x:
+        yield weight_norm(V, m) @ row + bias, np.diag(m) @ E @ row + bias
 
 
 @reads(

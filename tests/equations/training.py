@@ -204,6 +204,35 @@ def adamw():
     return {**env, **{key: From(1, a) for key, a in hats.items()}, r"\lambda": 0.3}
 
 
+def of_nadam():
+    """Return the environment of steps of NAdam, with the momentum and its products."""
+    psi = 3.0
+    options = {"betas": (BETA_1, BETA_2), "eps": EPS, "momentum_decay": psi}
+    env = run(formulas.nadam_step, ["", "m", "v"], **options)
+    mu = BETA_1 * (1 - 0.96 ** (psi * np.arange(1, 8)) / 2)
+    square = env["v"].values[1:] / (1 - BETA_2 ** np.arange(1, 7)[:, None])
+    products = np.array([1.0, *np.cumprod(mu)])
+    old, new = (a[:, None] for a in (1 - products[1:-1], 1 - products[2:]))
+    mixture = mu[1:, None] * env["m"].values[1:] / new + (1 - mu[:-1, None]) * GRADIENTS / old
+    env |= {r"\mu": From(1, mu), r"\Pi": From(0, products), "n": From(1, mixture)}
+    return {**env, **BETAS, r"\hat v": From(1, square), r"\psi": psi}
+
+
+@reads(
+    r"""\mu_t &= \beta_1 \left( 1 - \tfrac12\, 0.96^{\psi t} \right) , \qquad
+    \Pi_t = \Pi_{t-1}\, \mu_t , \qquad \Pi_0 = 1 , \\
+    n_t &= \frac{\mu_{t+1}\, m_t}{1 - \Pi_{t+1}} + \frac{(1 - \mu_t)\, g_t}{1 - \Pi_t} , \qquad
+    \theta_t = \theta_{t-1} - \eta\, \frac{n_t}{\sqrt{\hat v_t} + \epsilon} ,"""
+)
+def nadam():
+    return of_nadam()
+
+
+@reads(r"1 - \bigl( \mu_t\, (1 - \Pi_{t-1}) + (1 - \mu_t) \bigr) = \Pi_t .")
+def rest_of_the_start():
+    return of_nadam()
+
+
 @reads(
     r"""c_t = \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , \qquad
     \theta_t = (1 - \eta \lambda)\, \theta_{t-1} - \eta \operatorname{sign}(c_t) , \qquad
@@ -230,6 +259,74 @@ def bound_of_decayed_weights():
         yield left <= right + 1e-15, np.full(3, True)
         closest, before = max(closest, np.max(left - right)), after
     yield closest, 0.0  # where the sign is against the weight, both are equal
+
+
+@equation(
+    r"""r_i &\leftarrow (1 - t^\gamma)\, r_i + t^\gamma\, \frac1m \sum_j G_{ij}^2 , \qquad
+    c_j \leftarrow (1 - t^\gamma)\, c_j + t^\gamma\, \frac1n \sum_i G_{ij}^2 , \\
+    V_{ij} &= \frac{r_i\, c_j}{\max(\frac1n \sum_k r_k, \epsilon_1)} , \qquad
+    D_{ij} = \frac{G_{ij}}{\max(\sqrt{V_{ij}}, \epsilon_1)} , \\
+    \mat W &\leftarrow (1 - \eta \lambda)\, \mat W
+    - \min\Bigl(\eta, \tfrac{1}{\sqrt t}\Bigr)
+    \frac{\max(\operatorname{rms}(\mat W), \epsilon_2)}{\max(1, \operatorname{rms}(\mat D) / d)}
+    \, \mat D ."""
+)
+def adafactor():
+    n, m, gamma, lam = 3, 4, -0.6, 0.2
+    rng = np.random.default_rng(2)
+    for eta, eps1, eps2, d in ((0.5, 1e-3, 1e-3, 1.0), (2.0, 1.5, 3.0, 0.25)):
+        W, r, c, state = rng.normal(size=(n, m)), np.zeros(n), np.zeros(m), None
+        for t in (1, 2, 3):
+            G = rng.normal(size=(n, m))
+            options = {"eps": (eps1, eps2), "d": d, "weight_decay": lam, "beta2_decay": gamma}
+            moved, state = formulas.adafactor_step(W, G, state, learning_rate=eta, **options)
+            for i in range(n):
+                r[i] = (1 - t**gamma) * r[i] + t**gamma / m * sum(G[i, j] ** 2 for j in range(m))
+            for j in range(m):
+                c[j] = (1 - t**gamma) * c[j] + t**gamma / n * sum(G[i, j] ** 2 for i in range(n))
+            mean = max(sum(r) / n, eps1)
+            V = np.array([[r[i] * c[j] / mean for j in range(m)] for i in range(n)])
+            D = G / np.maximum(np.sqrt(V), eps1)
+            rms_of_w, rms_of_d = (np.linalg.norm(a) / np.sqrt(a.size) for a in (W, D))
+            factor = min(eta, 1 / np.sqrt(t)) * max(rms_of_w, eps2) / max(1, rms_of_d / d)
+            yield moved, (1 - eta * lam) * W - factor * D
+            yield state[1][:, 0], r.copy()
+            yield state[2][0], c.copy()
+            W = moved
+
+
+def nearest_of_rank_one():
+    """Return a positive matrix, and the row and column that a search finds."""
+    S = np.random.default_rng(3).uniform(0.5, 2.0, (2, 3))
+
+    def divergence(logs):
+        product = np.exp(logs[:2, None] + logs[2:])
+        return np.sum(S * np.log(S / product) - S + product)
+
+    found = scipy.optimize.minimize(divergence, np.zeros(5), tol=1e-12).x
+    return S, np.exp(found[:2]), np.exp(found[2:])
+
+
+@equation(
+    r"""\sum_j \Bigl( c_j - \frac{S_{ij}}{r_i} \Bigr) = 0 , \qquad
+    r_i = \frac{\sum_j S_{ij}}{\sum_j c_j} ,""",
+    rtol=1e-5,
+)
+def slope_of_the_divergence():
+    S, r, c = nearest_of_rank_one()
+    for i in range(2):
+        yield 1 + sum(c[j] - S[i, j] / r[i] for j in range(3)), 1.0
+        yield r[i], sum(S[i]) / sum(c)
+
+
+@equation(
+    r"""r_i\, c_j = \frac{\sum_l S_{il} \sum_k S_{kj}}{\sum_{kl} S_{kl}} ,""",
+    rtol=1e-5,
+)
+def product_of_sums():
+    S, r, c = nearest_of_rank_one()
+    for i, j in itertools.product(range(2), range(3)):
+        yield r[i] * c[j], sum(S[i]) * sum(S[:, j]) / np.sum(S)
 
 
 # Singular values

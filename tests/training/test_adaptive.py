@@ -8,17 +8,29 @@ import pytest
 from dlref.training import (
     AdagradState,
     AdamState,
+    NAdamState,
     RMSpropState,
     adagrad_step,
     adam_step,
     adamw_step,
     momentum_step,
+    nadam_step,
     nesterov_step,
     rmsprop_step,
     sgd_step,
 )
 
-STEPS = [adagrad_step, rmsprop_step, adam_step, adamw_step]
+STEPS = [adagrad_step, rmsprop_step, adam_step, adamw_step, nadam_step]
+
+
+def squares(state):
+    """Return the slot that holds a sum or a mean of squares."""
+    return getattr(state, "square", state[1])
+
+
+def arrays_of(state):
+    """Return the slots that an option asks for; the rest is None, or a number."""
+    return [slot for slot in state[1:] if isinstance(slot, np.ndarray)]
 
 
 @pytest.mark.parametrize(
@@ -37,6 +49,10 @@ STEPS = [adagrad_step, rmsprop_step, adam_step, adamw_step]
         ("AdamW", adamw_step, {}),
         ("AdamW", adamw_step, {"betas": (0.5, 0.9), "weight_decay": 0.5, "eps": 1e-3}),
         ("AdamW", adamw_step, {"amsgrad": True, "betas": (0.9, 0.5)}),
+        ("NAdam", nadam_step, {}),
+        ("NAdam", nadam_step, {"betas": (0.5, 0.9), "momentum_decay": 0.5, "eps": 1e-3}),
+        ("NAdam", nadam_step, {"weight_decay": 0.1}),
+        ("NAdam", nadam_step, {"weight_decay": 0.1, "decoupled_weight_decay": True}),
     ],
 )
 def test_pytorch(name, step, options, compare_with_pytorch):
@@ -112,13 +128,14 @@ def test_without_decay_adam_and_adamw_agree(rng):
         (rmsprop_step, RMSpropState),
         (adam_step, AdamState),
         (adamw_step, AdamState),
+        (nadam_step, NAdamState),
     ],
 )
 def test_states_have_the_structure_of_the_parameters(step, kind):
     params = (np.ones(2, np.float32), (None, np.ones((1, 3))))
     moved, state = step(params, params, None, learning_rate=0.1)
     assert isinstance(state, kind)
-    slots = [slot for slot in state[1:] if slot is not None]  # None where no option asks for it
+    slots = [slot for slot in state[1:] if isinstance(slot, tuple)]
     assert slots
     for slot in slots:
         assert slot[0].dtype == np.float32
@@ -236,10 +253,10 @@ def test_nothing_is_aliased(step, dtype):
     for options in ({}, all_options.get(step, {})):
         arrays = [np.ones(4, dtype) for _ in range(2)]
         _, state = step(*arrays, None, learning_rate=0.1, **options)
-        before = [*arrays, *(slot for slot in state[1:] if slot is not None)]
+        before = [*arrays, *arrays_of(state)]
         kept = [a.copy() for a in before]
         p, state = step(*arrays, state, learning_rate=0.1, **options)
-        after = [p, *(slot for slot in state[1:] if slot is not None)]
+        after = [p, *arrays_of(state)]
         for i, a in enumerate(after):
             assert not any(np.shares_memory(a, b) for b in before)
             assert not any(np.shares_memory(a, b) for b in after[i + 1 :])
@@ -285,18 +302,19 @@ class TestRange:
             for g in grads:
                 p, state = step(p, factor * g, state, learning_rate=0.1, eps=0, **options)
             ends.append(p)
-        assert np.all(state[1 if step in (adagrad_step, rmsprop_step) else 2] < 0)
+        assert np.all(squares(state) < 0)
         np.testing.assert_allclose(ends[1], ends[0], rtol=rtol, atol=rtol)
 
     @pytest.mark.parametrize("step", STEPS)
     @pytest.mark.parametrize(("dtype", "size"), [(np.float64, 1e160), (np.float32, 1e25)])
     def test_the_first_step(self, step, dtype, size):
-        options = {"weight_decay": 0} if step is adamw_step else {}
+        options = {adamw_step: {"weight_decay": 0}, nadam_step: {"betas": (0.0, 0.999)}}
+        options = options.get(step, {})
         g = np.array([size, -size, 1.0, 0.0], dtype)
         p, state = step(np.zeros(4, dtype), g, None, learning_rate=0.5, **options)
         length = 5.0 if step is rmsprop_step else 0.5
         np.testing.assert_allclose(p, [-length, length, -length, 0], rtol=1e-5)
-        square = state[1 if step in (adagrad_step, rmsprop_step) else 2]
+        square = squares(state)
         assert square[0] == square[1] < 0 < square[2]
         share = {adagrad_step: 1.0, rmsprop_step: 0.01}.get(step, 0.001)
         np.testing.assert_allclose(-square[0], np.sqrt(share) * size, rtol=1e-5)
@@ -312,6 +330,6 @@ class TestRange:
     def test_infinite_and_nan_gradients_stay_so(self, step):
         p, state = step(np.zeros(2), np.array([np.inf, np.nan]), None, learning_rate=1)
         assert np.isnan(p).all()
-        square = state[1 if step in (adagrad_step, rmsprop_step) else 2]
+        square = squares(state)
         assert np.isposinf(square[0])
         assert np.isnan(square[1])

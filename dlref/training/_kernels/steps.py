@@ -24,7 +24,12 @@ from ..._core.pytree import check_state, check_structure, rebuilt
 from ..._core.threads import as_carray, over_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
+
+    from ..._core.arguments import FloatDType
+
+    Shape = tuple[int, ...]
+    ShapeOf = Callable[[Shape], Shape | None]
 
 __all__ = [
     "adagrad",
@@ -262,6 +267,7 @@ def adam(
     m_out: FloatArray,
     v_out: FloatArray,
     eta: Number,
+    ahead: Number,
     keep: Number,
     decay: Number,
     beta1: Number,
@@ -282,13 +288,14 @@ def adam(
         square = beta2 * v[i] + rest2 * (slope * slope)
         odd |= _out_of_range(v[i], square, slope, floor, zero)
         m_out[i], v_out[i] = mean, square
-        out[i] = keep * p[i] - eta * mean / (np.sqrt(square) * scale + eps)
+        out[i] = keep * p[i] - (eta * mean + ahead * slope) / (np.sqrt(square) * scale + eps)
     if odd:
         for i in range(p.size):
             slope = _with_decay(g[i], decay, p[i])
             root = _combined(_root(v[i]), slope, beta2, rest2)
             v_out[i] = _slot(root, tiny)
-            out[i] = keep * p[i] - eta * (m_out[i] / (root * scale + eps))
+            root = root * scale + eps
+            out[i] = keep * p[i] - (eta * (m_out[i] / root) + ahead * (slope / root))
 
 
 @kernel
@@ -342,14 +349,23 @@ def amsgrad(
 KEEP_SQUARES = (adagrad, rmsprop, adam, amsgrad)
 
 
-def _new(params: Any, start: float) -> Any:
+def _new(params: Any, start: float, shape_of: ShapeOf) -> Any:
     """Return a slot before the first step: `start` in the structure of the parameters."""
     if isinstance(params, tuple):
-        return rebuilt(params, (_new(entry, start) for entry in params))
+        return rebuilt(params, (_new(entry, start, shape_of) for entry in params))
     if params is None:
         return None
     _, (p,) = as_floats({"params": params}, work=np.float32)
-    return np.full(p.shape, start, p.dtype)
+    shape = shape_of(p.shape)
+    return None if shape is None else np.full(shape, start, p.dtype)
+
+
+def _whole(shape: Shape) -> Shape:
+    return shape
+
+
+def _no_slot(_: Shape) -> None:
+    return None
 
 
 def updated(
@@ -370,50 +386,62 @@ def updated(
     full of `start`. An unused slot stays None.
     """
     used = used or (True,) * len(slots)
-    ready = [
-        (_new(params, start) if slot is None else slot) if use else None
-        for slot, use in zip(slots, used, strict=True)
-    ]
-    return _walked(partial(_moved, step, coefficients), params, grads, ready)
+    shapes = [_whole if use else _no_slot for use in used]
+    ready = tuple(slot if use else None for slot, use in zip(slots, used, strict=True))
+    of_kernel = partial(_moved, step, coefficients)
+    moved, *new = walked(of_kernel, params, grads, ready, shapes=shapes, start=start)
+    return moved, *(slot if use else None for slot, use in zip(new, used, strict=True))
 
 
 def walked(
-    step: Callable[..., tuple[FloatArray, ...]], params: Any, grads: Any, slots: tuple[Any, ...]
+    step: Callable[..., tuple[Any, ...]],
+    params: Any,
+    grads: Any,
+    slots: tuple[Any, ...],
+    *,
+    shapes: Sequence[ShapeOf] = (),
+    start: float = 0.0,
 ) -> tuple[Any, ...]:
     """
     Call ``step(p, g, *slots)`` for each array of the parameters, as `updated` for a kernel.
 
-    It returns the new array and the new slots, in the dtype of p.
+    It returns the new array and the new slots, in the dtype of p. `shapes` has a function for each
+    slot, of the shape of p; where one returns None there is no slot.
     """
-    ready = [_new(params, 0.0) if slot is None else slot for slot in slots]
-    return _walked(step, params, grads, ready)
+    shapes = shapes or [_whole] * len(slots)
+    ready = [
+        _new(params, start, shape) if slot is None else slot
+        for slot, shape in zip(slots, shapes, strict=True)
+    ]
+    return _walked(step, shapes, params, grads, ready)
 
 
 def _walked(
-    step: Callable[..., tuple[FloatArray, ...]], params: Any, grads: Any, slots: list[Any]
+    step: Callable[..., tuple[Any, ...]],
+    shapes: Sequence[ShapeOf],
+    params: Any,
+    grads: Any,
+    slots: list[Any],
 ) -> tuple[Any, ...]:
     if isinstance(params, tuple):
         check_structure(isinstance(grads, tuple) and len(grads) == len(params), params, grads)
         count = len(params)
-        check_state(all(s is None or (isinstance(s, tuple) and len(s) == count) for s in slots))
-        for s in slots:  # a part that is missing would have no memory to be written to
-            parts = () if s is None else zip(params, s, strict=True)
-            check_state(all((p is None) == (part is None) for p, part in parts))
+        check_state(all(isinstance(s, tuple) and len(s) == count for s in slots))
         results = [
-            _walked(step, p, g, [None if s is None else s[i] for s in slots])
+            _walked(step, shapes, p, g, [s[i] for s in slots])
             for i, (p, g) in enumerate(zip(params, grads, strict=True))
         ]
         columns = zip(*results, strict=True) if results else [()] * (1 + len(slots))
-        trees = [rebuilt(params, column) for column in columns]
-        return trees[0], *(None if s is None else t for s, t in zip(slots, trees[1:], strict=True))
+        return tuple(rebuilt(params, column) for column in columns)
     if params is None:
         check_structure(grads is None, params, grads)
+        check_state(all(s is None for s in slots))
         return (None,) * (1 + len(slots))
     check_structure(grads is not None and not isinstance(grads, tuple), params, grads)
     dtype, (p,) = as_floats({"params": params}, work=np.float32)
     _, (g,) = as_floats({"grads": grads}, work=np.float32)
     check_shape("grads", g, p.shape)
-    kept = [None if s is None else _state(s, p.shape).astype(p.dtype, copy=False) for s in slots]
+    kept = [_state(s, of(p.shape), p.dtype) for s, of in zip(slots, shapes, strict=True)]
     moved, *new = step(p, g.astype(p.dtype, copy=False), *kept)
     return result(moved, dtype), *new
 
@@ -438,10 +466,13 @@ def _moved(
     )
 
 
-def _state(slot: Any, shape: tuple[int, ...]) -> FloatArray:
+def _state(slot: Any, shape: Shape | None, dtype: FloatDType) -> FloatArray | None:
+    check_state((slot is None) == (shape is None))  # one that is missing has no memory
+    if slot is None:
+        return None
     _, (array,) = as_floats({"state": slot}, work=np.float32)
     check_state(array.shape == shape)
-    return array
+    return array.astype(dtype, copy=False)
 
 
 def _flat(a: FloatArray) -> FloatArray:

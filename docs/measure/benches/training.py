@@ -11,9 +11,12 @@ import dlref.training as T
 
 PARAMETERS = [(1_000_000,)]
 RATE = 1e-3
-SIZES = dict.fromkeys(
-    ["sgd_step", "momentum_step", "rmsprop_step", "adam_step", "adamw_step"], PARAMETERS
-) | {"lion_step": PARAMETERS, "muon_step": [(512, 1024)], "diffusion_target": [(64, 3, 64, 64)]}
+STEPS = ("sgd", "momentum", "rmsprop", "adam", "adamw", "nadam", "lion")
+SIZES = {f"{name}_step": PARAMETERS for name in STEPS} | {
+    "adafactor_step": [(1000, 1000)],
+    "muon_step": [(512, 1024)],
+    "diffusion_target": [(64, 3, 64, 64)],
+}
 SIGNAL, SCALE = 0.8, 0.6
 
 
@@ -77,5 +80,7 @@ def torch_call(name, form, shape, dtype):
         "rmsprop_step": lambda: optim.RMSprop([params], RATE),  # has no fused step
         "adam_step": lambda: optim.Adam([params], RATE, fused=True),
         "adamw_step": lambda: optim.AdamW([params], RATE, fused=True),
+        "adafactor_step": lambda: optim.Adafactor([params], RATE),
+        "nadam_step": lambda: optim.NAdam([params], RATE),  # has no fused step
     }[name]()
     return optimizer.step
