@@ -46,6 +46,7 @@ SHARED = {
     "activations._by_name",
     "attention._block",
     "attention._latent",
+    "check._tracing",
     "interop._decoders",
     "interop._families",
     "interop._fused",
@@ -53,6 +54,7 @@ SHARED = {
     "interop._kin_layouts",
     "interop._kin_settings",
     "interop._missing",
+    "interop._on_demand",
     "interop._safetensors",
     "interop._settings",
     "interop._tensors",
@@ -73,6 +75,7 @@ TOPICS = sorted(
 DRAWN_WITH = {
     "batch_norm_inference": "batch_norm",
     "batch_norm_train": "batch_norm",
+    "checkpoints": "from_state_dict",
     "encoders": "from_state_dict",
     "l2_norm": "rms_norm",
     "modules": "from_state_dict",
