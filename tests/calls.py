@@ -309,6 +309,7 @@ NO_ARRAYS = {
     "interop.from_state_dict",
     "interop.read_state_dict",
     "interop.to_state_dict",
+    "interop.trace_checkpoint",
     "positions.alibi_slopes",
     "positions.rope_attention_factor",
     "positions.rope_frequencies",

@@ -37,7 +37,7 @@ def state_of(kind, config, rng):
         "DKV": 10,
         "KV": 44,
         "HV": 20,
-    } | families._sizes(found)
+    } | families.sizes_of(found)
     keys = config.get("linear_num_key_heads", 0)
     sizes |= {"KE": 5 * keys, "HV": 20, "HL": 4, "C": 10 * keys + 24, "KC": 3, "VL": 6}
     if kind == "qwen3_next":

@@ -56,3 +56,15 @@ def test_checkpoints():
     first, memory, second, double = (float(r[c]) for r in (by_name, by_tensors) for c in columns)
     want = [f"{value:.1f}" for value in (first, faster, memory, second, double)]
     assert [*said.groups()] == want
+
+
+def test_a_layer_of_a_large_model():
+    right, wrong = table("traced_layer.csv")
+    assert right["first difference"] == ""
+    assert "w_gate and w_up are exchanged" in wrong["cause"]
+    assert max(float(row["GB of memory"]) for row in (right, wrong)) < 2
+    text = page("reference/interop.rst")
+    took = round(float(right["s to trace"]))
+    assert f"took {right['GB of memory']} GB of memory and {took} seconds" in text
+    took = round(float(wrong["s to judge"]))
+    assert f"then {took} seconds and {wrong['GB of memory']} GB to find the cause" in text

@@ -21,6 +21,6 @@ RECORDS = [
     ),
     *without(
         NOT_ARRAYS, i.conventions, i.from_state_dict, i.mask_convention, i.read_state_dict,
-        i.to_state_dict,
+        i.to_state_dict, i.trace_checkpoint,
     ),
 ]  # fmt: skip

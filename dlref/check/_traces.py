@@ -13,7 +13,7 @@ from ..positions import rope_permutation
 from ._candidates import html_table
 from ._oracle.stochastic_rounding import EPS
 from ._tracing.fits import fits_of, least
-from ._tracing.models import MODELS, Change, traced
+from ._tracing.models import MODELS, Change, Trace, traced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -379,6 +379,7 @@ def first_difference(
     """
     check_mapping("trace", trace)
     check_mapping("other", other)
+    other = trace.judged(other) if isinstance(trace, Trace) else other
     unknown = [name for name in other if name not in trace]
     if unknown or not other:
         names = ", ".join(map(repr, unknown[:5])) or "none"
@@ -469,7 +470,13 @@ def _cause(name: str, arrays: Arrays, bound: float, agreed: list[str]) -> tuple[
     """Return the cause of a difference in words, and the change of the model that makes it."""
     right, other = arrays
     got, want = (_real(name, some[name]) for some in (other, right))
-    trials = getattr(right, "mistakes", {}).get(name, tuple)()
+
+    def refutes(steps: Steps) -> bool:
+        """Whether steps of a part that differ from the other already rule a mistake out."""
+        alike = [s for s in (name, *agreed) if s in steps and np.shape(right[s]) == steps[s].shape]
+        return not _agree(alike, other, steps, bound)
+
+    trials = getattr(right, "mistakes", {}).get(name, lambda _: ())(refutes)
     if mistakes := _mistakes(name, arrays, bound, trials, agreed):
         return _one_of(mistakes, Change(mistakes[0]))
     message = _to_padding(name, got, want, right) or _dropped(name, got, want, bound)

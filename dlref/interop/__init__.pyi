@@ -1,3 +1,4 @@
+from ._checkpoints import trace_checkpoint as trace_checkpoint
 from ._conventions import Convention as Convention
 from ._conventions import conventions as conventions
 from ._conventions import mask_convention as mask_convention

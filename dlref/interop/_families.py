@@ -231,10 +231,21 @@ def _with_experts_together(named: dict[str, Any]) -> dict[str, Any]:
         if [*sorted(experts)] != [*range(len(whole))] or any(len(one) != 3 for one in whole):
             msg = f"Argument 'state' must hold gate, up and down of each expert of {layer!r}."
             raise ValueError(msg)
-        gate, up, down = (np.stack([_numbers(layer, one[i]) for one in whole]) for i in range(3))
-        rest[f"{layer}mlp.experts.gate_up_proj"] = np.concatenate([gate, up], axis=1)
-        rest[f"{layer}mlp.experts.down_proj"] = down
+        rest[f"{layer}mlp.experts.gate_up_proj"] = Experts(layer, whole, (0, 1))
+        rest[f"{layer}mlp.experts.down_proj"] = Experts(layer, whole, (2,))
     return rest
+
+
+class Experts:
+    """Matrices of all experts of a layer as one array, which is made whenever it is asked for."""
+
+    def __init__(self, layer: str, each: list[dict[int, Any]], which: tuple[int, ...]) -> None:
+        self.layer, self.each, self.which = layer, each, which
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Return the array (n, rows, D), gate and up side by side."""
+        stacks = [np.stack([_numbers(self.layer, e[i]) for e in self.each]) for i in self.which]
+        return np.asarray(np.concatenate(stacks, axis=1) if len(stacks) > 1 else stacks[0], dtype)
 
 
 def _with_one_table(named: dict[str, Any], _: str) -> dict[str, Any]:
@@ -417,7 +428,7 @@ KNOWN |= {
 }
 
 
-def _sizes(config: Any) -> Sizes:
+def sizes_of(config: Any) -> Sizes:
     """Return the values of the layouts' symbols in a configuration."""
     if isinstance(config, Encoder):
         return dict(config.sizes)
@@ -429,10 +440,20 @@ def _sizes(config: Any) -> Sizes:
     }  # fmt: skip
 
 
-def read_family(
+class Prepared(NamedTuple):
+    """The tensors of a model by the names of its layout, and what its configuration says."""
+
+    named: dict[str, Any]
+    family: Family
+    config: Any
+    base: str  # before the names of the layout
+    whole: bool  # whether there is a decoder beside an encoder
+
+
+def prepare(
     state: Mapping[str, Any], kind: str, config: Mapping[str, Any] | None, prefix: str
-) -> tuple[Any, Any]:
-    """Return parameters, and the configuration or the options of `encoder`."""
+) -> Prepared:
+    """Read a configuration, and bring tensors under the names of the family's layout."""
     config = text_config(config)
     _check_layers(config, len(state))
     named = {key[len(prefix) :]: value for key, value in state.items() if key.startswith(prefix)}
@@ -446,6 +467,14 @@ def read_family(
     settings.finish()
     _check_tensors(named, settings, prefix)
     base = family.base if any(name.startswith(family.base) for name in named) else ""
+    return Prepared(named, family, found, base, whole)
+
+
+def read_family(
+    state: Mapping[str, Any], kind: str, config: Mapping[str, Any] | None, prefix: str
+) -> tuple[Any, Any]:
+    """Return parameters, and the configuration or the options of `encoder`."""
+    named, family, found, base, whole = prepare(state, kind, config, prefix)
     if isinstance(found, Encoder):
         found = found._replace(pooler=f"{base}pooler.dense.weight" in named)
     elif whole:
@@ -462,7 +491,7 @@ def read_family(
         {prefix + name: tensor for name, tensor in named.items()},
         kind,
         prefix=prefix,
-        sizes=_sizes(found),
+        sizes=sizes_of(found),
         base=family.base,
         left_out=lambda name: name in twins or bool(spare.fullmatch(name)),
         integers=False,
@@ -559,7 +588,7 @@ def write_family(params: Any, kind: str, config: Any, prefix: str) -> dict[str, 
     family = (WITH_DECODER if whole else FAMILIES)[kind]
     if whole or (kind in FIXED and kind not in WITH_DECODER):
         _check_config(config, kind)
-        layout, sizes = family.layout(config, family.base), _sizes(config)
+        layout, sizes = family.layout(config, family.base), sizes_of(config)
     else:
         if config is not None:
             check_mapping("config", config)

@@ -4,7 +4,8 @@ Files of safetensors, read with NumPy alone.
 Eight bytes are the length of a header, which is JSON: for each tensor its dtype, its shape and
 where its bytes begin and end. The numbers of all tensors follow, one tensor after the other. A
 tensor is read into an array of its own. The package safetensors maps the file into memory and
-copies it from there, which takes more than twice as long for large tensors.
+copies it from there, which takes more than twice as long for large tensors. A large model has
+several files, and an index, also JSON, that says in which file a tensor is.
 """
 
 from __future__ import annotations
@@ -13,10 +14,16 @@ import contextlib
 import json
 import math
 import os
+from functools import cache, cached_property
 from importlib import import_module
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+
+from .._core.archives import UNREADABLE
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 Array = np.ndarray[Any, Any]
 
@@ -51,6 +58,49 @@ class InFile:
         kind, shape, start = self.entry
         array = np.fromfile(self.path, kind, math.prod(shape), offset=start)
         return np.asarray(array.reshape(shape), dtype)
+
+    def rows(self, first: int, last: int) -> InFile:
+        """Return rows `first` to `last` - 1 of the tensor, which follow each other in the file."""
+        kind, (_, *rest), start = self.entry
+        start += first * math.prod(rest) * kind.itemsize
+        return InFile(self.path, Entry(kind, (last - first, *rest), start))
+
+
+class InShard(InFile):
+    """A tensor of one of several files, whose header is read when the tensor is first used."""
+
+    def __init__(self, path: str, name: str, header: Callable[[str], dict[str, InFile]]) -> None:
+        self.path, self.name, self.header = path, name, header
+
+    @cached_property
+    def entry(self) -> Entry:  # type: ignore[override]
+        """Return the tensor's place, which the header of its file has."""
+        try:
+            return self.header(self.path)[self.name].entry
+        except KeyError:
+            problem = f"it has no tensor {self.name!r:.80}, which its index says that it has"
+        except UNREADABLE as error:
+            problem = str(error)
+        msg = f"Argument 'path' must be a file of tensors, not {self.path!r:.200}: {problem}."
+        raise ValueError(msg) from None
+
+
+def tensors_of_index(path: str) -> dict[str, InFile]:
+    """Return the tensors of the files that an index names; none of these files is opened."""
+    with open(path, encoding="utf-8") as file:
+        index = json.load(file, object_pairs_hook=_once)
+    places = index.get("weight_map") if isinstance(index, dict) else None
+    if not isinstance(places, dict):
+        msg = "it has no 'weight_map'"
+        raise TypeError(msg)
+    for shard in places.values():  # an index leads to no other folder
+        if not isinstance(shard, str) or shard in ("", "..") or os.path.basename(shard) != shard:
+            msg = f"{shard!r:.80} is not the name of a file beside it"
+            raise ValueError(msg)
+    header, folder = cache(tensors_of), os.path.dirname(path)
+    return {
+        name: InShard(os.path.join(folder, shard), name, header) for name, shard in places.items()
+    }
 
 
 def tensors_of(path: str) -> dict[str, InFile]:

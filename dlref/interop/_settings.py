@@ -307,7 +307,7 @@ class Settings:
             ],
         )
         for note in self.notes:
-            warnings.warn(f"Argument 'config' {note}.", UserWarning, stacklevel=4)
+            warnings.warn(f"Argument 'config' {note}.", UserWarning, stacklevel=5)
 
 
 #: Entry of the length that a model was trained for.

@@ -16,7 +16,7 @@ from ._encoders import BertParams, T5EncoderParams
 from ._families import FAMILIES, read_family, write_family
 from ._missing import MISSING
 from ._modules import MODULES, is_no_parameter
-from ._safetensors import InFile, tensors_of
+from ._safetensors import InFile, tensors_of, tensors_of_index
 from ._settings import family_of
 from ._tensors import read, write
 
@@ -345,7 +345,7 @@ def from_state_dict(
             raise ValueError(msg)
     _check_kind(kind)
     if isinstance(state, str | os.PathLike):
-        state = _in_file(state)
+        state = in_file(state)
     names = _names(state, prefix)
     if kind in FAMILIES:
         return read_family(state, kind, config, prefix)
@@ -427,12 +427,13 @@ def to_state_dict(params: Any, kind: str, config: Any = None, *, prefix: str = "
 
 def read_state_dict(path: str | os.PathLike[str]) -> State:
     r"""
-    Read tensors by name from a file: safetensors, or NumPy's npz.
+    Read tensors by name from files: safetensors, or NumPy's npz.
 
     Parameters
     ----------
     path : str or path
-        Name of a file that ends with ``.safetensors`` or ``.npz``.
+        Name of a file that ends with ``.safetensors`` or ``.npz``, or of the index of several
+        files of safetensors, which ends with ``.safetensors.index.json``.
 
     Returns
     -------
@@ -461,8 +462,8 @@ def read_state_dict(path: str | os.PathLike[str]) -> State:
 
     Files of safetensors are read with NumPy alone; only tensors of bfloat16 and of eight bits need
     the package ml_dtypes. Members of a ``.npz`` may be compressed, but together take no more than
-    64 times the file and 16 MB. A checkpoint in several files is read file by file: ``state =
-    read_state_dict(a) | read_state_dict(b)``.
+    64 times the file and 16 MB. Of a checkpoint in several files, the name of the index
+    (``model.safetensors.index.json``) reads all of them, which stand beside it.
 
     Examples
     --------
@@ -475,11 +476,11 @@ def read_state_dict(path: str | os.PathLike[str]) -> State:
     ...     read_state_dict(Path(folder) / "layer.npz")
     {'fc.weight': array([[1., 1.]])}
     """
-    tensors = _in_file(path)
+    tensors = in_file(path)
     return {key: np.asarray(value) for key, value in tensors.items()}
 
 
-def _in_file(path: Any) -> dict[str, Any]:
+def in_file(path: Any) -> dict[str, Any]:
     """Return the tensors of a file; tensors of a safetensors file are read on demand."""
     try:
         name = os.fsdecode(path)
@@ -492,9 +493,10 @@ def _in_file(path: Any) -> dict[str, Any]:
         raise ValueError(msg)  # a pipe would never end, and neither would a device
     if name.endswith(".npz"):
         return _read_npz(name)
-    if name.endswith(".safetensors"):
+    if name.endswith((".safetensors", ".safetensors.index.json")):
         return _safetensors(name)
-    msg = f"Argument 'path' must end with '.safetensors' or '.npz', not {shown(name)}."
+    known = "'.safetensors', '.safetensors.index.json' or '.npz'"
+    msg = f"Argument 'path' must end with {known}, not {shown(name)}."
     raise ValueError(msg)
 
 
@@ -521,6 +523,6 @@ def _read_npz(name: str) -> State:
 
 def _safetensors(name: str) -> dict[str, InFile]:
     try:
-        return tensors_of(name)
+        return tensors_of_index(name) if name.endswith(".json") else tensors_of(name)
     except UNREADABLE as error:
         raise _unreadable(name, error) from None

@@ -110,7 +110,7 @@ def _axis(term: str) -> tuple[int, str]:
     return int(factor[0]) if factor else 1, symbol
 
 
-def _misfit(shape: tuple[int, ...], symbols: str, sizes: Sizes) -> str:
+def misfit(shape: tuple[int, ...], symbols: str, sizes: Sizes) -> str:
     """Return the expected shape if a shape differs, else nothing; new symbols get their size."""
     axes = [_axis(term) for term in symbols.split(", ")]
     if len(axes) == len(shape):
@@ -188,7 +188,7 @@ def read(
         array = last[key]
         if key not in dtypes:
             dtypes[key] = array.dtype
-            if want := _misfit(array.shape, tensor.shape, sizes):
+            if want := misfit(array.shape, tensor.shape, sizes):
                 problems[key] = f"{key!r} must have shape {want}, not {array.shape}"
         return None if key in problems else array
 
@@ -204,7 +204,7 @@ def read(
             last.clear()
         return own
 
-    params = map_tree(read_entry, layout, is_node=_is_node)
+    params = map_tree(read_entry, layout, is_node=is_node)
     met = dtypes.keys() | problems.keys()
     spare = [key for key in state if key.startswith(prefix) and key not in met]
     unexpected = [
@@ -229,7 +229,7 @@ def _other_prefix(state: Mapping[str, Any], names: list[str], base: str) -> str:
     return prefix if any(name.startswith(base) for name in names) else prefix.removesuffix(base)
 
 
-def _is_node(entry: Any) -> bool:
+def is_node(entry: Any) -> bool:
     return isinstance(entry, tuple) and not isinstance(entry, Tensor | Zeros)
 
 
@@ -281,7 +281,7 @@ def write(
             problems.append(f"the parts of {key!r} must be equal blocks{heads}, not {shapes}")
             continue
         array = tensor.given(parts)
-        if want := _misfit(array.shape, tensor.shape, sizes):
+        if want := misfit(array.shape, tensor.shape, sizes):
             problems.append(f"{key!r} must have shape {want}, not {array.shape}")
         state[key] = np.array(array, order="C")
     raise_all(f"Argument 'params' must be those of {what}", problems)

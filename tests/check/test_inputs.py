@@ -190,7 +190,8 @@ REFUSED = {
     },
     "it is no function of dlref that takes arrays of floats": {
         "select_keys", "chain_cost", "conventions",
-        "from_state_dict", "mask_convention", "read_state_dict", "to_state_dict", "alibi_slopes",
+        "from_state_dict", "mask_convention", "read_state_dict", "to_state_dict",
+        "trace_checkpoint", "alibi_slopes",
         "rope_attention_factor", "rope_frequencies", "rope_permutation", "sinusoidal",
         "sinusoidal_grid",
         "sinusoidal_shift", "t5_relative_position_bucket", "critical_gain", "load_params",

@@ -588,7 +588,7 @@ class TestFiles:
             read_state_dict(path)
 
     def test_names(self, tmp_path):
-        with pytest.raises(ValueError, match=r"^Argument 'path' must end with '.safetensors' or"):
+        with pytest.raises(ValueError, match=r"^Argument 'path' must end with '.safetensors', "):
             read_state_dict(tmp_path / "x.bin")
         with pytest.raises(TypeError, match=r"^Argument 'path' must be the name of a file, not 3"):
             read_state_dict(3)

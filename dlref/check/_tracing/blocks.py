@@ -19,7 +19,6 @@ from ..._core.arguments import FloatArray
 from ...activations import sigmoid
 from ...activations._by_name import by_name
 from ...attention import LatentAttentionParams, attention_scores, attention_weights
-from ...neurons import linear
 from ...normalization import layer_norm, rms_norm
 from ...positions import apply_rope, rope_permutation
 from ...transformer import (
@@ -29,7 +28,7 @@ from ...transformer import (
     mixture_of_experts,
     top_k_router,
 )
-from .common import GATES, Options, Steps, in_part, inner_eps, joined, split
+from .common import GATES, Options, Steps, in_part, inner_eps, joined, linear, split
 from .delta import delta_steps
 from .latent import attention_options, latent_steps
 
@@ -231,6 +230,8 @@ def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:
             steps[f"norm{i}"] = z if wrong == f"no norm{i}" else normed(z, norm, o)
             z = z if wrong == "unnormed" else steps[f"norm{i}"]
         steps |= run(z)
+        if "stop" in o:
+            o["stop"](steps)
         out = list(steps.values())[-1]
         if output_norm is not None:
             out = out if wrong == f"no output_norm{i}" else normed(out, output_norm, o)

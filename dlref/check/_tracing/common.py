@@ -7,9 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from ... import neurons
 from ..._core.arguments import FloatArray
 
-#: Options in addition to the functions' own. "wrong" is a mistake that no parameter makes.
+
+class RefutedError(Exception):
+    """A block with a mistake differs from the other implementation before the step in question."""
+
+
+#: Options in addition to the functions' own. "wrong" is a mistake that no parameter makes, and
+#: "stop" a function of the steps so far that ends a trial early.
 Options = dict[str, Any]
 Steps = dict[str, FloatArray]
 Mistake = tuple[str, Any, Options]  # message, parameters, options
@@ -18,6 +25,14 @@ Mistakes = Iterator[Mistake]
 #: The activations of gated units by the names of the units.
 GATES = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}
 GATES |= {"reglu": "relu", "glu": "sigmoid", "bilinear": "identity"}
+
+
+def linear(x: FloatArray, weight: Any, bias: FloatArray | None = None) -> FloatArray:
+    """Return a dense layer's output; a matrix that stays in its file does the product itself."""
+    if not hasattr(weight, "applied"):
+        return neurons.linear(x, weight, bias)
+    y: FloatArray = weight.applied(x)
+    return y if bias is None else y + bias
 
 
 def split(x: FloatArray, count: int) -> FloatArray:

@@ -9,9 +9,8 @@ import numpy as np
 from ..._core.arguments import FloatArray
 from ...activations import sigmoid, silu, softplus
 from ...convolution import causal_conv
-from ...neurons import linear
 from ...normalization import rms_norm
-from .common import Mistakes, Options, Steps, in_part, joined, split
+from .common import Mistakes, Options, Steps, in_part, joined, linear, split
 
 
 def _remembered(

@@ -81,6 +81,34 @@ def _order_in_words(f: Fused, sizes: list[int], order: tuple[int, ...], how: str
     return f"{f.what} is read {how} in the order {', '.join(names)}"
 
 
+class _Rows:
+    """
+    Rows of several matrices, one below the other; a product with them is that of the matrices.
+
+    Nothing is copied of matrices that stay in their file.
+    """
+
+    def __init__(self, matrices: list[Any], rows: NDArray[np.intp]) -> None:
+        self.matrices, self.rows = matrices, rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def applied(self, x: Any) -> Any:
+        """Return the product of each row of x with the transposed rows."""
+        products = [matrix.applied(x) for matrix in self.matrices]
+        return np.concatenate(products, axis=-1)[..., self.rows]
+
+
+def _taken(matrices: list[Any], rows: NDArray[np.intp], axis: int) -> list[Any]:
+    """Return matrices of the same sizes made of rows of them all, counted from top to bottom."""
+    ends = np.cumsum([a.shape[axis] for a in matrices])[:-1]
+    if all(hasattr(a, "applied") for a in matrices):
+        return [_Rows(matrices, some) for some in np.split(rows, ends)]
+    fused = np.concatenate(matrices, axis=axis)
+    return [*map(np.ascontiguousarray, np.split(fused.take(rows, axis=axis), ends, axis=axis))]
+
+
 def _cut(p: Any, f: Fused) -> Iterator[tuple[str, Any]]:
     """Yield parameters whose fused matrix is cut otherwise, and their biases with it."""
     arrays = [getattr(p, name) for name in f.names]
@@ -92,9 +120,8 @@ def _cut(p: Any, f: Fused) -> Iterator[tuple[str, Any]]:
     for message, rows in _readings(f, sizes):
         changed: dict[str, Any] = {}
         for names in together:
-            fused = np.concatenate([getattr(p, name) for name in names], axis=f.axis)
-            parts = np.split(fused.take(rows, axis=f.axis), np.cumsum(sizes)[:-1], axis=f.axis)
-            changed |= zip(names, map(np.ascontiguousarray, parts), strict=True)
+            parts = _taken([getattr(p, name) for name in names], rows, f.axis)
+            changed |= zip(names, parts, strict=True)
         yield message, p._replace(**changed)
 
 

@@ -8,10 +8,9 @@ import numpy as np
 
 from ..._core.arguments import FloatArray
 from ...attention import attention_scores, attention_weights, document_mask
-from ...neurons import linear
 from ...normalization import rms_norm
 from ...positions import apply_rope
-from .common import Mistakes, Options, Steps, in_part, inner_eps, joined, split
+from .common import Mistakes, Options, Steps, in_part, inner_eps, joined, linear, split
 
 ATTENTION = ("mask", "bias", "is_causal", "q_offset", "window", "scale", "softcap")
 

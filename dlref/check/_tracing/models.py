@@ -15,7 +15,7 @@ from ..._core.pytree import as_float_trees, named_leaves
 from ...activations import log_softmax, softmax
 from ...activations._by_name import by_name
 from ...attention import padding_mask
-from ...neurons import LinearParams, linear, mlp
+from ...neurons import LinearParams, mlp
 from ...positions import (
     alibi_bias,
     alibi_slopes,
@@ -42,12 +42,12 @@ from ...transformer import (
 from ...transformer._padding import Padding, as_padding
 from ...transformer._structure import as_block
 from .blocks import block_steps, decoder_block_steps, normed
-from .common import GATES, Mistakes, Options, Steps
+from .common import GATES, Mistakes, Options, RefutedError, Steps, linear
 from .fits import fits_of
 from .mistakes import block_mistakes, changed_norms, decoder_mistakes, other_norms
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping, Sequence
 
 FIELDS = tuple(field.name for field in fields(BlockOptions))
 #: Further arguments of a call of blocks, and their defaults.
@@ -62,6 +62,9 @@ DECODER: Any = DecoderBlockParams, decoder_block_steps, decoder_mistakes
 #: Steps of pairs of tokens, and steps whose last axis is the time.
 PAIRS, TIME_LAST = ("attention.scores", "attention.weights"), ("attention.beta", "attention.decay")
 
+
+#: Steps of a language model before and after its blocks.
+AROUND_BLOCKS = ("embedding", "positioned", "norm", "logits")
 
 #: Whether a part has a mistake, from the part's steps with it and without it.
 IsMade = Callable[[Steps, Steps], bool]
@@ -87,7 +90,7 @@ class Change(NamedTuple):
         return arguments
 
 
-def _has_options(arguments: tuple[Any, ...]) -> bool:
+def _has_options(arguments: Sequence[Any]) -> bool:
     """Whether the last argument of a part has the options of a block."""
     return isinstance(arguments[-1], dict) and "softcap" in arguments[-1]
 
@@ -102,11 +105,14 @@ class Trace(dict[str, FloatArray]):
         self.changed: Callable[[Change, IsMade], Trace] | None = None
         self.padding: Padding | None = None
         self.axes = 0  # of the tokens
-        self.mistakes: dict[str, Callable[[], Iterator[tuple[str, Steps]]]] = {}
+        #: By step: the steps of its part after each mistake that the first of them do not refute.
+        self.mistakes: dict[str, Callable[[Any], Iterator[tuple[str, Steps]]]] = {}
         self.parts: dict[str, tuple[Options, Callable[[Options], Steps]]] = {}
         #: By step: the step that its part reads, the part as a function of it, and its parameters.
         self.sources: dict[str, tuple[str, Callable[[Any], Steps], tuple[Any, ...]]] = {}
         self.last: Any = None  # value of the last step
+        self.given: set[str] = set()  # steps that are the other's own
+        self.blocks: set[int] | None = None  # the ones that are traced, if there are others
 
     def add(self, prefix: str, run: Callable[..., Steps], mistakes: Any, *arguments: Any) -> Any:
         """Run a part, keep its steps, and return the last one."""
@@ -122,9 +128,18 @@ class Trace(dict[str, FloatArray]):
         steps = run(*arguments)
         reads_last = self.padding is None and arguments[0] is self.last
 
-        def wrong() -> Iterator[tuple[str, Steps]]:
+        def wrong(refutes: Callable[[Steps], bool]) -> Iterator[tuple[str, Steps]]:
+            def stop(found: Steps) -> None:
+                if refutes(named(found)):
+                    raise RefutedError
+
             for message, *changed in mistakes(*arguments[1:]):
-                other = run(arguments[0], *changed)
+                if _has_options(changed):
+                    changed[-1] = changed[-1] | {"stop": stop}
+                try:
+                    other = run(arguments[0], *changed)
+                except RefutedError:
+                    continue
                 for step in steps.keys() - other.keys():  # there is no rotation
                     other[step] = other[re.sub("_(rotated|normed)$", "", step)]
                 yield message, named(other)
@@ -157,6 +172,19 @@ class Trace(dict[str, FloatArray]):
         if step.endswith(PAIRS) and heads:  # queries, then keys
             out = np.take_along_axis(out, padding.homes[..., None, :], -1)
         return np.ascontiguousarray(out)
+
+    def judged(self, other: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the other's arrays without those of parts that are not traced."""
+        blocks = self.blocks
+        if blocks is None:
+            return dict(other)
+
+        def is_outside(name: str) -> bool:
+            block = re.match(r"blocks\.(\d+)\.", name)
+            place = int(block[1]) in blocks if block else name not in AROUND_BLOCKS
+            return name in self.given or (name not in self and not place)
+
+        return {name: array for name, array in other.items() if not is_outside(name)}
 
     def hidden(self, name: str) -> Any:
         """Return where an array has no token, None if texts fill their rows."""
@@ -193,11 +221,11 @@ def _of_blocks(
     return dicts
 
 
-def _last_norm(x: FloatArray, p: Any, o: Options) -> Steps:
+def last_norm(x: FloatArray, p: Any, o: Options) -> Steps:
     return {"norm": x if p is None else normed(x, p, o)}
 
 
-def _last_mistakes(p: Any, o: Options) -> Mistakes:
+def last_mistakes(p: Any, o: Options) -> Mistakes:
     if p is None:  # after the mistake that it is missing
         return
     for message, options in other_norms(o):
@@ -254,10 +282,10 @@ def _add_stack(
         x = trace.add(f"{prefix}blocks.{i}.", run, wrong, given, p, o)
     if norm is None:
         return x
-    return trace.add(prefix, _last_norm, _last_mistakes, x, NormParams(*norm), each[-1])
+    return trace.add(prefix, last_norm, last_mistakes, x, NormParams(*norm), each[-1])
 
 
-def _embed(tokens: Any, p: Any, config: Any) -> Steps:
+def embed(tokens: Any, p: Any, config: Any) -> Steps:
     return _positioned(p.embedding[tokens], p, config)
 
 
@@ -278,7 +306,7 @@ def _positioned(x: FloatArray, p: Any, config: Any) -> Steps:
     return steps
 
 
-def _embed_mistakes(T: int, p: Any, config: Any) -> Iterator[tuple[Any, ...]]:
+def embed_mistakes(T: int, p: Any, config: Any) -> Iterator[tuple[Any, ...]]:
     root, scale = config.d_model**0.5, config.embedding_scale
     by = "the root of D" if scale in (1, root) else f"{scale:g}"
     factor, message = (1 / scale, "not multiplied") if scale != 1 else (root, "multiplied")
@@ -293,7 +321,7 @@ def _embed_mistakes(T: int, p: Any, config: Any) -> Iterator[tuple[Any, ...]]:
             yield message, p._replace(positions=table), config
 
 
-def _add_head(trace: Trace, x: FloatArray, p: Any, config: Any) -> None:
+def add_head(trace: Trace, x: FloatArray, p: Any, config: Any) -> None:
     """Add the logits; before the last norm x was the step before the last one."""
     raw = x if p.norm is None else [*trace.values()][-2]
     run = partial(_head, config=config)
@@ -322,7 +350,7 @@ def _head_mistakes(
     if config.logit_scale != 1:
         message = f"the logits are not multiplied by {config.logit_scale:g}"
         yield message, p, replace(config, logit_scale=1.0)
-    if p.head is not None:
+    if p.head is not None and p.embedding is not None:
         yield "the head is the matrix of embeddings", p._replace(head=None), None
     yield "the last norm is missing", p, raw
     yield "they are probabilities, after a softmax", p, softmax
@@ -427,14 +455,14 @@ def _language_model(
     ids, params = as_array("tokens", tokens), _params(params, "LanguageModelParams", dropout)
     rows = as_padding(lengths, padding, ids.shape)
     ids, trace.padding, trace.axes = ids if rows is None else rows.texts(ids), rows, ids.ndim
-    x = trace.add("", _embed, partial(_embed_mistakes, ids.shape[-1]), ids, params, config)
-    each = _of_config(config, params.positions, x, causal=True)
+    x = trace.add("", embed, partial(embed_mistakes, ids.shape[-1]), ids, params, config)
+    each = of_config(config, params.positions, x, causal=True)
     x = _add_stack(trace, x, params.blocks, params.norm, each)
-    _add_head(trace, x, params, config)
+    add_head(trace, x, params, config)
     return trace
 
 
-def _of_config(
+def of_config(
     config: Any, table: Any, x: FloatArray, *, causal: bool, **call: Any
 ) -> list[Options]:
     """Return the options of each block of a model, and at least of one."""
@@ -467,11 +495,11 @@ def _sequence_classifier(
 ) -> Trace:
     ids = as_array("tokens", tokens)
     params = _params(params, "SequenceClassifierParams", dropout)
-    x = trace.add("", _embed_text, partial(_embed_mistakes, ids.shape[-1] + 1), ids, params, config)
+    x = trace.add("", _embed_text, partial(embed_mistakes, ids.shape[-1] + 1), ids, params, config)
     seen = None
     if lengths is not None:
         seen = padding_mask(as_array("lengths", lengths) + 1, x.shape[-2])
-    each = _of_config(config, params.positions, x, causal=False, mask=seen)
+    each = of_config(config, params.positions, x, causal=False, mask=seen)
     x = _add_stack(trace, x, params.blocks, params.norm, each)
     trace.add("", _class, _class_mistakes, x, params)
     return trace
@@ -491,16 +519,16 @@ def _encoder_decoder(
     p = _params(params, "EncoderDecoderParams", dropout)
     there, S = p._replace(positions=p.source_positions), ids.shape[-1]
     seen = None if lengths is None else padding_mask(as_array("lengths", lengths), S)
-    x = trace.add("encoder.", _embed, partial(_embed_mistakes, ids.shape[-1]), ids, there, config)
-    each = _of_config(config, there.positions, x, causal=False, mask=seen)
+    x = trace.add("encoder.", embed, partial(embed_mistakes, ids.shape[-1]), ids, there, config)
+    each = of_config(config, there.positions, x, causal=False, mask=seen)
     memory = _add_stack(trace, x, p.encoder, p.encoder_norm, each, "encoder.")
-    x = trace.add("decoder.", _embed, partial(_embed_mistakes, answer.shape[-1]), answer, p, config)
-    each = _of_config(config, p.positions, x, causal=True, memory_mask=seen)
+    x = trace.add("decoder.", embed, partial(embed_mistakes, answer.shape[-1]), answer, p, config)
+    each = of_config(config, p.positions, x, causal=True, memory_mask=seen)
     if config.positions == "t5":
         bias = np.asarray(t5_bias(p.positions, answer.shape[-1], S, bidirectional=False))
         each = [o | {"memory_bias": bias} for o in each]
     x = _add_stack(trace, x, p.decoder, p.norm, each, "decoder.", memory)
-    _add_head(trace, x, p, config)
+    add_head(trace, x, p, config)
     return trace
 
 
