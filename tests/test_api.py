@@ -75,6 +75,7 @@ DRAWN_WITH = {
     "batch_norm_inference": "batch_norm",
     "batch_norm_train": "batch_norm",
     "encoders": "from_state_dict",
+    "interpolate": "conv_transpose",
     "l2_norm": "rms_norm",
     "modules": "from_state_dict",
     "nll": "cross_entropy",
