@@ -432,6 +432,17 @@ STRATEGIES = {
     "convolution.conv_transpose": transposed_convolutions(),
     "convolution.max_pool": pools(),
     "convolution.mean_pool": pools(),
+    "convolution.interpolate": st.integers(1, 3).flatmap(
+        lambda axes: st.builds(
+            lambda batch, space, size, aligned: Sample(
+                ((*batch, *space),), {"size": size, "align_corners": aligned}
+            ),
+            hnp.array_shapes(min_dims=0, max_dims=1, max_side=2),
+            st.tuples(*axes * [st.integers(1, 4)]),
+            st.tuples(*axes * [st.integers(1, 6)]),
+            st.booleans(),
+        )
+    ),
     "convolution.causal_conv": st.builds(
         lambda batch, T, D, K, bias, state: Sample(
             (

@@ -78,6 +78,7 @@ DRAWN_WITH = {
     "batch_norm_train": "batch_norm",
     "checkpoints": "from_state_dict",
     "encoders": "from_state_dict",
+    "interpolate": "conv_transpose",
     "l2_norm": "rms_norm",
     "modules": "from_state_dict",
     "nll": "cross_entropy",

@@ -78,6 +78,19 @@ RECORDS = [
         )
     ),
     record(
+        c.interpolate,
+        call((2, 5), size=(8,)), call((4, 3), size=(6, 5), align_corners=True),
+        call((2, 3, 4), size=(2, 2, 7)), call((2, 3, 4), size=(5, 3)), call((0, 4), size=(6,)),
+        call((7,), size=(1,)), call((7,), size=(1,), align_corners=True),
+        hard=[call((2, 3, 7, 8), size=(11, 5)), call((3, 41), size=(64,))],
+        large=[
+            call((5, 65, 34), size=(33, 70)), call((2, 3, 130), size=(261,)),
+            call((3, 9, 8, 17), size=(18, 5, 40), align_corners=True),
+        ],
+        options=[call((2, 3, 7, 8), size=(13, 15), align_corners=True)],
+        needed=("size",), batched=False,
+    ),
+    record(
         c.causal_conv,
         call((5, 2), (2, 3), None, None), call((2, 3, 2), (2, 3), (2,), (2, 2, 2)),
         call((1, 3), (3, 4), (3,), (3, 3)), call((2, 0, 2), (2, 2), None, (2, 1, 2)),

@@ -7,6 +7,9 @@ from ._conv import conv_vjp as conv_vjp
 from ._conv_transpose import conv_transpose as conv_transpose
 from ._conv_transpose import conv_transpose_jvp as conv_transpose_jvp
 from ._conv_transpose import conv_transpose_vjp as conv_transpose_vjp
+from ._interpolate import interpolate as interpolate
+from ._interpolate import interpolate_jvp as interpolate_jvp
+from ._interpolate import interpolate_vjp as interpolate_vjp
 from ._max_pool import max_pool as max_pool
 from ._max_pool import max_pool_jvp as max_pool_jvp
 from ._max_pool import max_pool_vjp as max_pool_vjp

@@ -472,6 +472,64 @@ def mean_pool_vjp(
     return windows_of_vjp(shares, x, size, stride, padding, ceil_mode=ceil_mode)
 
 
+# == interpolate
+
+
+def places_between(n, m, align_corners):
+    """The two places of n that each of m outputs is read from, and the share of the second."""
+    t = np.arange(m)
+    at = t * (n - 1) / max(m - 1, 1) if align_corners else (t + 0.5) * n / m - 0.5
+    at = np.maximum(at, 0)
+    low = np.minimum(np.floor(at).astype(int), n - 1)
+    return low, np.minimum(low + 1, n - 1), at - low
+
+
+def interpolate_line(x, size, align_corners=False):
+    """
+    Along a line.
+
+    >>> x = np.array([0.0, 4.0, 8.0])
+    >>> print(interpolate_line(x, 6))
+    [0. 1. 3. 5. 7. 8.]
+    """
+    low, high, share = places_between(len(x), size, align_corners)
+    return (1 - share) * x[low] + share * x[high]
+
+
+def interpolate(x, *, size, align_corners=False):
+    """
+    Along one axis after the other.
+
+    >>> x = np.array([[0.0, 4.0], [8.0, 12.0]])
+    >>> print(interpolate(x, size=(2, 3), align_corners=True))
+    [[ 0.  2.  4.]
+     [ 8. 10. 12.]]
+    """
+    for axis, m in zip(range(x.ndim - len(size), x.ndim), size, strict=True):
+        low, high, share = places_between(x.shape[axis], m, align_corners)
+        share = share.reshape(-1, *(x.ndim - axis - 1) * [1]).astype(x.real.dtype)
+        x = (1 - share) * np.take(x, low, axis) + share * np.take(x, high, axis)
+    return x
+
+
+def interpolate_vjp(dout, x, *, size, align_corners=False):
+    """
+    Backward pass: every cotangent goes back to both places.
+
+    >>> x, dout = np.array([0.0, 4.0, 8.0]), np.array([0.0, 8.0, 0.0, 0.0, 0.0])
+    >>> print(interpolate_vjp(dout, x, size=(5,), align_corners=True))
+    [4. 4. 0.]
+    """
+    for axis, m in zip(range(x.ndim - len(size), x.ndim), size, strict=True):
+        low, high, share = places_between(x.shape[axis], m, align_corners)
+        u, share = np.moveaxis(dout, axis, -1), share.astype(x.real.dtype)
+        dx = np.zeros((*u.shape[:-1], x.shape[axis]), u.dtype)
+        np.add.at(dx, (..., low), (1 - share) * u)
+        np.add.at(dx, (..., high), share * u)
+        dout = np.moveaxis(dx, -1, axis)
+    return dout
+
+
 # == causal_conv
 
 

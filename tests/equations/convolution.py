@@ -2,6 +2,7 @@
 
 import functools
 import itertools
+import math
 
 import numpy as np
 from equations.evaluate import From, Of, mapped
@@ -283,3 +284,54 @@ def mean_of_a_window():
 )
 def derivatives_of_the_mean_of_a_window():
     return of_pool(formulas.mean_pool, 0)
+
+
+# interpolation: a row of nine, read at thirteen and at five places
+
+
+def of_interpolation(m, *, aligned=False):
+    """Return the environment of a row, with the places that it is read at."""
+    f = functools.partial(formulas.interpolate, size=(m,), align_corners=aligned)
+    low, high, share = formulas.places_between(9, m, aligned)
+    env = {**mapped(f, {"x": ROW}, N=9, M=m), "l": low, "h": high, r"\alpha": share}
+    return {**env, r"\dot x": RNG.normal(size=9)}
+
+
+INTERPOLATED = [of_interpolation(13), of_interpolation(5), of_interpolation(13, aligned=True)]
+
+
+@equation(
+    r"""y_t = (1 - \alpha_t)\, x_{l_t} + \alpha_t\, x_{h_t} , \qquad
+    l_t = \lfloor q_t \rfloor , \qquad h_t = \min(l_t + 1, N - 1) , \qquad
+    \alpha_t = q_t - l_t ."""
+)
+def value_between_two_places():
+    for m, aligned in itertools.product((5, 13), (False, True)):
+        y = formulas.interpolate(ROW, size=(m,), align_corners=aligned)
+        for t in range(m):
+            q = 8 / (m - 1) * t if aligned else max(9 / m * (t + 0.5) - 0.5, 0)
+            low = math.floor(q)
+            share = q - low
+            yield y[t], (1 - share) * ROW[low] + share * ROW[min(low + 1, 8)]
+
+
+@equation(
+    r"""q_t = \max \Bigl( \frac{N}{M} \bigl(t + \tfrac12\bigr) - \tfrac12, 0 \Bigr) ,
+    \qquad q_t = \frac{N - 1}{M - 1}\, t ."""
+)
+def places_of_the_outputs():
+    places = np.arange(9.0)  # a row whose values are its places is read at them
+    for m in (5, 13):
+        inside = np.array([min(max(9 / m * (t + 0.5) - 0.5, 0), 8) for t in range(m)])
+        yield formulas.interpolate(places, size=(m,)), inside
+        aligned = formulas.interpolate(places, size=(m,), align_corners=True)
+        yield aligned, np.array([8 / (m - 1) * t for t in range(m)])
+
+
+@reads(
+    r"""\pdv{L}{x_j} = \sum_t u_t \bigl( (1 - \alpha_t)\, [\, l_t = j\,]
+    + \alpha_t\, [\, h_t = j\,] \bigr) .""",
+    r"\dot y_t = (1 - \alpha_t)\, \dot x_{l_t} + \alpha_t\, \dot x_{h_t} .",
+)
+def derivatives_of_the_value_between_two_places():
+    return INTERPOLATED
