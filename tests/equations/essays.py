@@ -327,7 +327,7 @@ def a_double_root_of_nesterov():
 )
 def a_step_under_noise():
     rng, eta, lam, sigma = np.random.default_rng(4), 0.3, 1.5, 2.0
-    theta, noise = rng.normal(size=200_000), sigma * rng.normal(size=200_000)
+    theta, noise = 1.7 * rng.normal(size=200_000), sigma * rng.normal(size=200_000)
     new, _ = formulas.training.sgd_step(theta, lam * theta + noise, None, learning_rate=eta)
     yield np.mean(new**2), (1 - eta * lam) ** 2 * np.mean(theta**2) + eta**2 * sigma**2
 
