@@ -13,7 +13,7 @@ from ..positions import rope_permutation
 from ._candidates import html_table
 from ._oracle.stochastic_rounding import EPS
 from ._tracing.fits import fits_of, least
-from ._tracing.models import MODELS, Change, Trace, traced
+from ._tracing.models import LEFT_OUT, MODELS, Change, Trace, traced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -478,7 +478,8 @@ def _cause(name: str, arrays: Arrays, bound: float, agreed: list[str]) -> tuple[
 
     trials = getattr(right, "mistakes", {}).get(name, lambda _: ())(refutes)
     if mistakes := _mistakes(name, arrays, bound, trials, agreed):
-        return _one_of(mistakes, Change(mistakes[0]))
+        change = None if mistakes[0].startswith(LEFT_OUT.split("{")[0]) else Change(mistakes[0])
+        return _one_of(mistakes, change)
     message = _to_padding(name, got, want, right) or _dropped(name, got, want, bound)
     if message:
         return message, None
@@ -489,7 +490,7 @@ def _cause(name: str, arrays: Arrays, bound: float, agreed: list[str]) -> tuple[
     return _multiple(name, got, want, bound), None
 
 
-def _one_of(messages: list[str], change: Change) -> tuple[str, Change | None]:
+def _one_of(messages: list[str], change: Change | None) -> tuple[str, Change | None]:
     """Return mistakes that lead to the same numbers in words, and the change; none if too many."""
     return ("", None) if len(messages) > MOST_NAMED else (", or ".join(messages), change)
 

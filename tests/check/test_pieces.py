@@ -34,6 +34,31 @@ def known(kind, variant, step):
 OUT = "blocks.0.out"
 #: Family, variant, step, and words of mistakes that the part of the step can have.
 KNOWN = [
+    ("deepseek_v3", 2, OUT, "the output of the shared expert is multiplied by 2.5, too"),
+    ("gemma2", 0, OUT, "the scores are clipped, not capped by a tanh"),
+    ("granite", 0, OUT, "the output of the attention is not multiplied by 0.3"),
+    ("granite", 0, OUT, "the output of the network is not multiplied by 0.3"),
+    ("mixtral", 0, OUT, "the experts' weights multiply their inputs, not their outputs"),
+    ("mixtral", 0, OUT, "the columns of w_o go from head to head first, not through a head"),
+    (
+        "olmo2", 0, OUT,
+        "the norms of queries and keys go over each head, not over all heads at once",
+    ),
+    (
+        "qwen3", 0, OUT,
+        "the norms of queries and keys go over all heads at once, not over each head",
+    ),
+    (
+        "qwen3", 0, OUT,
+        "keys are rotated for positions that are one later than those of queries",
+    ),
+    ("qwen3", 0, OUT, "keys have the norm of queries"),
+    (
+        "qwen3", 0, OUT,
+        "query head h uses values of head h mod Hk instead of h // (H / Hk)",
+    ),
+    ("qwen3", 0, OUT, "values are rotated, too, as neighbors"),
+    ("stablelm", 0, OUT, "the last channels of a head are rotated, not the first ones"),
     ("gpt_oss", 0, OUT, "the sinks are missing"),
     ("gpt_oss", 0, OUT, "there are 1 experts of a token, not 2"),
     ("gpt_oss", 0, OUT, "there are 3 experts of a token, not 2"),
@@ -110,6 +135,45 @@ def test_it_is_named(kind, variant, step, message):
     kept = ("norm1", "attention.out", "feed_forward.out", "out", "logits")
     port = {n: a for n, a in known(kind, variant, step)[message].items() if n.endswith(kept)}
     assert first_difference(right, port).cause == message
+
+
+def test_a_block_that_is_left_out():
+    """The next part reads what the block before it gave."""
+    ids, params, own, right = traced("granite")
+    blocks = (params.blocks[0], params.blocks[2])
+    fewer = LanguageModelConfig(**{**vars(own), "num_layers": 2})
+    port = trace(language_model, ids, params._replace(blocks=blocks), fewer)
+    moved = {n.replace("blocks.1.", "blocks.2."): a for n, a in port.items()}
+    found = first_difference(right, moved)
+    assert found.name == "blocks.2.norm1"
+    assert found.cause == "it reads blocks.0.out: the parts between are left out"
+    assert found.then is None
+
+
+def test_one_matrix_of_another_block():
+    ids, params, own, right = traced("qwen3")
+    first, second, *rest = params.blocks
+    mixed = second._replace(attention=second.attention._replace(w_k=first.attention.w_k))
+    port = trace(language_model, ids, params._replace(blocks=(first, mixed, *rest)), own)
+    kept = {n: a for n, a in port.items() if n.endswith(("attention.out", "out"))}
+    assert first_difference(right, kept).cause == "attention.w_k is that of block 0"
+
+
+def test_a_factor_that_divides():
+    ids, params, own, right = traced("granite")
+    for field, name in (("logit_scale", "logits"), ("embedding_scale", "embedding")):
+        other = LanguageModelConfig(**{**vars(own), field: 1 / getattr(own, field)})
+        found = first_difference(right, trace(language_model, ids, params, other))
+        assert found.name == name
+        assert "divided by" in found.cause
+
+
+def test_epsilon_inside_attention_alone():
+    ids, params, own, right = traced("qwen3")
+    other = LanguageModelConfig(**{**vars(own), "blocks": dict(own.blocks) | {"inner_eps": 1e-2}})
+    found = first_difference(right, trace(language_model, ids, params, other))
+    assert found.name == "blocks.0.attention.q_normed"
+    assert found.cause == "eps of the norms inside attention is 0.01 instead of 1e-06"
 
 
 def test_another_factor_of_the_sums_is_fitted():

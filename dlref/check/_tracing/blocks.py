@@ -16,7 +16,7 @@ import numpy as np
 
 from ... import formulas
 from ..._core.arguments import FloatArray
-from ...activations import sigmoid
+from ...activations import sigmoid, softmax
 from ...activations._by_name import by_name
 from ...attention import LatentAttentionParams, attention_scores, attention_weights
 from ...normalization import layer_norm, rms_norm
@@ -76,6 +76,10 @@ def _attend(x: FloatArray, p: Any, o: Options, y: Any = None, part: str = "atten
     steps["weights"] = attention_weights(q, k, sink=p.sink, **options)
     if wrong == "axis":
         steps["weights"] = _over_queries(steps["scores"])
+    if wrong == "clipped":
+        scores, cap = attention_scores(q, k, **options | {"softcap": None}), o["softcap"]
+        steps["scores"] = np.where(np.isfinite(scores), np.clip(scores, -cap, cap), scores)
+        steps["weights"] = np.asarray(softmax(steps["scores"]))
     steps["averages"] = steps["weights"] @ np.repeat(v, H // keys, axis=-3)
     merged = joined(steps["averages"])
     if wrong == "merge":
@@ -93,15 +97,19 @@ def _rotate(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) -> 
     if o["rope"] is None:
         return {}
     (cos, sin), wrong = o["rope"], o.get("wrong", "")
-    tables = {"interleaved": o["rope_interleaved"], "rotary_dim": 2 * np.shape(cos)[-1]}
-    rotated = [
-        _by_other_tables(a, cos, sin, neighbors=wrong.startswith("neighbors"))
-        if " by " in wrong
-        else np.asarray(apply_rope(a, cos, sin, **tables))
-        for a in (q, k, v)
-    ]
+    of_keys, neighbors = o.get("rope_of_keys", (cos, sin)), o["rope_interleaved"]
+    rotated = []
+    for a, tables in ((q, (cos, sin)), (k, of_keys), (v, (cos, sin))):
+        if wrong.endswith((" by halves", " by neighbors")):
+            of_neighbors = wrong.startswith("neighbors")
+            rotated.append(_by_other_tables(a, cos, sin, neighbors=of_neighbors))
+            continue
+        pairs, R = neighbors != (a is v and wrong == "values by other pairs"), 2 * cos.shape[-1]
+        first = np.roll(a, R, axis=-1) if wrong == "last channels" else a
+        turned = np.asarray(apply_rope(first, *tables, interleaved=pairs, rotary_dim=R))
+        rotated.append(np.roll(turned, -R, axis=-1) if wrong == "last channels" else turned)
     steps = {"q": rotated[0], "k": k if wrong == "keys" else rotated[1]}
-    return steps | ({"v": rotated[2]} if wrong == "values" else {})
+    return steps | ({"v": rotated[2]} if wrong.startswith("values") else {})
 
 
 def _by_other_tables(x: FloatArray, cos: Any, sin: Any, *, neighbors: bool) -> FloatArray:
@@ -125,6 +133,11 @@ def _normalize(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) 
         if w is not None:
             together = len(w) != x.shape[-1]
             rows = np.swapaxes(x, -2, -3)
+            if together and o.get("wrong") == "each head":
+                unit = np.ones(x.shape[-1], x.dtype)
+                own = (w + x.dtype.type(o["norm_offset"])).reshape(-1, 1, x.shape[-1])
+                steps[name] = rms_norm(x, unit, eps=inner_eps(o)) * own
+                continue
             rows = rows.reshape(*rows.shape[:-2], -1) if together else rows
             y = rms_norm(rows, w, eps=inner_eps(o), weight_offset=o["norm_offset"])
             steps[name] = np.swapaxes(y.reshape(np.swapaxes(x, -2, -3).shape), -2, -3)
@@ -185,6 +198,7 @@ ROUTING = {
     "corrected": "the correction of the router is in the experts' weights, too",
     "one of a group": "groups of experts are chosen by their best expert, not by their two best",
     "two of a group": "groups of experts are chosen by their two best experts, not by the best one",
+    "weighted inputs": "the experts' weights multiply their inputs, not their outputs",
     "masked as 0": "scores outside the best groups are 0, not minus infinity",
 }
 
@@ -211,8 +225,11 @@ def _misrouted(x: FloatArray, p: Any, options: Options, o: Options) -> Steps:
     units |= {"limit": None, "shift": 0.0, "beta": 1.0}
     units |= {name: options[name] for name in ("limit", "shift", "beta") if name in options}
     dense = plain.dense_weights(weights, experts, n)
-    parts = [plain.expert(x, plain.of_expert(p.experts, e), units) for e in range(n)]
-    out = sum(dense[..., e, None] * part for e, part in enumerate(parts))
+    first = dense if wrong == "weighted inputs" else np.ones_like(dense)
+    inputs = [first[..., e, None] * x for e in range(n)]
+    parts = [plain.expert(z, plain.of_expert(p.experts, e), units) for e, z in enumerate(inputs)]
+    after = dense != 0 if wrong == "weighted inputs" else dense
+    out = sum(after[..., e, None] * part for e, part in enumerate(parts))
     if p.shared is not None:
         out = out + plain.shared_expert(x, p.shared, p.shared_gate)
     found = {"router": logits, "weights": weights, "out": out}
@@ -236,7 +253,8 @@ def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:
         if output_norm is not None:
             out = out if wrong == f"no output_norm{i}" else normed(out, output_norm, o)
             steps[f"output_norm{i}"] = out
-        out = out if o["residual_scale"] == 1 else out * out.dtype.type(o["residual_scale"])
+        is_scaled = o["residual_scale"] != 1 and wrong != f"unscaled {i}"
+        out = out if not is_scaled else out * out.dtype.type(o["residual_scale"])
         beside = {f"left out {i}": np.zeros_like(x), "normed": z}.get(wrong, x)
         x = steps[f"sum{i}"] = np.asarray(beside + out)
         if not o["norm_first"] and norm is not None:

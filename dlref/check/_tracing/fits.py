@@ -8,6 +8,7 @@ import numpy as np
 
 from ..._core.arguments import as_array
 from ...positions import rope_frequencies, rope_tables
+from .common import inner_eps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -36,6 +37,8 @@ def fits_of(o: Options) -> Iterator[Fit]:
         yield Fit(message, np.arange(1.0, 65.0), lambda v: o | {"chunk": int(v)}, whole=True)
     message = "eps is {:.3g}" + f" instead of {o['eps']:g}"
     yield Fit(message, np.logspace(-12, -1, 23), lambda v: o | {"eps": v})
+    message = "eps of the norms inside attention is {:.3g}" + f" instead of {inner_eps(o):g}"
+    yield Fit(message, np.logspace(-12, -1, 23), lambda v: o | {"inner_eps": v})
     right = f" instead of {o['scale']:.4g}" if o["scale"] is not None else ""
     message = "the scale of the scores is {:.4g}" + right
     yield Fit(message, np.logspace(-3, 2, 31), lambda v: o | {"scale": v})

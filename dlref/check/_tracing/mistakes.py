@@ -74,13 +74,22 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Mistakes:
     for message, wrong in _other_tables(""):
         yield message, p, o | {"wrong": wrong}
     yield "queries and keys are not rotated", p, o | {"rope": None}
+    if 2 * cos.shape[-1] < len(a.w_q) // H:
+        message = "the last channels of a head are rotated, not the first ones"
+        yield message, p, o | {"wrong": "last channels"}
     yield "keys are not rotated", p, o | {"wrong": "keys"}
     yield "values are rotated, too", p, o | {"wrong": "values"}
+    message = f"values are rotated, too, as {pairs[1]}"
+    yield message, p, o | {"wrong": "values by other pairs"}
     yield "the rotation goes backwards", p, o | {"rope": (cos, -sin)}
     if len(cos) > 1:
-        step, slope = cos[1], sin[1]
+        step, slope = cos[1] / cos[0], sin[1] / cos[0]
         later = cos * step - sin * slope, sin * step + cos * slope
+        before = cos * step + sin * slope, sin * step - cos * slope
         yield "positions begin at 1, which changes no score", p, o | {"rope": later}
+        for tables, place in ((later, "later"), (before, "earlier")):
+            message = f"keys are rotated for positions that are one {place} than those of queries"
+            yield message, p, o | {"rope_of_keys": tables}
         yield "positions are counted from the end", p, o | {"rope": (cos[::-1], sin[::-1])}
 
 
@@ -107,18 +116,42 @@ def _scores(p: Any, o: Options, part: str = "attention") -> Mistakes:
     for name in ("mask", "bias", "window", "chunk", "softcap"):
         if o[name] is not None:
             yield f"the option {name} is missing", p, o | {name: None}
+    if o["softcap"] is not None:
+        yield "the scores are clipped, not capped by a tanh", p, o | {"wrong": "clipped"}
     yield from _biases(p, o, E**-0.5 if scale == 1 else scale)
-    H, keys = o["num_heads"], o["num_kv_heads"] or o["num_heads"]
-    if keys < H:
-        names = ["w_k", "b_k", "w_v", "b_v"]
-        if weights.k_norm is not None and len(weights.k_norm) != E:  # of all heads at once
-            names.append("k_norm")
-        a = {name: getattr(weights, name) for name in names}
-        tiled = {
-            name: None if w is None else np.concatenate([w] * (H // keys)) for name, w in a.items()
-        }
-        message = "query head h uses key head h mod Hk instead of h // (H / Hk)"
-        yield message, p._replace(**{part: weights._replace(**tiled)}), o | {"num_kv_heads": H}
+    yield from _tiled(p, o, part)
+
+
+def _tiled(p: Any, o: Options, part: str) -> Mistakes:
+    """Yield heads of keys that repeat in turn, of keys or values alone or of both."""
+    weights, H = getattr(p, part), o["num_heads"]
+    keys = o["num_kv_heads"] or H
+    if keys == H:
+        return
+    names, of_all = ["w_k", "b_k", "w_v", "b_v"], False
+    if weights.k_norm is not None and len(weights.k_norm) != len(weights.w_q) // H:
+        names, of_all = [*names, "k_norm"], True
+    a = {name: getattr(weights, name) for name in names}
+    tiled = {
+        name: None if w is None else np.concatenate([w] * (H // keys)) for name, w in a.items()
+    }
+    for which, said in {"kv": "key head", "k": "keys of head", "v": "values of head"}.items():
+        if of_all and which == "k":
+            continue
+        moved = [name for name in names if name.split("_")[0 if "norm" in name else 1] in which]
+        mixed = _repeated(a, keys, H) | {name: tiled[name] for name in moved}
+        message = f"query head h uses {said} h mod Hk instead of h // (H / Hk)"
+        yield message, p._replace(**{part: weights._replace(**mixed)}), o | {"num_kv_heads": H}
+
+
+def _repeated(arrays: Mapping[str, Any], keys: int, heads: int) -> dict[str, Any]:
+    """Return the rows of each head of keys once for each of its heads of queries."""
+
+    def one(w: Any) -> Any:
+        rows = np.asarray(w).reshape(keys, -1, *w.shape[1:])
+        return np.repeat(rows, heads // keys, axis=0).reshape(-1, *w.shape[1:])
+
+    return {name: None if w is None else one(w) for name, w in arrays.items()}
 
 
 def _biases(p: Any, o: Options, scale: float) -> Mistakes:
@@ -197,6 +230,9 @@ def _exchanged(p: Any, o: Options, part: str) -> Mistakes:
     if a.w_q.shape == a.w_o.shape:
         message = "queries and outputs are exchanged"
         yield message, p._replace(**{part: _swapped(a, "q", "o")}), o
+    message = "the columns of w_o go from head to head first, not through a head"
+    turned: Any = _heads_apart(np.asarray(a.w_o).T, H)
+    yield message, p._replace(**{part: a._replace(w_o=np.ascontiguousarray(turned.T))}), o
     apart = {
         name: _heads_apart(getattr(a, name), H if name.endswith("q") else o["num_kv_heads"] or H)
         for name in ("w_q", "b_q", "w_k", "b_k", "w_v", "b_v")

@@ -63,6 +63,8 @@ DECODER: Any = DecoderBlockParams, decoder_block_steps, decoder_mistakes
 PAIRS, TIME_LAST = ("attention.scores", "attention.weights"), ("attention.beta", "attention.decay")
 
 
+#: The mistake that no change of the model makes: a part is given the output of an earlier one.
+LEFT_OUT = "it reads {}: the parts between are left out"
 #: Steps of a language model before and after its blocks.
 AROUND_BLOCKS = ("embedding", "positioned", "norm", "logits")
 
@@ -106,10 +108,11 @@ class Trace(dict[str, FloatArray]):
         self.padding: Padding | None = None
         self.axes = 0  # of the tokens
         #: By step: the steps of its part after each mistake that the first of them do not refute.
-        self.mistakes: dict[str, Callable[[Any], Iterator[tuple[str, Steps]]]] = {}
+        self.mistakes: dict[str, Callable[..., Iterator[tuple[str, Steps]]]] = {}
         self.parts: dict[str, tuple[Options, Callable[[Options], Steps]]] = {}
         #: By step: the step that its part reads, the part as a function of it, and its parameters.
         self.sources: dict[str, tuple[str, Callable[[Any], Steps], tuple[Any, ...]]] = {}
+        self.inputs: dict[str, FloatArray] = {}  # of the blocks so far, by the steps that gave them
         self.last: Any = None  # value of the last step
         self.given: set[str] = set()  # steps that are the other's own
         self.blocks: set[int] | None = None  # the ones that are traced, if there are others
@@ -127,8 +130,13 @@ class Trace(dict[str, FloatArray]):
                 arguments = changed
         steps = run(*arguments)
         reads_last = self.padding is None and arguments[0] is self.last
+        earlier = dict(self.inputs) if reads_last and _has_options(arguments) else {}
+        if reads_last and _has_options(arguments):
+            self.inputs[before] = arguments[0]
 
-        def wrong(refutes: Callable[[Steps], bool]) -> Iterator[tuple[str, Steps]]:
+        def wrong(
+            refutes: Callable[[Steps], bool] = lambda _: False,
+        ) -> Iterator[tuple[str, Steps]]:
             def stop(found: Steps) -> None:
                 if refutes(named(found)):
                     raise RefutedError
@@ -143,6 +151,8 @@ class Trace(dict[str, FloatArray]):
                 for step in steps.keys() - other.keys():  # there is no rotation
                     other[step] = other[re.sub("_(rotated|normed)$", "", step)]
                 yield message, named(other)
+            for source, x in earlier.items():
+                yield LEFT_OUT.format(source), named(run(x, *arguments[1:]))
 
         def with_options(options: Options) -> Steps:
             return named(run(*arguments[:-1], options))
@@ -259,8 +269,18 @@ def _in_a_stack(
                 yield f"the block has the parameters of block {j}", blocks[j], o
                 if each[j] is not each[i]:
                     yield f"the block has the options of block {j}", p, each[j]
+                for path, array in named_leaves("", blocks[j]):
+                    yield f"{path} is that of block {j}", _with_leaf(p, path, array), o
 
     return wrong
+
+
+def _with_leaf(p: Any, path: str, array: FloatArray) -> Any:
+    """Return a tree with another array at a path of names."""
+    name, _, rest = path.partition(".")
+    if not rest:
+        return p._replace(**{name: array})
+    return p._replace(**{name: _with_leaf(getattr(p, name), rest, array)})
 
 
 def _add_stack(
@@ -312,6 +332,9 @@ def embed_mistakes(T: int, p: Any, config: Any) -> Iterator[tuple[Any, ...]]:
     factor, message = (1 / scale, "not multiplied") if scale != 1 else (root, "multiplied")
     changed = p._replace(embedding=p.embedding * p.embedding.dtype.type(factor))
     yield f"the embeddings are {message} by {by}", changed, config
+    if scale != 1:
+        changed = p._replace(embedding=p.embedding * p.embedding.dtype.type(scale**-2))
+        yield f"the embeddings are divided by {by}, not multiplied by it", changed, config
     if config.positions == "learned":
         own = p.positions
         others = {f"positions begin at {n}": np.roll(own, -n, axis=0) for n in (1, 2)}
@@ -350,6 +373,8 @@ def _head_mistakes(
     if config.logit_scale != 1:
         message = f"the logits are not multiplied by {config.logit_scale:g}"
         yield message, p, replace(config, logit_scale=1.0)
+        message = f"the logits are divided by {config.logit_scale:g}, not multiplied by it"
+        yield message, p, replace(config, logit_scale=1 / config.logit_scale)
     if p.head is not None and p.embedding is not None:
         yield "the head is the matrix of embeddings", p._replace(head=None), None
     yield "the last norm is missing", p, raw

@@ -32,10 +32,25 @@ def attention_pieces(p: Any, o: Options, part: str = "attention") -> Mistakes:
             yield message, p, o | {"wrong": wrong}
     for message, changes in _norms(a, o):
         yield message, p._replace(**{part: a._replace(**changes)}), o
+    if a.q_norm is not None and a.k_norm is not None:
+        yield from _shared_norms(p, o, part)
     if a.q_norm is not None and o["rope"] is not None:
         first, then = ("before", "after")[:: -1 if o["norm_after_rope"] else 1]
         message = f"the norms of queries and keys come {then} the rotation instead of {first} it"
         yield message, p, o | {"norm_after_rope": not o["norm_after_rope"]}
+
+
+def _shared_norms(p: Any, o: Options, part: str) -> Mistakes:
+    """Yield norms of queries and keys over all heads at once instead of each, or the opposite."""
+    a, H = getattr(p, part), o["num_heads"]
+    keys = o["num_kv_heads"] or H
+    if len(a.q_norm) * H == len(a.w_q) and H > 1:
+        tiled = a._replace(q_norm=np.tile(a.q_norm, H), k_norm=np.tile(a.k_norm, keys))
+        message = "the norms of queries and keys go over all heads at once, not over each head"
+        yield message, p._replace(**{part: tiled}), o
+    elif len(a.q_norm) == len(a.w_q):
+        message = "the norms of queries and keys go over each head, not over all heads at once"
+        yield message, p, o | {"wrong": "each head"}
 
 
 def _norms(a: Any, o: Options) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -48,6 +63,8 @@ def _norms(a: Any, o: Options) -> Iterator[tuple[str, dict[str, Any]]]:
     if a.q_norm.shape == a.k_norm.shape:
         message = "the norms of queries and keys are exchanged"
         yield message, {"q_norm": a.k_norm, "k_norm": a.q_norm}
+        yield "keys have the norm of queries", {"k_norm": a.q_norm}
+        yield "queries have the norm of keys", {"q_norm": a.k_norm}
     unit, offset = (a.q_norm.dtype.type(value) for value in (1, o["norm_offset"]))
     others: dict[str, Callable[[Any], Any]] = {
         "missing": lambda w: np.ones_like(w) - offset,
@@ -77,6 +94,12 @@ def network_pieces(p: Any, o: Options) -> Mistakes:
         if getattr(network, name) is not None:
             changed = {name: None} | ({"shared_gate": None} if name == "shared" else {})
             yield message, p._replace(feed_forward=network._replace(**changed)), o
+    scale = o["router"].get("scale", 1.0)
+    if network.shared is not None and scale != 1:
+        down = np.asarray(network.shared.w_down)
+        shared = network.shared._replace(w_down=down * down.dtype.type(scale))
+        message = f"the output of the shared expert is multiplied by {scale:g}, too"
+        yield message, p._replace(feed_forward=network._replace(shared=shared)), o
     experts = network.experts
     rolled = type(experts)(*(None if w is None else np.roll(w, -1, 0) for w in experts))
     message = "the experts are counted from 1"
@@ -110,6 +133,7 @@ def _choices(options: Mapping[str, Any], count: int) -> Iterator[tuple[str, dict
 
 def _misroutings(network: MixtureParams, options: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of the mistakes in the choice that this router can have."""
+    yield "weighted inputs"
     if network.correction is not None:
         yield "corrected"
     if options.get("groups", 1) > 1:
@@ -127,3 +151,6 @@ def norm_pieces(p: Any, o: Options) -> Mistakes:
     if o["residual_scale"] != 1:
         message = f"the outputs of the sub-layers are not multiplied by {o['residual_scale']:g}"
         yield message, p, o | {"residual_scale": 1.0}
+        for i, which in ((1, "attention"), (2, "network")):
+            message = f"the output of the {which} is not multiplied by {o['residual_scale']:g}"
+            yield message, p, o | {"wrong": f"unscaled {i}"}
