@@ -55,8 +55,21 @@ class StochasticallyRounded(Inherited):
         if method != "__call__":  # where terms cancel, the errors of their sums do not
             size = getattr(ufunc, method)(abs(plain[0]), *plain[1:], **options)
         ways = self.rng.integers(-1, 2, out.shape, np.int8).astype(out.dtype)
+        if ufunc is np.matmul and out.dtype.name in ("float32", "float64"):
+            size = _size_of_sums(plain[0], plain[1], out)
         half = out.dtype.type(EPS[out.dtype.name] / 2)
         return stochastically_rounded(out + ways * (half * size), self.rng)
+
+
+def _size_of_sums(a: Any, b: Any, out: Any) -> Any:
+    """
+    Return the size of the numbers whose roundings are the error of a product of matrices.
+
+    If n terms are added one after the other, each of n sums is rounded. By the order of the library
+    that multiplies here, the errors would depend on the processor.
+    """
+    squares = np.square(a, dtype=np.float64) @ np.square(b, dtype=np.float64)
+    return np.sqrt(a.shape[-1] * (squares + np.square(out, dtype=np.float64))).astype(out.dtype)
 
 
 def stochastically_rounded(array: Any, rng: np.random.Generator) -> Any:
