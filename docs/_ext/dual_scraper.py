@@ -5,8 +5,9 @@ Grays are ink or paper and are mirrored; colors are data and stay.
 
 import math
 import pickle
+import re
 from html import escape
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -17,7 +18,6 @@ from matplotlib.collections import Collection, QuadMesh
 from matplotlib.colors import ListedColormap, to_rgba, to_rgba_array
 from matplotlib.contour import ContourSet
 from matplotlib.text import Text
-from mpl_toolkits.mplot3d.art3d import Poly3DCollection
 from sphinx.errors import ExtensionError
 from sphinx_gallery.scrapers import figure_rst
 
@@ -44,6 +44,8 @@ CARDS = {
     "plot_layouts": 0,
 }
 READABLE = 9  # pixels: on no screen is the smallest text of a figure shown smaller
+#: The path of an SVG, and numbers in it with more than two digits behind the point.
+OUTLINES, DIGITS = re.compile(r'(?<= d=")[^"]+'), re.compile(r"(\.\d\d)\d+")
 COLORS = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
 
 
@@ -176,11 +178,23 @@ def save(fig, sizes, rename):
 
 
 def save_svg(fig, path):
-    """Write a figure for slides and print, as a file that is the same in each build."""
-    for mesh in fig.findobj(lambda artist: isinstance(artist, (QuadMesh, Poly3DCollection))):
-        mesh.set_rasterized(True)  # thousands of cells, each a path
-    with plt.rc_context({"svg.hashsalt": path.name}):
-        fig.savefig(path, metadata={"Date": None})
+    """Write a figure for slides and print: its texts can be edited, and each build is the same."""
+    for artist in fig.findobj(Collection):
+        if (
+            isinstance(artist, QuadMesh)
+            or len(artist.get_paths()) + len(artist.get_offsets()) > 500
+        ):
+            artist.set_rasterized(True)  # each cell or point would be a path
+    drawn = StringIO()
+    with plt.rc_context({"svg.hashsalt": path.name, "svg.fonttype": "none"}):
+        fig.savefig(drawn, format="svg", dpi=2 * fig.dpi, metadata={"Date": None})
+    text = drawn.getvalue().replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
+    path.write_text(OUTLINES.sub(in_hundredths, text), encoding="utf-8")
+
+
+def in_hundredths(outline):
+    """Round the coordinates of a path to hundredths of a point."""
+    return DIGITS.sub(r"\1", outline[0])
 
 
 def card(fig, panel):
