@@ -213,7 +213,11 @@ class Verdict:
             return self
         with np.errstate(all="ignore"):
             cause = cause_in_common(self.evidence)
-        return with_cause(self, cause) if cause else self
+        return with_cause(replace(self, evidence=()), cause) if cause else self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the verdict with its cause, and without what that was searched for in."""
+        return Verdict, (self.ok, self.explained.outputs, self.explained.message)
 
     @property
     def inconclusive(self) -> bool:

@@ -2,6 +2,7 @@
 
 import ast
 import importlib
+import pickle
 import sys
 
 import numpy as np
@@ -341,4 +342,5 @@ def test_one_call_searches_when_its_cause_is_read():
     assert verdict.cause == verdict.explained.outputs[0].cause == words
     assert words in repr(verdict)
     assert words in verdict._repr_html_()
+    assert pickle.loads(pickle.dumps(verdict)) == verdict.explained
     assert check.check_forward(mistaken, act.gelu, x[:3], approximate="tanh").cause == ""
