@@ -257,7 +257,7 @@ def computed(formula: Any, *arguments: Any, narrow: bool = False, **options: Any
         out = formula(*given, **keywords)
     except REFUSALS as error:
         raise NotImplementedError from error
-    return map_floats(lambda a: np.asarray(a).astype(dtype if short else a.dtype), out)
+    return map_floats(lambda a: np.array(a, dtype if short else None), out)
 
 
 # Which formulas a map has.
