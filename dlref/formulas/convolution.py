@@ -521,11 +521,10 @@ def interpolate_vjp(dout, x, *, size, align_corners=False):
     [4. 4. 0.]
     """
     for axis, m in zip(range(x.ndim - len(size), x.ndim), size, strict=True):
-        low, high, share = places_between(x.shape[axis], m, align_corners)
-        u, share = np.moveaxis(dout, axis, -1), share.astype(x.real.dtype)
-        dx = np.zeros((*u.shape[:-1], x.shape[axis]), u.dtype)
-        np.add.at(dx, (..., low), (1 - share) * u)
-        np.add.at(dx, (..., high), share * u)
+        low, high, share = (a[:, None] for a in places_between(x.shape[axis], m, align_corners))
+        places = np.arange(x.shape[axis])
+        weights = (1 - share) * (low == places) + share * (high == places)
+        dx = np.moveaxis(dout, axis, -1) @ weights.astype(x.real.dtype)
         dout = np.moveaxis(dx, -1, axis)
     return dout
 

@@ -95,7 +95,7 @@ class Evidence:
 
     @functools.cached_property
     def speaks(self) -> bool:
-        """Return whether a program could have led to its outputs: finite numbers, not only 0."""
+        """Return whether a program could have led to its outputs: finite numbers, not only one."""
         if self.call.numeric or not self.off <= self.bounds.keys():
             return False
         for i in self.off:
@@ -104,9 +104,16 @@ class Evidence:
                 return False
             if np.shape(a) != np.shape(w) or not np.any(a):  # many programs lead to zeros
                 return False
+            if _is_one_number(a) and not _is_one_number(w):  # and to ones
+                return False
             if not np.isfinite(np.asarray(a, np.float64)[np.isfinite(np.asarray(w, float))]).all():
                 return False
         return True
+
+
+def _is_one_number(a: Any) -> bool:
+    """Return whether an array has the same number in all of several places."""
+    return np.size(a) > 1 and bool(np.all(a == np.ravel(a)[0]))
 
 
 def _is_rounded(got: Any, want: Any, pair: Pair) -> bool:
