@@ -82,8 +82,10 @@ class NAdamState(NamedTuple):
     >>> from dlref.training import NAdamState, nadam_step
     >>> options = {"learning_rate": 0.5, "betas": (0.5, 0.75), "momentum_decay": 0.0}
     >>> params, state = nadam_step([1.0], [2.0], None, **options)
-    >>> state
-    NAdamState(step=1, product=0.25, mean=array([1.]), square=array([1.]))
+    >>> NAdamState._fields
+    ('step', 'product', 'mean', 'square')
+    >>> float(state.product), state.mean, state.square
+    (0.25, array([1.]), array([1.]))
     """
 
     step: int

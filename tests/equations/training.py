@@ -315,7 +315,7 @@ def nearest_of_rank_one():
 def slope_of_the_divergence():
     S, r, c = nearest_of_rank_one()
     for i in range(2):
-        yield 1 + sum(c[j] - S[i, j] / r[i] for j in range(3)), 1.0
+        yield 1 + sum(c) - sum(S[i]) / r[i], 1.0
         yield r[i], sum(S[i]) / sum(c)
 
 

@@ -286,3 +286,11 @@ def of_changes_of_exponentials():
     x, v = 0.7, 0.3
     y = np.exp(x)
     yield r"\dot y / y = \dot x", calculus.exp_jvp(x, v) / y, v
+
+
+@stated("dlref/calculus/_scans.py")
+def of_the_running_logsumexp():
+    (x,), i, j = draw(89, 6), 4, 1
+    y = np.log(np.cumsum(np.exp(x)))
+    text = r"e^{x_j} / \sum_{k \le i} e^{x_k} = e^{x_j - y_i}"
+    yield text, np.exp(x[j]) / sum(np.exp(x[: i + 1])), np.exp(x[j] - y[i])

@@ -155,3 +155,11 @@ def of_a_lost_direction():
     x = draw(135, 4)[0]
     J = normalization.rms_norm_jacobian(x, eps=0.0)
     yield r"\mat J \hat{\vec x} = \vec 0", J @ normalization.rms_norm(x, eps=0.0), np.zeros(4)
+
+
+@stated("dlref/normalization/_weight_norm.py")
+def of_weight_norm():
+    v, dv = draw(88, 5, 5)
+    e = v / np.linalg.norm(v)
+    of_norm = rate(lambda v: np.sqrt(np.sum(v * v)), [v], [dv])
+    yield r"\dd \norm{\vec v} = \vec e \cdot \dd \vec v", of_norm, e @ dv

@@ -99,3 +99,10 @@ def of_a_step_of_descent():
     theta, g, eta = *draw(134, 3, 3), 0.3
     new, _ = training.sgd_step(theta, g, None, learning_rate=eta)
     yield r"\theta^+ = \theta - \eta\, \vec g", new, theta - eta * g
+
+
+@stated("dlref/training/_adam.py")
+def of_the_example_of_nadam():
+    gradient, beta2 = 2.0, 0.75
+    v = (1 - beta2) * gradient**2
+    yield r"\sqrt{\hat v} = 2", math.sqrt(v / (1 - beta2)), 2
