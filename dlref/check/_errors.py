@@ -97,7 +97,8 @@ def _near(exact: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def _units(exact: FloatArray, name: str) -> FloatArray:
     digits, smallest = FORMATS[name]
-    exponent = np.frexp(exact)[1] - digits
+    with np.errstate(invalid="ignore"):  # some processors raise it for a signaling NaN
+        exponent = np.frexp(exact)[1] - digits
     exponent = np.where(exact == 0, smallest, np.maximum(exponent, smallest))
     return np.asarray(np.ldexp(1.0, exponent))
 

@@ -58,7 +58,7 @@ LAYER = re.compile(r"(?:\w+\.)*?(?:layers|h)\.(\d+)\.")
 
 
 class _Checkpoint:
-    """The tensors and the configuration of a decoder, and what one part needs of them."""
+    """The tensors and the configuration of a decoder, and the arrays that one part needs."""
 
     def __init__(self, path: Any, config: Mapping[str, Any] | None) -> None:
         name, config = _files(path, config)
@@ -135,7 +135,7 @@ def trace_checkpoint(
         :func:`~dlref.check.trace`. Where ``blocks.39.out`` is among them, layer 40 begins with
         it, else with the output of the layer before, which is then computed.
     config : dict or None
-        Configuration of the model; None reads ``config.json`` beside the tensors.
+        Configuration of the model; None reads ``config.json`` in the same folder.
     progress : callable or None
         Wraps the list of layers, as ``tqdm.tqdm`` does to show a progress bar.
 
@@ -180,7 +180,7 @@ def trace_checkpoint(
 
     Examples
     --------
-    A layer of a large model against the activations of a port, whose names are those of
+    A layer of a large model against the activations of a port, named as by
     :func:`~dlref.check.trace`::
 
         steps = trace_checkpoint("llama-70b", tokens, layers=[40], given=activations)

@@ -149,7 +149,7 @@ OF_DISTILBERT = ["vocab_size", "dim", "n_layers", "n_heads", "hidden_dim"]
 
 
 def _of_bert(s: Settings, names: list[str], defaults: tuple[int, ...], activation: str) -> Encoder:
-    """Return what BERT and its relatives have in common."""
+    """Return the options that BERT and its relatives have in common."""
     s.get(None, "tie_word_embeddings")
     V, D, layers, heads, F = (
         s.integer(default, *dict.fromkeys((name, own)))

@@ -441,13 +441,13 @@ def sizes_of(config: Any) -> Sizes:
 
 
 class Prepared(NamedTuple):
-    """The tensors of a model by the names of its layout, and what its configuration says."""
+    """The tensors of a model by the names of its layout, and its configuration."""
 
     named: dict[str, Any]
     family: Family
     config: Any
     base: str  # before the names of the layout
-    whole: bool  # whether there is a decoder beside an encoder
+    whole: bool  # whether it has an encoder and a decoder
 
 
 def prepare(

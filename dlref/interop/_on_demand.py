@@ -79,7 +79,7 @@ class OnDemand:
         return self.products[key].copy()
 
     def rows_of(self, numbers: Any) -> FloatArray:
-        """Return some rows alone: of a matrix of embeddings, those of a text."""
+        """Return some rows alone: of a matrix of embeddings, the rows of a text."""
         if not self.apart:
             return np.asarray(np.asarray(self)[numbers])
         rows = [np.asarray(self.stored.rows(n, n + 1), self.dtype) for n in numbers]

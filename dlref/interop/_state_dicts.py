@@ -463,7 +463,7 @@ def read_state_dict(path: str | os.PathLike[str]) -> State:
     Files of safetensors are read with NumPy alone; only tensors of bfloat16 and of eight bits need
     the package ml_dtypes. Members of a ``.npz`` may be compressed, but together take no more than
     64 times the file and 16 MB. Of a checkpoint in several files, the name of the index
-    (``model.safetensors.index.json``) reads all of them, which stand beside it.
+    (``model.safetensors.index.json``) reads all of them from its folder.
 
     Examples
     --------
