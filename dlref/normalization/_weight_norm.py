@@ -295,7 +295,7 @@ def weight_norm_jvp(primals: Any, tangents: Any, *, axis: int | None = 0) -> Flo
     >>> weight_norm_jvp(([[3.0, 4.0]], [10.0]), ([[3.0, 4.0]], [5.0])).round(12)
     array([[3., 4.]])
     """
-    dtype, (v, g), (dv, dg) = as_tangents(primals, tangents, count=2, work=np.float32)
+    dtype, (v, g), (dv, dg) = as_tangents(primals, tangents, count=2)
     along = _check(v, g, axis, ("primals[0]", "primals[1]"))
     rows = _as_rows(v, along)
     turned, _ = _turned(_as_rows(dv, along), rows, as_carray(g).reshape(-1))

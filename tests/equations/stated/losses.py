@@ -208,3 +208,8 @@ def of_triplets_at_their_kink():
         grads = losses.triplet_margin_loss_grad(a, b, c, margin=m, eps=0.0)
         yield text, m + near - far > 0, bool(np.any(grads))
     yield r"m + d_+ - d_- = 0", 3.0 + near - far, 0
+
+
+@stated("docs/exercises/losses/linear_cross_entropy.rst")
+def of_the_memory_of_logits():
+    yield r"2^{14} \cdot 2^{18} = 2^{32}", 2.0**14 * 2.0**18, 2.0**32

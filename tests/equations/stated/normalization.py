@@ -163,3 +163,8 @@ def of_weight_norm():
     e = v / np.linalg.norm(v)
     of_norm = rate(lambda v: np.sqrt(np.sum(v * v)), [v], [dv])
     yield r"\dd \norm{\vec v} = \vec e \cdot \dd \vec v", of_norm, e @ dv
+
+
+@stated("dlref/normalization/_batch_norm_inference.py")
+def of_the_tangent_of_a_variance():
+    yield r"2 \sigma = 2", slope(lambda sigma: sigma**2, 1.0), 2
