@@ -5,9 +5,8 @@ Grays are ink or paper and are mirrored; colors are data and stay.
 
 import math
 import pickle
-import re
 from html import escape
-from io import BytesIO, StringIO
+from io import BytesIO
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -44,8 +43,6 @@ CARDS = {
     "plot_layouts": 0,
 }
 READABLE = 9  # pixels: on no screen is the smallest text of a figure shown smaller
-#: The path of an SVG, and numbers in it with more than two digits behind the point.
-OUTLINES, DIGITS = re.compile(r'(?<= d=")[^"]+'), re.compile(r"(\.\d\d)\d+")
 COLORS = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
 
 
@@ -177,26 +174,6 @@ def save(fig, sizes, rename):
         lighten(file, drawn)
 
 
-def save_svg(fig, path):
-    """Write a figure for slides and print: its texts can be edited, and each build is the same."""
-    for artist in fig.findobj(Collection):
-        if (
-            isinstance(artist, QuadMesh)
-            or len(artist.get_paths()) + len(artist.get_offsets()) > 500
-        ):
-            artist.set_rasterized(True)  # each cell or point would be a path
-    drawn = StringIO()
-    with plt.rc_context({"svg.hashsalt": path.name, "svg.fonttype": "none"}):
-        fig.savefig(drawn, format="svg", dpi=2 * fig.dpi, metadata={"Date": None})
-    text = drawn.getvalue().replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
-    path.write_text(OUTLINES.sub(in_hundredths, text), encoding="utf-8")
-
-
-def in_hundredths(outline):
-    """Round the coordinates of a path to hundredths of a point."""
-    return DIGITS.sub(r"\1", outline[0])
-
-
 def card(fig, panel):
     """Return a copy of one panel for the start page: 2.6 by 1 inch, without words around it."""
     copy = pickle.loads(pickle.dumps(fig))
@@ -245,15 +222,11 @@ def dual_scraper(block, block_vars, gallery_conf):
             fig.draw_without_rendering()
             fig.set_layout_engine("none")
             save(fig, sizes, Path)
-            vector = path.with_suffix(".svg")
-            save_svg(fig, vector)
             least = least_width(fig)
             darken(fig)
             save(fig, sizes, dark_name)
             image = figure_rst([path.as_posix()], gallery_conf["src_dir"], alt, [sizes])
             rst.append(image.replace("single-img", f"single-img least-{least}"))
-            within = vector.relative_to(gallery_conf["src_dir"]).as_posix()
-            rst.append(f"\n.. rst-class:: figure-svg\n\n:download:`SVG </{within}>`\n\n")
     finally:
         plt.close("all")
     return "".join(rst)

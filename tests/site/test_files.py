@@ -490,17 +490,6 @@ def test_gallery_code_is_folded_below_its_figure(site, trees):
             assert image.xpath("following::details[contains(@class, 'script-code')]"), page
 
 
-def test_every_gallery_figure_can_be_downloaded_as_svg(site, trees):
-    for page, tree in trees.items():
-        if not page.match("gallery/*/plot_*.html"):
-            continue
-        figures = tree.xpath("//img[contains(@class, 'only-light')]")
-        links = tree.xpath("//*[contains(@class, 'figure-svg')]//a/@href")
-        files = [(page.parent / link).resolve() for link in links]
-        assert [f.stem for f in files] == [Path(image.get("src")).stem for image in figures], page
-        assert all(0 < f.stat().st_size < 2**20 for f in files), page
-
-
 def test_every_chapter_has_a_figure(site, trees):
     chapters = [t for p, t in trees.items() if p.match("reference/*.html") and p.stem != "index"]
     chapters = [t for t in chapters if t.xpath("//article//dl//a[contains(@href, '.html')]")]
