@@ -11,6 +11,7 @@ from interop_models import HEAD, LLAMA, D, drawn, gpt2_shapes, llama_shapes
 from interop_states import configured, state_of
 
 from dlref.check import first_difference, trace
+from dlref.check._tracing import fused
 from dlref.interop import (
     _on_demand,
     _safetensors,
@@ -77,6 +78,42 @@ def test_gpt2(shards, in_pieces):
     want = trace(language_model, IDS, *from_state_dict(state, config=config))
     assert_same(trace_checkpoint(folder, IDS), want)
     assert read_state_dict(folder / "model.safetensors.index.json").keys() == state.keys()
+
+
+def test_the_options_of_another_block(shards, rng):
+    """The first block of the port has no window, and the wave lengths of the second one."""
+    config = configured("gemma3_text", dict(CASES)["gemma3_text"])
+    state, tokens = state_of("gemma3_text", config, rng), rng.integers(0, V, 8)
+    params, own = from_state_dict(state, config=config)
+    port = dataclasses.replace(own, blocks=(own.blocks[1], *own.blocks[1:]))
+    steps = trace(language_model, tokens, params, port)
+    index = shards(state, config) / "model.safetensors.index.json"
+    got = trace_checkpoint(index, tokens, layers=[0], given=steps)
+    found = first_difference(got, steps)
+    assert found.name.startswith("blocks.0.attention")
+    assert "the block has the options of block 1" in found.cause
+
+
+def test_a_tensor_that_is_missing_is_named(shards):
+    state = drawn(llama_shapes(layers=1) | HEAD)
+    del state["model.layers.0.mlp.down_proj.weight"]
+    folder = shards(state, SETTINGS | {"num_hidden_layers": 1})
+    with pytest.raises(ValueError, match=r"'model\.layers\.0\.mlp\.down_proj\.weight' is missing"):
+        trace_checkpoint(folder, IDS, layers=[0])
+
+
+def test_a_matrix_on_demand_is_an_array(shards, in_pieces, monkeypatch):
+    state, tables = drawn(llama_shapes(layers=1) | HEAD), []
+    with monkeypatch.context() as patch:
+        rows_of = _on_demand.OnDemand.rows_of
+        patch.setattr(_on_demand.OnDemand, "rows_of", lambda *a: tables.append(a[0]) or rows_of(*a))
+        trace_checkpoint(shards(state, SETTINGS | {"num_hidden_layers": 1}), IDS, layers=[0])
+    table, want = tables[0], state["model.embed_tokens.weight"]
+    np.testing.assert_array_equal(table[2], want[2])
+    np.testing.assert_array_equal(table.rows_of([2, 1]), want[[2, 1]])
+    table.apart = False  # as a matrix that is fused with another one
+    np.testing.assert_array_equal(table.rows_of([2, 1]), want[[2, 1]])
+    assert len(fused._Rows([table], np.arange(3))) == 3
 
 
 class TestLlama:

@@ -48,7 +48,7 @@ def _shared_norms(p: Any, o: Options, part: str) -> Mistakes:
         tiled = a._replace(q_norm=np.tile(a.q_norm, H), k_norm=np.tile(a.k_norm, keys))
         message = "the norms of queries and keys go over all heads at once, not over each head"
         yield message, p._replace(**{part: tiled}), o
-    elif len(a.q_norm) == len(a.w_q):
+    else:
         message = "the norms of queries and keys go over each head, not over all heads at once"
         yield message, p, o | {"wrong": "each head"}
 
