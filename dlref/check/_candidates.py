@@ -216,7 +216,7 @@ class Verdict:
         return with_cause(replace(self, evidence=()), cause) if cause else self
 
     def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the verdict with its cause, and without what that was searched for in."""
+        """Pickle the verdict with its cause, and without the evidence."""
         return Verdict, (self.ok, self.explained.outputs, self.explained.message)
 
     @property
@@ -822,7 +822,7 @@ def _judge_alone(
     framework: str | None,
     device: Any,
 ) -> Verdict:
-    """Return the verdict on one call, with what a search for its cause starts from."""
+    """Return the verdict on one call, which keeps the evidence for a search for its cause."""
     evidence: list[Evidence] = []
     verdict = judge(candidate, call, limits, framework, device, evidence)
     return replace(verdict, evidence=tuple(e for e in evidence if e.off and e.is_small))

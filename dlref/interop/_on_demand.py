@@ -23,7 +23,7 @@ FEWEST = 2**16  # numbers of a matrix that is worth the trouble
 
 class OnDemand:
     """
-    A matrix of a file as dlref has it, of which nothing stays in memory.
+    A matrix that stays in its file, in the orientation that dlref uses.
 
     `trace` multiplies by it (`applied`). To everything else it is an array that is read again
     each time: the search for causes tries changed matrices.

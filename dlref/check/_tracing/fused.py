@@ -83,7 +83,7 @@ def _order_in_words(f: Fused, sizes: list[int], order: tuple[int, ...], how: str
 
 class _Rows:
     """
-    Rows of several matrices, one below the other; a product with them is that of the matrices.
+    Rows of several matrices, stacked; multiplying by them multiplies by each whole matrix.
 
     Nothing is copied of matrices that stay in their file.
     """

@@ -184,7 +184,7 @@ class Trace(dict[str, FloatArray]):
         return np.ascontiguousarray(out)
 
     def judged(self, other: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the other's arrays without those of parts that are not traced."""
+        """Return the other's arrays, but none of the parts that are not traced."""
         blocks = self.blocks
         if blocks is None:
             return dict(other)

@@ -58,7 +58,7 @@ def _neither_rescaled(result: Any, block: int, x: Any, axis: int = -1) -> Any:
     return result(e, e.sum(axis, keepdims=True), last, axis)
 
 
-#: What is said of an online softmax, and one that does not rescale these quantities.
+#: Messages, and for each a softmax over blocks that does not rescale these quantities.
 NOT_RESCALED = {
     "the sum so far is not rescaled": _sum_not_rescaled,
     "the average so far is not rescaled": _terms_not_rescaled,

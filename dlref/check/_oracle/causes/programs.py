@@ -245,7 +245,7 @@ def _is_axis(place: Any) -> bool:
 
 def pairs_of_changes(formula: Any) -> Iterator[Program]:
     """Yield programs with two changes in the expressions of a formula; none of a long one."""
-    f = parts(formula)[0]  # that of a partial, too
+    f = parts(formula)[0]  # a partial has no code of its own
     with contextlib.suppress(OSError):
         tree, node = source_of(f)
         own = places(node)
