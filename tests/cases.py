@@ -209,10 +209,11 @@ def normalized_samples(draw, grouped=False):
 
 
 @st.composite
-def rotated_rows(draw):
+def rotated_rows(draw, **more):
     batch, rows = draw(BATCHES), draw(st.integers(0, 4))
     pairs, rest = draw(st.integers(0, 3)), draw(st.integers(0, 3))
     options = {"interleaved": draw(st.booleans()), "rotary_dim": 2 * pairs}
+    options |= draw(st.fixed_dictionaries(more))
     table = ((*batch, rows) if draw(st.booleans()) else (rows,)) + (pairs,)
     return Sample(((*batch, rows, 2 * pairs + rest), table, table), options)
 
@@ -305,7 +306,6 @@ def pools(draw):
     return Sample(((*batch, *space),), {**options, "ceil_mode": draw(st.booleans())})
 
 
-ROTATED = rotated_rows()
 OFFSETS = st.integers(0, 30)
 #: How calls are drawn: of a family of maps, or of one.
 STRATEGIES = {
@@ -510,8 +510,8 @@ STRATEGIES = {
     ),
     "normalization.group_norm": normalized_samples(grouped=True),
     "normalization.instance_norm": normalized_samples(),
-    "positions.apply_rope": ROTATED,
-    "positions.apply_xpos": ROTATED.map(
+    "positions.apply_rope": rotated_rows(rotary_last=st.booleans()),
+    "positions.apply_xpos": rotated_rows().map(
         lambda call: Sample((*call.shapes, call.shapes[1]), {**call.options, "inverse": True})
     ),
     "positions.apply_rope_axial": st.builds(

@@ -26,6 +26,7 @@ RECORDS = [
         call((3, 4), (3, 2), (3, 2)), call((2, 3, 8), (3, 4), (3, 4), interleaved=False),
         call((2, 3, 7), (2, 3, 2), (2, 3, 2), rotary_dim=4),
         call((2, 3, 5), (1, 2), (1, 2), rotary_dim=4, interleaved=False),
+        call((2, 3, 7), (3, 2), (3, 2), rotary_dim=4, rotary_last=True),
         call((0, 4), (0, 2), (0, 2)), call((4,), (2,), (2,)),
         draw=(draw.normal, draw.angles, draw.angles), constant=(1, 2),
         hard=[
@@ -33,7 +34,10 @@ RECORDS = [
             call((2, 3, 5, 8), (5, 4), (5, 4), interleaved=False),
             call((2, 3, 1, 8), (1, 4), (1, 4)),
         ],
-        options=[call((2, 3, 5, 8), (5, 2), (5, 2), rotary_dim=4)],
+        options=[
+            call((2, 3, 5, 8), (5, 2), (5, 2), rotary_dim=4),
+            call((2, 3, 5, 8), (5, 2), (5, 2), rotary_dim=4, rotary_last=True),
+        ],
         large=[
             *pairwise(((2, 3, 129, 64), (129, 32), (129, 32)), {"interleaved": False}),
             call((2, 129, 64), (129, 8), (129, 8), interleaved=False, rotary_dim=16),

@@ -317,7 +317,7 @@ def from_pairs(x1, x2, interleaved):
     return joined.reshape(*x1.shape[:-1], 2 * x1.shape[-1])
 
 
-def apply_rope(x, cos, sin, *, interleaved=True, rotary_dim=None):
+def apply_rope(x, cos, sin, *, interleaved=True, rotary_dim=None, rotary_last=False):
     """
     Rotate the pairs; the result has the dtype of x, not of the tables.
 
@@ -326,14 +326,15 @@ def apply_rope(x, cos, sin, *, interleaved=True, rotary_dim=None):
     [[-1.4  4.8  5. ]]
     """
     R = x.shape[-1] if rotary_dim is None else rotary_dim
-    x1, x2 = pairs(x[..., :R], interleaved)
+    first = x.shape[-1] - R if rotary_last else 0
+    x1, x2 = pairs(x[..., first : first + R], interleaved)
     y1 = x1 * cos - x2 * sin
     y2 = x1 * sin + x2 * cos
     rotated = from_pairs(y1, y2, interleaved).astype(x.dtype)
-    return np.concatenate([rotated, x[..., R:]], axis=-1)
+    return np.concatenate([x[..., :first], rotated, x[..., first + R :]], axis=-1)
 
 
-def apply_rope_vjp(dout, x, cos, sin, *, interleaved=True, rotary_dim=None):
+def apply_rope_vjp(dout, x, cos, sin, *, interleaved=True, rotary_dim=None, rotary_last=False):
     """
     Backward pass: rotate back.
 
@@ -342,7 +343,8 @@ def apply_rope_vjp(dout, x, cos, sin, *, interleaved=True, rotary_dim=None):
     >>> print(apply_rope_vjp(dout, x, cos, sin, rotary_dim=2))
     [[3. 4. 5.]]
     """
-    return apply_rope(dout, cos, -sin, interleaved=interleaved, rotary_dim=rotary_dim)
+    options = {"interleaved": interleaved, "rotary_dim": rotary_dim, "rotary_last": rotary_last}
+    return apply_rope(dout, cos, -sin, **options)
 
 
 def rope_matrix(position, frequencies):

@@ -90,11 +90,19 @@ def _rotate_halves(
 
 
 def rotated(
-    v: FloatArray, cos: FloatArray, sin: FloatArray, sign: float, interleaved: bool
+    v: FloatArray,
+    cos: FloatArray,
+    sin: FloatArray,
+    sign: float,
+    interleaved: bool,
+    rotary_last: bool = False,
 ) -> FloatArray:
     """Rotate every row of v by sign times its angles."""
-    check_flags(interleaved=interleaved)
+    check_flags(interleaved=interleaved, rotary_last=rotary_last)
     pairs = cos.shape[-1]
+    if rotary_last:
+        kept, turned = np.split(v, [v.shape[-1] - 2 * pairs], axis=-1)
+        return np.concatenate([kept, rotated(turned, cos, sin, sign, interleaved)], axis=-1)
     rows = np.ascontiguousarray(v).reshape(-1, v.shape[-1]) if v.size else v
     out = np.empty_like(rows)
     if v.size:
@@ -282,6 +290,7 @@ def apply_rope(
     *,
     interleaved: bool = True,
     rotary_dim: int | None = None,
+    rotary_last: bool = False,
 ) -> FloatArray:
     r"""
     Rotate pairs of channels by angles that depend on the position.
@@ -297,6 +306,8 @@ def apply_rope(
         Whether pair i consists of the channels 2i and 2i + 1, or else of i and i + R/2.
     rotary_dim : int or None
         Number R of channels that take part, even; None is all of them. The rest is copied.
+    rotary_last : bool, default False
+        Whether the last R channels of a head take part, or else the first R.
 
     Returns
     -------
@@ -307,7 +318,7 @@ def apply_rope(
     ------
     TypeError
         If an array is neither integer nor a real floating-point array, `rotary_dim` is not an
-        integer, or `interleaved` is not a bool.
+        integer, or `interleaved` or `rotary_last` is not a bool.
     ValueError
         If `rotary_dim` (E if it is None) is odd, it is more than E, or the shapes do not fit.
 
@@ -441,17 +452,19 @@ def apply_rope(
     >>> bool(np.isclose(near, far)), bool(np.isclose(near, other))
     (True, False)
 
-    Two of four channels are rotated by a quarter of a turn, as neighbors; then all four, in
-    halves:
+    Two of four channels are rotated by a quarter of a turn, as neighbors, the first two or the last
+    two; then all four, in halves:
 
     >>> apply_rope([[1, 2, 3, 4]], [[0]], [[1]], rotary_dim=2)
     array([[-2., 1., 3., 4.]])
+    >>> apply_rope([[1, 2, 3, 4]], [[0]], [[1]], rotary_dim=2, rotary_last=True)
+    array([[ 1., 2., -4., 3.]])
     >>> apply_rope([[1, 2, 3, 4]], [[0, 0]], [[1, 1]], interleaved=False)
     array([[-3., -4., 1., 2.]])
     """
     dtype, (v,) = as_floats({"x": x}, work=np.float32)
     tables = checked_tables(("x", "cos", "sin"), v, cos, sin, rotary_dim)
-    return result(rotated(v, *tables, 1.0, interleaved), dtype)
+    return result(rotated(v, *tables, 1.0, interleaved, rotary_last), dtype)
 
 
 def apply_rope_vjp(
@@ -462,6 +475,7 @@ def apply_rope_vjp(
     *,
     interleaved: bool = True,
     rotary_dim: int | None = None,
+    rotary_last: bool = False,
 ) -> FloatArray:
     r"""
     Reverse mode of `apply_rope`: rotation by the negative angle.
@@ -474,7 +488,7 @@ def apply_rope_vjp(
         Queries or keys. Only their shape and dtype matter.
     cos, sin : array_like, shape (T, R / 2) or (..., T, R / 2)
         Tables of `rope_tables`, constants.
-    interleaved, rotary_dim : as in `apply_rope`
+    interleaved, rotary_dim, rotary_last : as in `apply_rope`
         The same.
 
     Returns
@@ -518,7 +532,7 @@ def apply_rope_vjp(
     dtype, (u, v) = as_floats({"dout": dout, "x": x}, work=np.float32)
     tables = checked_tables(("x", "cos", "sin"), v, cos, sin, rotary_dim)
     check_shape("dout", u, v.shape)
-    return result(rotated(u, *tables, -1.0, interleaved), dtype)
+    return result(rotated(u, *tables, -1.0, interleaved, rotary_last), dtype)
 
 
 def apply_rope_jvp(
@@ -527,6 +541,7 @@ def apply_rope_jvp(
     *,
     interleaved: bool = True,
     rotary_dim: int | None = None,
+    rotary_last: bool = False,
 ) -> FloatArray:
     r"""
     Forward mode of `apply_rope`: the tangent is rotated.
@@ -537,7 +552,7 @@ def apply_rope_jvp(
         Queries or keys (..., T, E) and the tables.
     tangents : tuple (dx, None, None)
         Tangent of `x`; None is zero. The tables are constants.
-    interleaved, rotary_dim : as in `apply_rope`
+    interleaved, rotary_dim, rotary_last : as in `apply_rope`
         The same.
 
     Returns
@@ -568,7 +583,7 @@ def apply_rope_jvp(
     """
     dtype, v, moved, (cos, sin) = with_constants(primals, tangents, 3)
     tables = checked_tables(("primals[0]", "primals[1]", "primals[2]"), v, cos, sin, rotary_dim)
-    return result(rotated(moved, *tables, 1.0, interleaved), dtype)
+    return result(rotated(moved, *tables, 1.0, interleaved, rotary_last), dtype)
 
 
 def rope_matrix(position: npt.ArrayLike, frequencies: npt.ArrayLike) -> FloatArray:

@@ -139,6 +139,28 @@ class TestForms:
         halves = P.apply_rope(x[..., perm], *tables, interleaved=False, rotary_dim=rotary_dim)
         np.testing.assert_array_equal(halves, neighbors[..., perm])
 
+    @pytest.mark.parametrize("interleaved", [True, False])
+    @pytest.mark.parametrize("rotary_dim", [0, 4, 8, None])
+    def test_last_channels(self, interleaved, rotary_dim, rng):
+        torch = pytest.importorskip("torch")
+        x, u, R = *rng.normal(size=(2, 3, 5, 8)), 8 if rotary_dim is None else rotary_dim
+        tables = P.rope_tables(np.arange(5), frequencies(R // 2))
+        cos, sin = (torch.tensor(table) for table in tables)
+        leaf = torch.tensor(x, requires_grad=True)
+        kept, turned = leaf[..., : 8 - R], leaf[..., 8 - R :]
+        split = turned.unflatten(-1, (-1, 2) if interleaved else (2, -1))
+        a, b = split.unbind(-1 if interleaved else -2)
+        pair = torch.stack([a * cos - b * sin, a * sin + b * cos], -1 if interleaved else -2)
+        want = torch.cat([kept, pair.flatten(-2)], -1)
+        want.backward(torch.tensor(u))
+        options = {"interleaved": interleaved, "rotary_dim": rotary_dim, "rotary_last": True}
+        got = P.apply_rope(x, *tables, **options)
+        np.testing.assert_allclose(got, want.detach(), rtol=0, atol=4e-15)
+        grad = P.apply_rope_vjp(u, x, *tables, **options)
+        np.testing.assert_allclose(grad, leaf.grad, rtol=0, atol=4e-15)
+        pushed = P.apply_rope_jvp((x, *tables), (u, None, None), **options)
+        np.testing.assert_array_equal(pushed, P.apply_rope(u, *tables, **options))
+
     @pytest.mark.parametrize("dim", [0, 2, 8, 14])
     def test_permutation(self, dim):
         want = [*range(0, dim, 2), *range(1, dim, 2)]
@@ -285,6 +307,10 @@ class TestErrors:
     def test_rotary_dim_must_be_an_integer(self):
         with pytest.raises(TypeError, match=r"^Argument 'rotary_dim' must be an integer, not 4\.0"):
             P.apply_rope(self.X, self.T, self.T, rotary_dim=4.0)
+
+    def test_rotary_last_must_be_a_bool(self):
+        with pytest.raises(TypeError, match=r"^Argument 'rotary_last' must be True or False"):
+            P.apply_rope(self.X, self.T, self.T, rotary_last=1)
 
     def test_odd_width(self):
         words = r"^Argument 'x' must have an even number of channels, not shape \(3, 5\)\.$"

@@ -112,6 +112,8 @@ def rotation_signs(call: ReferenceCall) -> Trials:
     right, back = (np.asarray(tree_leaves(trial.run())[0]) for trial in trials)
     place = np.arange(right.shape[-1])
     width = call.settings["rotary_dim"] or len(place)
+    if call.settings["rotary_last"]:
+        place -= len(place) - width
     first = place % 2 == 0 if call.settings["interleaved"] else place < width // 2
     for a, b in ((back, right), (right, back)):
         message = "both products with the sine have the same sign, where one half is negated"
