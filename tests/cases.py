@@ -271,7 +271,9 @@ def convolutions(draw):
     least = [max(0, d[i] * (K[i] - 1) + 1 - 2 * p[i]) for i in range(axes)]
     space = [n + more for n, more in zip(least, one(0, 3), strict=True)]
     batch = draw(hnp.array_shapes(min_dims=0, max_dims=1, min_side=0, max_side=2))
-    options = {"stride": s, "padding": p, "dilation": d, "groups": groups}
+    space = [max(1, n) for n in space]
+    mode = draw(st.sampled_from(["zeros", "circular"]))
+    options = {"stride": s, "padding": p, "dilation": d, "groups": groups, "padding_mode": mode}
     bias = optional(draw, (O,))
     return Sample(((*batch, C, *space), (O, C // groups, *K), bias), options)
 

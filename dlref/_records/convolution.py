@@ -19,6 +19,7 @@ RECORDS = [
         call((2, 3, 4, 3), (2, 1, 2, 2, 2), (2,), groups=2, padding=(1, 0, 1), stride=2),
         call((0, 2, 4), (3, 2, 3), (3,)), call((2, 5), (2, 2, 4), (2,), padding="same", dilation=2),
         call((2, 5, 4), (2, 2, 3, 2), None, padding=((2, 0), 1), stride=2),
+        call((2, 5, 3), (2, 2, 3, 2), None, padding=((2, 4), 1), padding_mode="circular"),
         batched=False,
         hard=[call(*PLANE), call(*SQUARE), call((2, 5, 40), (7, 5, 5), None)],
         large=[
@@ -30,6 +31,7 @@ RECORDS = [
         options=[
             call(*PLANE, stride=2), call(*PLANE, padding="causal"), call(*PLANE, padding=1),
             call(*PLANE, dilation=2), call(*HALVES, groups=2),
+            call(*PLANE, padding=1, padding_mode="circular"),
         ],
     ),
     record(

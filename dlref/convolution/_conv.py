@@ -46,6 +46,7 @@ def conv(
     padding: Padding = 0,
     dilation: int | tuple[int, ...] = 1,
     groups: int = 1,
+    padding_mode: str = "zeros",
 ) -> FloatArray:
     r"""
     Convolution over one, two or three axes of space.
@@ -61,13 +62,17 @@ def conv(
     stride : int or tuple of int, default 1
         Steps between two windows. An integer holds for all axes of space.
     padding : int, str or tuple of int or of pairs, default 0
-        How many zeros stand before, and how many after, each axis of space. A pair has a number for
-        each side. "valid" is 0, "same" keeps the size, and "causal" has all zeros before the axis.
+        How many places stand before, and how many after, each axis of space. A pair has a number
+        for each side. "valid" is 0, "same" keeps the size, and "causal" has all of them before the
+        axis.
     dilation : int or tuple of int, default 1
         Steps between two places of a window.
     groups : int, default 1
         The channels are cut into so many groups of neighbors, and each group of outputs reads only
         the group of inputs with the same number.
+    padding_mode : {"zeros", "circular"}
+        Whether the places of the padding are zeros, or the places of the other end of the axis, as
+        if each axis of space were a ring.
 
     Returns
     -------
@@ -81,8 +86,8 @@ def conv(
         integer.
     ValueError
         If the shapes do not fit, `groups` does not divide the channels, a window does not fit
-        into the padded input, an option is out of range or not known, or the padding is "same" and
-        the stride is not 1.
+        into the padded input, an option is out of range or not known, the padding is "same" and
+        the stride is not 1, or it is "causal" and circular.
 
     See Also
     --------
@@ -107,6 +112,14 @@ def conv(
     the axis, rounded down, and the others after it, as in PyTorch; "causal" has all of them before
     it, so that an output reads no later input. With pairs p is the number before, and 2 p in the
     number of windows is the sum of both.
+
+    With a circular padding x is not 0 outside of its places but repeats,
+
+    .. math:: x_{c,\, j + T} = x_{c j} .
+
+    The map then has no ends: it shifts with its input at every place, and on such a ring the
+    discrete Fourier transform makes a product of it. Images of a panorama and fields with periodic
+    boundaries need it.
 
     **As a matrix.** For one channel the map is a matrix with equal numbers along each diagonal, a
     *Toeplitz matrix*, for instance K = 3, p = 1, T = 4:
@@ -170,9 +183,18 @@ def conv(
            [1., 2., 3., 0.],
            [0., 1., 2., 3.],
            [0., 0., 1., 2.]])
+
+    On a ring every row of the matrix is the one before it, shifted:
+
+    >>> conv(np.eye(4)[:, None], [[[1, 2, 3]]], padding=1, padding_mode="circular")[:, 0].T
+    array([[2., 3., 0., 1.],
+           [1., 2., 3., 0.],
+           [0., 1., 2., 3.],
+           [3., 0., 1., 2.]])
     """
     dtype, arrays = as_floats(_given(x, weight, bias), work=np.float32)
     options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    options["padding_mode"] = padding_mode
     layout = _layout(NAMES, arrays, options)
     x, w, *rest = arrays
     with np.errstate(all="ignore"):
@@ -192,6 +214,7 @@ def conv_vjp(
     padding: Padding = 0,
     dilation: int | tuple[int, ...] = 1,
     groups: int = 1,
+    padding_mode: str = "zeros",
 ) -> tuple[FloatArray, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of a convolution.
@@ -200,7 +223,7 @@ def conv_vjp(
     ----------
     dout : array_like, shape (..., O, \*space)
         Cotangent :math:`u_{o t}` of the output.
-    x, weight, bias, stride, padding, dilation, groups : as in `conv`
+    x, weight, bias, stride, padding, dilation, groups, padding_mode : as in `conv`
         Raises the same errors.
 
     Returns
@@ -244,6 +267,12 @@ def conv_vjp(
     As a matrix it is the transposed Toeplitz matrix, and :func:`conv_transpose` is this map on its
     own.
 
+    **On a ring.** Circular padding copies inputs, and the transpose of a copy is a sum. With the
+    gradient :math:`g_{c i}` of the padded input, the first line above for every whole i, an input
+    gets the sum over all places that are copies of it:
+
+    .. math:: \pdv{L}{x_{c j}} = \sum_n g_{c,\, j + n T} .
+
     **The weights.** The formula above is a convolution of the input by the cotangent: the place in
     the kernel takes the part of the place of the output, so *stride and dilation are exchanged*. A
     strided convolution has a dilated one as its backward pass. Channels of the input stand where
@@ -276,6 +305,7 @@ def conv_vjp(
     given = {"dout": dout, **_given(x, weight, bias)}
     dtype, (u, *arrays) = as_floats(given, work=np.float32)
     options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    options["padding_mode"] = padding_mode
     layout = _layout(NAMES, arrays, options)
     (x, w, *rest), at = arrays, layout.at
     space = at.last(x.shape)
@@ -298,6 +328,7 @@ def conv_jvp(
     padding: Padding = 0,
     dilation: int | tuple[int, ...] = 1,
     groups: int = 1,
+    padding_mode: str = "zeros",
 ) -> FloatArray:
     r"""
     Jacobian-vector product (forward mode) of a convolution.
@@ -308,7 +339,7 @@ def conv_jvp(
         The operands, as in `conv`; the bias may be None.
     tangents : tuple of array_like or None
         Directions, as many as `primals`, each of the shape of its operand; None is zero.
-    stride, padding, dilation, groups : as in `conv`
+    stride, padding, dilation, groups, padding_mode : as in `conv`
         Raises the same errors.
 
     Returns
@@ -336,6 +367,7 @@ def conv_jvp(
     count = 2 if isinstance(primals, tuple | list) and len(primals) == 2 else 3
     dtype, arrays, (dx, dw, *db) = as_tangents(primals, tangents, count=count, work=np.float32)
     options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
+    options["padding_mode"] = padding_mode
     layout = _layout(tuple(f"primals[{i}]" for i in range(3)), arrays, options)
     x, w = layout.image(arrays[0]), layout.kernel(arrays[1])
     with np.errstate(all="ignore"):

@@ -49,6 +49,29 @@ def crop_space(x, padding):
     return x[(..., *inner)]
 
 
+def ring_of(T, p):
+    """Places of a ring of T places that stand in a padded axis."""
+    p, q = pair_of(p)
+    return np.arange(-p, T + q) % T
+
+
+def pad_ring(x, padding):
+    """Surround the axes of space with their other ends."""
+    for axis, p in enumerate(padding, x.ndim - len(padding)):
+        x = np.take(x, ring_of(x.shape[axis], p), axis)
+    return x
+
+
+def fold_ring(dpadded, space, padding):
+    """Add the gradients of all copies of a place."""
+    for axis, (T, p) in enumerate(zip(space, padding, strict=True), -len(space)):
+        copies = np.moveaxis(dpadded, axis, 0)
+        sums = np.zeros((T, *copies.shape[1:]), dpadded.dtype)
+        np.add.at(sums, ring_of(T, p), copies)
+        dpadded = np.moveaxis(sums, 0, axis)
+    return dpadded
+
+
 def count_windows(space, kernel, stride, padding, dilation):
     """Windows that fit into the padded input, along each axis."""
     counts = []
@@ -168,7 +191,7 @@ def conv_line_vjp(dout, x, weight, stride=1, padding=0, dilation=1):
     return dx[:, padding : x.shape[1] - padding], dweight
 
 
-def conv(x, weight, bias=None, *, stride=1, padding=0, dilation=1, groups=1):
+def conv(x, weight, bias=None, *, stride=1, padding=0, dilation=1, groups=1, padding_mode="zeros"):
     """
     Convolution along any number of axes, with groups of channels.
 
@@ -180,13 +203,16 @@ def conv(x, weight, bias=None, *, stride=1, padding=0, dilation=1, groups=1):
     """
     axes = weight.ndim - 2
     s, d = for_each_axis(stride, axes), for_each_axis(dilation, axes)
-    padded = pad_space(x, sides_of_space(padding, weight.shape[2:], d))
+    p = sides_of_space(padding, weight.shape[2:], d)
+    padded = pad_ring(x, p) if padding_mode == "circular" else pad_space(x, p)
     windows = count_windows(padded.shape[-axes:], weight.shape[2:], s, axes * (0,), d)
     y = read_windows(padded, weight, windows, s, d, groups)
     return add_bias(y, bias, axes)
 
 
-def conv_vjp(dout, x, weight, bias=None, *, stride=1, padding=0, dilation=1, groups=1):
+def conv_vjp(
+    dout, x, weight, bias=None, *, stride=1, padding=0, dilation=1, groups=1, padding_mode="zeros"
+):
     """
     Backward pass: the input's gradient is a transposed convolution.
 
@@ -204,9 +230,10 @@ def conv_vjp(dout, x, weight, bias=None, *, stride=1, padding=0, dilation=1, gro
     axes = weight.ndim - 2
     s, d = for_each_axis(stride, axes), for_each_axis(dilation, axes)
     p = sides_of_space(padding, weight.shape[2:], d)
-    padded = pad_space(x, p)
+    ring = padding_mode == "circular"
+    padded = pad_ring(x, p) if ring else pad_space(x, p)
     dpadded = write_windows(dout, weight, padded.shape[-axes:], s, d, groups)
-    dx = crop_space(dpadded, p)
+    dx = fold_ring(dpadded, x.shape[-axes:], p) if ring else crop_space(dpadded, p)
     dweight = multiply_windows(dout, padded, weight, s, d, groups)
     return (dx, dweight) if bias is None else (dx, dweight, bias_grad(dout, axes))
 

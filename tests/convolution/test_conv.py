@@ -78,6 +78,52 @@ def test_padding_of_each_side_against_pytorch(shape, kernel, options, padding, s
         assert got.shape[2:] == shape[2:]
 
 
+RINGS = [
+    ((2, 3, 9), (4, 3, 3), {"padding": 2}),
+    ((2, 3, 4), (4, 3, 5), {"padding": 4, "stride": 2}),
+    ((2, 4, 9, 8), (4, 2, 3, 2), {"groups": 2, "padding": (1, 3), "dilation": (2, 1)}),
+    ((1, 2, 5, 6, 4), (3, 2, 3, 2, 2), {"padding": (1, 0, 2), "stride": (1, 2, 3)}),
+    ((2, 3, 9), (4, 3, 4), {"padding": "same", "dilation": 3}),
+]
+
+
+@pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
+@pytest.mark.parametrize(("shape", "kernel", "options"), RINGS)
+def test_circular_padding_against_pytorch(shape, kernel, options):
+    torch = pytest.importorskip("torch")
+    axes, told = len(shape) - 2, {**options, "padding_mode": "circular"}
+    layer = getattr(torch.nn, f"Conv{axes}d")(shape[1], kernel[0], kernel[2:], **told).double()
+    of = lambda x, w, b: torch.func.functional_call(layer, {"weight": w, "bias": b}, (x,))  # noqa: E731
+    arrays = normal(*shape), normal(*kernel), normal(kernel[0])
+    moves = tuple(normal(*a.shape) for a in arrays)
+    tensors, directions = (tuple(map(torch.tensor, some)) for some in (arrays, moves))
+    want, tangent = torch.func.jvp(of, tensors, directions)
+    got = conv(*arrays, **told)
+    u = normal(*got.shape)
+    close(got, want)
+    close(conv_jvp(arrays, moves, **told), tangent)
+    grads = torch.func.vjp(of, *tensors)[1](torch.tensor(u))
+    for a, b in zip(conv_vjp(u, *arrays, **told), grads, strict=True):
+        close(a, b)
+
+
+def test_a_ring_that_is_shorter_than_its_padding():
+    x, w, told = normal(2, 3), normal(4, 2, 3), {"padding": ((7, 4),), "padding_mode": "circular"}
+    index = np.arange(-7, 7) % 3
+    np.testing.assert_array_equal(conv(x, w, **told), conv(x[:, index], w))
+    u = normal(4, 12)
+    copies, want = conv_vjp(u, x[:, index], w)[0], np.zeros((2, 3))
+    np.add.at(want, (slice(None), index), copies)
+    close(conv_vjp(u, x, w, **told)[0], want)
+
+
+def test_a_convolution_on_a_ring_is_a_product_of_fourier_transforms():
+    x, w = normal(8), normal(8)
+    told = {"padding": ((0, 7),), "padding_mode": "circular"}
+    want = np.fft.ifft(np.fft.fft(x) * np.fft.fft(w).conj()).real
+    np.testing.assert_allclose(conv([x], [[w]], **told)[0], want, rtol=0, atol=1e-14)
+
+
 def test_causal_outputs_read_no_later_input():
     x, w = normal(2, 9), normal(3, 2, 4)
     changed = x.copy()
@@ -207,3 +253,16 @@ def test_missing_arrays_are_refused():
         conv_jvp(np.ones(3), None)
     with pytest.raises(TypeError, match="'tangents' must be a tuple of 2"):
         conv_jvp((np.ones((2, 5)), np.ones((3, 2, 2)), None), np.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("told", "words"),
+    [
+        ({"padding_mode": "reflect"}, "'padding_mode' must be 'zeros' or 'circular'"),
+        ({"padding": "causal"}, "'padding' must not be 'causal' if 'padding_mode' is 'circular'"),
+        ({"padding": 3}, r"'x' must have axes of space of at least \(1,\), not \(0,\)"),
+    ],
+)
+def test_errors_of_rings(told, words):
+    with pytest.raises(ValueError, match=words):
+        conv(np.ones((1, 0)), np.ones((1, 1, 3)), **{"padding_mode": "circular"} | told)

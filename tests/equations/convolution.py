@@ -74,6 +74,27 @@ def gradients_of_a_convolution():
     return of_convolution()
 
 
+@equation(r"x_{c,\, j + T} = x_{c j} .")
+def input_on_a_ring():
+    read = lambda c, j: X[c, j % T]  # noqa: E731
+    by_hand = [
+        [
+            B[o] + sum(W[o, c, k] * read(c, S * t + D * k - P) for c in CHANNELS for k in PLACES)
+            for t in range(COUNT)
+        ]
+        for o in OUTPUTS
+    ]
+    yield by_hand, conv(X, W, B, padding_mode="circular", **OPTIONS)
+
+
+@equation(r"\pdv{L}{x_{c j}} = \sum_n g_{c,\, j + n T} .")
+def gradient_on_a_ring():
+    around = np.arange(-P, T + P)
+    g = conv_vjp(U, X[:, around % T], W, stride=S, dilation=D)[0]
+    by_hand = [[g[c, around % T == j].sum() for j in range(T)] for c in CHANNELS]
+    yield by_hand, conv_vjp(U, X, W, padding_mode="circular", **OPTIONS)[0]
+
+
 @equation(
     r"""\pdv{L}{x_{c j}} = \sum_o \sum_{k'} W_{o c,\, K - 1 - k'}\, u_{o,\, j + d k' - p'} ,
     \qquad p' = d (K - 1) - p :"""

@@ -63,7 +63,12 @@ def layout_of(
     else:
         before, after = sides_of(options["padding"], w.shape[2:], s, d)
         beyond = tuple(q - p for p, q in zip(before, after, strict=True))
-        at = Windows(w.shape[2:], s, before, d, beyond)
+        choice("padding_mode", options["padding_mode"], ("zeros", "circular"))
+        circular = options["padding_mode"] == "circular"
+        if circular and options["padding"] == "causal":
+            msg = "Argument 'padding' must not be 'causal' if 'padding_mode' is 'circular'."
+            raise ValueError(msg)
+        at = Windows(w.shape[2:], s, before, d, beyond, circular)
     check_multiple(names[1], "a first axis", len(w), groups)
     first, second = len(w), w.shape[1] * groups
     channels_in, channels_out = (first, second) if transposed else (second, first)

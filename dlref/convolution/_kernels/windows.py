@@ -36,6 +36,7 @@ class Windows(NamedTuple):
     padding: tuple[int, ...]
     dilation: tuple[int, ...]
     beyond: tuple[int, ...] = ()  # how many more places stand after each axis than before it
+    circular: bool = False  # whether the padding repeats the array, as if its axes were rings
 
     @property
     def after(self) -> tuple[int, ...]:
@@ -58,16 +59,22 @@ class Windows(NamedTuple):
         return tuple(n + p + q for n, p, q in zip(space, self.padding, self.after, strict=True))
 
     def padded(self, x: FloatArray, value: float = 0.0) -> FloatArray:
-        """Return `x` with `value` around its axes of space; `x` itself without padding."""
+        """Return `x` with its padding, of `value` or circular; `x` itself without padding."""
         if not any(self.padding) and not any(self.after):
             return x
         lead = [(0, 0)] * (x.ndim - len(self.size))
         width = [*lead, *zip(self.padding, self.after, strict=True)]
+        if self.circular:
+            return np.pad(x, width, mode="wrap")
         return np.pad(x, width, constant_values=value)
 
     def cropped(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return a view without the padding."""
+        """Return the adjoint of `padded`: a view without the padding, or sums around rings."""
         sides = zip(self.padding, self.after, self.last(x.shape), strict=True)
+        if self.circular:
+            for axis, (p, q, n) in enumerate(sides, x.ndim - len(self.size)):
+                x = _turns(x, axis, p, q, n - p - q).sum(axis)
+            return x
         inside: npt.NDArray[Any] = x[_all(tuple(slice(p, n - q) for p, q, n in sides))]
         return inside
 
@@ -84,6 +91,14 @@ class Windows(NamedTuple):
         return np.lib.stride_tricks.as_strided(
             x, (*x.shape[:lead], *self.size, *count), (*x.strides[:lead], *within, *between)
         )
+
+
+def _turns(x: npt.NDArray[Any], axis: int, p: int, q: int, n: int) -> npt.NDArray[Any]:
+    """Cut a padded axis into turns around a ring of n places: (..., turns, n, ...)."""
+    width = [(0, 0)] * x.ndim
+    width[axis] = -p % n, -q % n
+    whole = np.pad(x, width)
+    return whole.reshape(*x.shape[:axis], -1, n, *x.shape[axis + 1 :])
 
 
 def _all(block: tuple[slice, ...]) -> tuple[Any, ...]:
@@ -107,9 +122,9 @@ def per_axis(name: str, value: Any, axes: int, *, least: int) -> tuple[int, ...]
 def check_space(name: str, x: FloatArray, at: Windows) -> None:
     """Raise ValueError unless a window fits into the padded axes of space."""
     space = at.last(x.shape)
-    if any(n < 1 for n in at.outputs(space)):
+    if any(n < 1 for n in at.outputs(space)) or (at.circular and 0 in space):
         sides = zip(at.extent, at.padding, at.after, strict=True)
-        least = tuple(max(0, e - p - q) for e, p, q in sides)
+        least = tuple(max(int(at.circular), e - p - q) for e, p, q in sides)
         msg = f"Argument {name!r} must have axes of space of at least {least}, not {space}."
         raise ValueError(msg)
 
