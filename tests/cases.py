@@ -658,10 +658,13 @@ STRATEGIES = {
         *3 * [st.integers(1, 4)],
     ),
     "attention.forgetting_bias": st.builds(
-        lambda batch, S, T: Sample(((*batch, S + T),), {"q_offset": S}),
+        lambda batch, first, T, after: Sample(
+            ((*batch, max(first + T, 1) + after),), {"q_offset": first, "T": T}
+        ),
         BATCHES,
+        st.integers(-2, 4),
         st.integers(0, 4),
-        st.integers(1, 4),
+        st.integers(0, 1),
     ),
     "attention.indexer_scores": st.builds(
         lambda batch, H, T, S, E: Sample(((*batch, H, T, E), (*batch, S, E), (*batch, T, H))),

@@ -452,6 +452,24 @@ def check_broadcast(
         raise ValueError(msg)
 
 
+def as_offsets(
+    name: str, array: FloatArray, heads: tuple[int, ...], q_offset: npt.ArrayLike
+) -> npt.NDArray[np.int64]:
+    """
+    Return the position of query 0, or one for each sequence, with an axis for the heads.
+
+    The batch axes of both broadcast; `heads` are the axes of the array up to its heads.
+    """
+    if isinstance(q_offset, int | float) or np.ndim(q_offset) == 0:
+        return np.array(as_integer("q_offset", q_offset, least=-MAX_OFFSET, most=MAX_OFFSET))
+    firsts = as_integers("q_offset", q_offset)
+    for end in (firsts.min(initial=0), firsts.max(initial=0)):
+        as_integer("q_offset", int(end), least=-MAX_OFFSET, most=MAX_OFFSET)
+    check_ndim(name, array, array.ndim - len(heads) + 1)
+    check_broadcast("q_offset", firsts.shape, heads[:-1], both=True)
+    return firsts[..., None]
+
+
 def check_given(name: str, value: Any) -> None:
     """Raise TypeError if an array that must be there is missing."""
     if value is None:

@@ -306,7 +306,9 @@ RECORDS = [
     record(
         a.forgetting_bias,
         call((2, 5)), call((4,), q_offset=2), call((2, 1, 3), q_offset=3), call((0, 3)),
-        draw=(draw.log_decay,), hard=[call((2, 33))], options=[call((2, 7), q_offset=3)],
+        call((2, 4), q_offset=-2), call((2, 5), q_offset=1, T=2),
+        draw=(draw.log_decay,), hard=[call((2, 33))],
+        options=[call((2, 7), q_offset=3), call((2, 7), T=3)],
     ),
     record(
         a.indexer_scores,

@@ -15,7 +15,7 @@ from .activations import sigmoid, sigmoid_vjp, softmax
 from .calculus import sum_to_shape
 from .neurons import as_rows, linear, linear_vjp
 from .normalization import rms_norm, rms_norm_vjp
-from .positions import apply_rope, apply_rope_vjp, offsets
+from .positions import apply_rope, apply_rope_vjp, offset_of_heads, offsets
 
 # == shared
 
@@ -1044,7 +1044,14 @@ def merge_attention_vjp(dout, out, lse, *, axis=0):
 # == forgetting_bias
 
 
-def forgetting_bias(log_forget, *, q_offset=0):
+def gates_between(S, q_offset, T):
+    """Whether a gate, the last axis, stands after a key and not after a query."""
+    T = S - q_offset if T is None else T
+    later = offsets(T, S, offset_of_heads(q_offset))[..., None, :] <= 0
+    return later & (np.arange(S) > np.arange(S)[:, None])
+
+
+def forgetting_bias(log_forget, *, q_offset=0, T=None):
     """
     Sums of the logarithms of all forget gates after the key, up to the query.
 
@@ -1055,13 +1062,11 @@ def forgetting_bias(log_forget, *, q_offset=0):
      [0.125  0.25   1.     1.    ]
      [0.0625 0.125  0.5    1.    ]]
     """
-    S = log_forget.shape[-1]
-    later = np.tri(S, S, -1, dtype=bool)  # True for a gate, a row, after a key, a column
-    gates = np.where(later, log_forget[..., :, None], 0)
-    return np.cumsum(gates, axis=-2)[..., q_offset:, :]
+    between = gates_between(log_forget.shape[-1], q_offset, T)
+    return np.sum(np.where(between, log_forget[..., None, None, :], 0), axis=-1)
 
 
-def forgetting_bias_vjp(dout, log_forget, *, q_offset=0):
+def forgetting_bias_vjp(dout, log_forget, *, q_offset=0, T=None):
     """
     Backward pass: a gate is in the sums of all keys before it and all queries from it on.
 
@@ -1070,11 +1075,9 @@ def forgetting_bias_vjp(dout, log_forget, *, q_offset=0):
     >>> print(forgetting_bias_vjp(dout, log_forget))
     [  0.  11. 110.]
     """
-    grads = []
-    for l in range(log_forget.shape[-1]):
-        queries = slice(max(l - q_offset, 0), None)
-        grads.append(np.sum(dout[..., queries, :l], axis=(-2, -1)))
-    return np.stack(grads, axis=-1)
+    between = gates_between(log_forget.shape[-1], q_offset, T)
+    grad = np.sum(np.where(between, dout[..., None], 0), axis=(-3, -2))
+    return sum_to_shape(grad, log_forget.shape)
 
 
 # == indexer_scores

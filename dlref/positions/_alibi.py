@@ -8,15 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import (
-    MAX_OFFSET,
     FloatArray,
     as_floats,
     as_integer,
-    as_integers,
+    as_offsets,
     as_tangents,
-    check_broadcast,
     check_flags,
-    check_ndim,
     check_shape,
     choice,
     result,
@@ -130,16 +127,9 @@ def _grid(
 ) -> tuple[FloatArray, int, int, IntArray]:
     """Return the slopes with the batch axes of the offsets, the sizes, and an offset for each."""
     T, S, _ = as_grid(T, S, 0)
-    if isinstance(q_offset, int | float) or np.ndim(q_offset) == 0:
-        at = as_integer("q_offset", q_offset, least=-MAX_OFFSET, most=MAX_OFFSET)
-        return m, T, S, np.full(m.shape, at, np.int64)
-    firsts = as_integers("q_offset", q_offset)
-    for end in (firsts.min(initial=0), firsts.max(initial=0)):
-        as_integer("q_offset", int(end), least=-MAX_OFFSET, most=MAX_OFFSET)
-    check_ndim(name, m, 1)
-    check_broadcast("q_offset", firsts.shape, m.shape[:-1], both=True)
-    shape = (*np.broadcast_shapes(firsts.shape, m.shape[:-1]), m.shape[-1])
-    return np.broadcast_to(m, shape), T, S, np.broadcast_to(firsts[..., None], shape)
+    firsts = as_offsets(name, m, m.shape, q_offset)
+    shape = np.broadcast_shapes(firsts.shape, m.shape)
+    return np.broadcast_to(m, shape), T, S, np.broadcast_to(firsts, shape)
 
 
 def alibi_bias(

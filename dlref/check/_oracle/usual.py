@@ -177,11 +177,13 @@ BY_LOGSUMEXP: dict[Any, Any] = {
 # Attention.
 
 
-def forgetting_bias(log_forget: Any, *, q_offset: int = 0) -> Any:
+def forgetting_bias(log_forget: Any, *, q_offset: int = 0, T: int | None = None) -> Any:
     """Return differences of cumulative sums."""
     z = np.add.accumulate(log_forget, -1)
-    out = z[..., q_offset:, None] - z[..., None, :]
-    return np.tril(out, q_offset - 1)
+    S = z.shape[-1]
+    places = q_offset + np.arange(S - q_offset if T is None else T)
+    out = z[..., np.maximum(places, 0), None] - z[..., None, :]
+    return np.where(np.arange(S) < places[:, None], out, out.dtype.type(0))
 
 
 def gradient_of_decays_by_sums(
