@@ -113,9 +113,18 @@ def number_of(code, number):
     return np.where(code >= 2 ** (bits - 1), -v, v)
 
 
-def power_of_blocks(top, most):
+def power_of_blocks(top, number, scaling_mode="floor"):
     """Exponent of the scale that gives the largest number of a block the largest exponent."""
-    return np.clip(exponent_of(top) - most, -127, 127)
+    mantissa, _, most, largest, _ = NUMBERS[number]
+    E = exponent_of(top)
+    size = np.where(top == 0, 1, top) / 2.0 ** np.where(top == 0, 0, E)  # from 1 to 2
+    too_large = {
+        "floor": size > 2,
+        "even": np.rint(size * 2**mantissa) == 2 * 2**mantissa,
+        "rceil": size > largest / 2**most,
+        "ceil": size > 1,
+    }
+    return np.clip(E - most + too_large[scaling_mode], -127, 127)
 
 
 def round_mx(x, number="E4M3", block=32):
@@ -126,10 +135,9 @@ def round_mx(x, number="E4M3", block=32):
     >>> print(round_mx(x, "E2M1", block=6))
     [ 0.5 -1.   2.   4.   4.  -4. ]
     """
-    _, _, most, _, _ = NUMBERS[number]
     blocks = x.reshape(-1, block)
     top = np.max(np.abs(blocks), axis=1, keepdims=True)
-    s = 2.0 ** power_of_blocks(top, most)
+    s = 2.0 ** power_of_blocks(top, number)
     return (s * nearest(blocks / s, number)).reshape(x.shape)
 
 
@@ -149,15 +157,15 @@ def round_nvfp4(x, t=1.0):
     return (s * nearest(blocks / s, "E2M1")).reshape(x.shape)
 
 
-def scale_codes(blocks, format, t):
+def scale_codes(blocks, format, t, scaling_mode):
     """Bits of the scale of each block."""
     number, _ = FORMATS[format]
-    _, _, most, largest, _ = NUMBERS[number]
+    _, _, _, largest, _ = NUMBERS[number]
     top = np.max(np.abs(blocks), axis=-1)
     if format == "nvfp4":
         codes, nan = code_of(nearest(top / largest / t, "E4M3"), "E4M3"), NAN_E4M3
     else:
-        codes, nan = power_of_blocks(top, most) + 127, NAN_POWER
+        codes, nan = power_of_blocks(top, number, scaling_mode) + 127, NAN_POWER
     return np.where(np.isfinite(top), codes, nan).astype(np.uint8)
 
 
@@ -168,7 +176,7 @@ def scales_of(codes, format, t):
     return np.where(codes == NAN_POWER, np.nan, 2.0 ** (np.asarray(codes, int) - 127))
 
 
-def quantize_blocks(x, *, format="mxfp8_e4m3", tensor_scale=None):
+def quantize_blocks(x, *, format="mxfp8_e4m3", tensor_scale=None, scaling_mode="floor"):
     """
     Bits of all numbers and of the scales of their blocks.
 
@@ -181,7 +189,7 @@ def quantize_blocks(x, *, format="mxfp8_e4m3", tensor_scale=None):
     number, block = FORMATS[format]
     t = 1.0 if tensor_scale is None else tensor_scale
     blocks = x.reshape(*x.shape[:-1], x.shape[-1] // block, block).astype(float)
-    scales = scale_codes(blocks, format, t)
+    scales = scale_codes(blocks, format, t, scaling_mode)
     s = scales_of(scales, format, t)[..., None]
     has_scale = s > 0  # Otherwise all numbers become 0, or the scale is NaN.
     quotients = np.where(has_scale, blocks / np.where(has_scale, s, 1), 0 * blocks)

@@ -59,6 +59,7 @@ FORMATS = {
     "mxfp4": (E2M1, 32),
     "nvfp4": (E2M1, 16),
 }
+SCALING_MODES = ("floor", "even", "rceil", "ceil")
 NOT_FINITE = 0x7FF
 NATIVE = (np.dtype(np.float32), np.dtype(np.float64))
 
@@ -113,11 +114,22 @@ def _largest_exponent(block: FloatArray) -> Number:
     return top
 
 
+@inline_fma
+def _largest(block: FloatArray) -> Number:
+    """Return the largest absolute value of a block without NaN."""
+    top = np.float64(0.0)
+    for i in range(block.size):
+        size = abs(np.float64(block[i]))
+        top = size if size > top else top
+    return top
+
+
 @kernel
 def _powers(
     start: int,
     stop: int,
     x: FloatArray,
+    limit: float,
     element: tuple[int, int, int, int, int],
     codes: CodeArray,
     scales: CodeArray,
@@ -130,6 +142,8 @@ def _powers(
             to[:], scales[r] = 0, NAN_POWER
             continue
         shared = max(-BIAS, min(top - element[2], BIAS))
+        if limit < np.inf and shared < BIAS and _largest(block) * _power(-shared) > limit:
+            shared += 1
         scales[r] = shared + BIAS
         factor = _power(-shared)
         for i in range(block.size):
@@ -154,11 +168,7 @@ def _fractions(
         if _largest_exponent(block) == 1024:
             to[:], scales[r] = 0, NAN_E4M3
             continue
-        top = np.float64(0.0)
-        for i in range(block.size):
-            size = abs(np.float64(block[i]))
-            top = size if size > top else top
-        code = _code(top / largest / tensor_scale, scale_element)
+        code = _code(_largest(block) / largest / tensor_scale, scale_element)
         scales[r] = code
         scale = _value(code, scale_element) * tensor_scale
         for i in range(block.size):
@@ -192,6 +202,17 @@ def _checked(format: str, tensor_scale: float | None) -> tuple[_Element, int, fl
     return *FORMATS[format], as_number("tensor_scale", one, above=0.0)
 
 
+def _limit(element: _Element, scaling_mode: str) -> float:
+    """Return the quotient by the floored scale above which a block takes the next scale."""
+    choice("scaling_mode", scaling_mode, SCALING_MODES)
+    power = 2.0**element.most
+    if scaling_mode == "even":
+        tie = power * (2.0 - 2.0 ** -(element.mantissa + 1))
+        return float(np.nextafter(tie, 0.0))  # the tie itself goes up
+    largest = float(_value(element.top, element))
+    return {"floor": np.inf, "rceil": largest, "ceil": power}[scaling_mode]
+
+
 def _numbers(element: _Element) -> FloatArray:
     """Return the numbers of all codes, NaN for codes that are none."""
     codes = np.arange(2 * element.sign)
@@ -208,6 +229,7 @@ def quantize_blocks(
     *,
     format: str = "mxfp8_e4m3",
     tensor_scale: float | None = None,
+    scaling_mode: str = "floor",
 ) -> tuple[CodeArray, CodeArray]:
     r"""
     Round to numbers of 4, 6 or 8 bits, with a scale for each block of 16 or 32.
@@ -224,6 +246,9 @@ def quantize_blocks(
         blocks of 32, or ``"nvfp4"``, with blocks of 16.
     tensor_scale : float, optional
         Scale t > 0 of the whole array, for ``"nvfp4"`` alone; 1 by default.
+    scaling_mode : {"floor", "even", "rceil", "ceil"}
+        How the exponent of an MX scale is rounded. The scale of ``"nvfp4"`` has a mantissa, and
+        only "floor" stands beside it.
 
     Returns
     -------
@@ -238,8 +263,8 @@ def quantize_blocks(
         If `x` is neither integer nor a real floating-point array, or `tensor_scale` is not a
         number.
     ValueError
-        If the blocks do not fill the last axis, `format` is not known, or `tensor_scale` is not
-        positive or given for another format.
+        If the blocks do not fill the last axis, `format` or `scaling_mode` is not known, or
+        `tensor_scale` is not positive, or one of both is given for a format without it.
 
     See Also
     --------
@@ -280,6 +305,22 @@ def quantize_blocks(
     for E4M3 all above 464, an error of up to one eighth of the largest number of a block; for E2M1
     all above 7, a quarter.
 
+    **Scales rounded up.** The other modes double the scale of a block if its largest quotient is
+    too large. With R without saturation and :math:`x_{max}` for the largest number of the format,
+
+    .. math::
+
+        q = \frac{\max_i |x_i|}{s} , \qquad
+        s' = \begin{cases} 2 s & \text{even: } R(q) = 2^{E_{max} + 1} \\
+        2 s & \text{rceil: } q > x_{max} \\ 2 s & \text{ceil: } q > 2^{E_{max}} \\
+        s & \text{otherwise.} \end{cases}
+
+    "even" doubles only where the largest number is rounded up to the next power of two, at 7 for
+    E2M1, and leaves a saturation to E4M3 alone, between 464 and 496. "rceil" is the smallest scale
+    with which nothing saturates: :math:`s' = 2^{\lceil \log_2 (\max_i |x_i| / x_{max}) \rceil}`.
+    "ceil" rounds up the logarithm of the floored scale itself, nearly always, and wastes half of
+    the range.
+
     **NVFP4.** The scale is itself a number with a mantissa, so that the largest number of a block
     becomes nearly 6:
 
@@ -296,9 +337,9 @@ def quantize_blocks(
 
     **Conventions.** Codes are computed from the quotient in float64, and so from the exact quotient
     for MX. One code fills one byte; hardware packs two codes of 4 bits, the first in the low half:
-    ``codes[..., ::2] | codes[..., 1::2] << 4``. Other recipes round the exponent of the scale up so
-    that nothing saturates (``"even"`` and ``"ceil"`` in torchao), or find NaN first and keep it in
-    its place.
+    ``codes[..., ::2] | codes[..., 1::2] << 4``. The modes have their names from torchao, which
+    computes "rceil" in float32, with a rounded reciprocal of :math:`x_{max}`. Other recipes find
+    NaN first and keep it in its place.
 
     References
     ----------
@@ -321,9 +362,22 @@ def quantize_blocks(
     (array([ 1, 10,  4,  6,  6, 14], dtype=uint8), array([127], dtype=uint8))
     >>> dequantize_blocks(codes, scales, format="mxfp4")[:6]
     array([ 0.5, -1. ,  2. ,  4. ,  4. , -4. ], dtype=float32)
+
+    A block whose largest number is 7: it saturates at 6, unless the scale is rounded up.
+
+    >>> x[:6] = 0.3, -1.2, 2.5, 3.5, 5.0, -7.0
+    >>> for mode in ("floor", "even"):
+    ...     codes, scales = quantize_blocks(x, format="mxfp4", scaling_mode=mode)
+    ...     print(scales, dequantize_blocks(codes, scales, format="mxfp4")[:6])
+    [127] [ 0.5 -1.   2.   4.   4.  -6. ]
+    [128] [ 0. -1.  2.  4.  4. -8.]
     """
     _, (x,) = as_floats({"x": x}, work=np.float32)
     element, block, t = _checked(format, tensor_scale)
+    limit = _limit(element, scaling_mode)
+    if format == "nvfp4" and scaling_mode != "floor":
+        msg = f"Argument 'scaling_mode' must be 'floor' for format 'nvfp4', not {scaling_mode!r}."
+        raise ValueError(msg)
     check_ndim("x", x, 1)
     check_multiple("x", "a last axis", x.shape[-1], block)
     blocks = as_carray(x).reshape(-1, block)
@@ -333,7 +387,7 @@ def quantize_blocks(
         options = (t, tuple(element), tuple(E4M3), largest)
         over_rows(_fractions, len(blocks), COST * block, blocks, *options, codes, scales)
     else:
-        over_rows(_powers, len(blocks), COST * block, blocks, tuple(element), codes, scales)
+        over_rows(_powers, len(blocks), COST * block, blocks, limit, tuple(element), codes, scales)
     return codes.reshape(x.shape), scales.reshape(*x.shape[:-1], x.shape[-1] // block)
 
 

@@ -104,6 +104,28 @@ def blocks_with_powers():
 
 
 @equation(
+    r"""q = \frac{\max_i |x_i|}{s} , \qquad
+    s' = \begin{cases} 2 s & \text{even: } R(q) = 2^{E_{max} + 1} \\
+    2 s & \text{rceil: } q > x_{max} \\ 2 s & \text{ceil: } q > 2^{E_{max}} \\
+    s & \text{otherwise.} \end{cases}"""
+)
+def scales_rounded_up():
+    for name, (m, least, most, largest) in ELEMENTS.items():
+        for factor in (1.0, 1.25, 1.6, 1.8, 1.9, 1.99):
+            x = factor * BLOCK / max(abs(BLOCK))
+            s = 2.0 ** (np.floor(np.log2(max(abs(x)))) - most)
+            q = max(abs(x)) / s
+            doubled = {
+                "even": nearest(q, m, least, np.inf) == 2.0 ** (most + 1),
+                "rceil": q > largest,
+                "ceil": q > 2.0**most,
+            }
+            for mode, is_doubled in doubled.items():
+                scales = quantization.quantize_blocks(x, format=name, scaling_mode=mode)[1]
+                yield s * (1 + is_doubled), 2.0 ** (scales - 127.0)
+
+
+@equation(
     r"""s = t\, R_{E4M3} \Bigl( \frac{\max_i |x_i|}{6\, t} \Bigr) , \qquad
     \hat x_i = s\, R_{E2M1}(x_i / s) ."""
 )

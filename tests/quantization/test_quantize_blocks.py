@@ -7,6 +7,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from dlref.formulas import quantization as formulas
 from dlref.quantization import dequantize_blocks, quantize_blocks
 
 MX = {
@@ -135,6 +136,58 @@ def test_the_definition_in_rational_numbers(name, rng):
         want, scale = by_definition(block, name)
         assert codes[n].tolist() == want
         assert scales[n, 0] == scale
+
+
+def rounded_up(top, name, mode):
+    """Exponent of the scale of a block, by comparisons of rational numbers."""
+    m, _, most, largest = ELEMENTS[name]
+    top, exponent = Fraction(float(top)), -1100
+    while Fraction(2) ** (exponent + 1) <= top:
+        exponent += 1
+    quotient = top / Fraction(2) ** (exponent - most)
+    above = {
+        "floor": False,
+        "even": quotient >= Fraction(2) ** (most + 1) * (1 - Fraction(1, 4 * 2**m)),
+        "rceil": quotient > Fraction(largest),
+        "ceil": quotient > Fraction(2) ** most,
+    }
+    return min(127, max(-127, exponent - most + above[mode]))
+
+
+@pytest.mark.parametrize("mode", ["floor", "even", "rceil", "ceil"])
+@pytest.mark.parametrize("name", MX)
+def test_rounded_scales_in_rational_numbers(name, mode, rng):
+    m, _, most, largest = ELEMENTS[name]
+    tie = 2.0 ** (most + 1) * (1 - 2.0 ** -(m + 2))
+    edges = np.array([2.0**most, largest, tie, 1.3 * 2.0**most])
+    edges = np.concatenate([np.nextafter(edges, 0), edges, np.nextafter(edges, np.inf)])
+    powers = [0, 5, -50, -127 - most, -130 - most, 126, 200, -900]
+    blocks = rng.uniform(-1, 1, (len(powers), len(edges), 32)) * 2.0 ** (most - 1)
+    blocks[..., 3] = -edges
+    blocks *= np.exp2(powers)[:, None, None]
+    codes, scales = quantize_blocks(blocks, format=name, scaling_mode=mode)
+    formula = formulas.quantize_blocks(blocks, format=name, scaling_mode=mode)
+    for i, j in np.ndindex(*blocks.shape[:2]):
+        shared = rounded_up(abs(blocks[i, j]).max(), name, mode)
+        assert scales[i, j, 0] == shared + 127
+        rest = np.delete(blocks[i, j], 3) * 2.0**-shared  # ml_dtypes rounds the edge twice
+        np.testing.assert_array_equal(np.delete(codes[i, j], 3), cast(rest, name))
+    for got, want in zip((codes, scales), formula, strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("mode", ["floor", "even", "ceil"])
+@pytest.mark.parametrize("name", MX)
+def test_scales_from_the_bits_of_float32(name, mode, rng):
+    """The bits of the largest number, as torchao works with them."""
+    m, _, most, _ = ELEMENTS[name]
+    x = (rng.normal(size=(200, 32)) * np.exp2(rng.integers(-20, 20, (200, 1)))).astype(np.float32)
+    bits = abs(x).max(-1).view(np.int32)
+    if mode == "even":
+        bits = bits + (1 << (23 - m - 1))
+    exponent = (bits >> 23) - 127 + (mode == "ceil") * (bits % 2**23 > 0)
+    scales = quantize_blocks(x, format=name, scaling_mode=mode)[1]
+    np.testing.assert_array_equal(scales[:, 0], exponent - most + 127)
 
 
 @pytest.mark.parametrize("name", MX)
@@ -291,6 +344,12 @@ class TestErrors:
             quantize_blocks(x, format="mxfp8")
         with pytest.raises(ValueError, match=r"^Argument 'tensor_scale' must be None for format"):
             quantize_blocks(x, tensor_scale=1.0)
+        with pytest.raises(ValueError, match=r"^Argument 'scaling_mode' must be 'floor', 'even'"):
+            quantize_blocks(x, scaling_mode="up")
+        with pytest.raises(
+            ValueError, match=r"^Argument 'scaling_mode' must be 'floor' for format"
+        ):
+            quantize_blocks(x, format="nvfp4", scaling_mode="ceil")
         with pytest.raises(ValueError, match=r"^Argument 'tensor_scale' must be greater than 0"):
             quantize_blocks(x, format="nvfp4", tensor_scale=0.0)
 
