@@ -117,6 +117,7 @@ def _training(rng):
     yield "training.newton_schulz", (params[0],), {}
     mixed = (params[0], slopes[0], rng.normal(size=(3, 1)), rng.normal(size=()))
     yield "training.diffusion_target", mixed, {"kind": "velocity"}
+    yield "training.min_snr_weight", mixed[2:], {"kind": "velocity"}
     yield "training.clip_by_norm", (grads, 0.5), {}
     yield "training.clip_by_value", (grads, 0.5), {}
     yield "training.tree_map", (np.add, params, grads), {}

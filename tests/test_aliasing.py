@@ -313,6 +313,7 @@ def _idle(rng):
     yield "training.newton_schulz", (x,), {"steps": 0}
     for kind in ("noise", "data"):
         yield "training.diffusion_target", (x, x + 1, 1.0, 0.0), {"kind": kind}
+        yield "training.min_snr_weight", (x, x), {"kind": kind}
     yield "training.clip_by_norm", (params, np.inf), {}
     yield "training.clip_by_value", (params, np.inf), {}
     yield "training.tree_map", (lambda a: a, params), {}

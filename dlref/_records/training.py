@@ -9,6 +9,7 @@ import numpy as np
 
 from .. import training as t
 from .._core.pytree import map_floats
+from . import _draw as draw
 from ._spec import INSEPARABLE, RANDOM, SEPARABLE, Cases, MapSpec, call, each, option_case, without
 from .neurons import dense_layers, mlp_calls, mlp_options, sequence
 
@@ -137,6 +138,13 @@ RECORDS = [
         f=t.diffusion_target, hard=[call((5, 7), (5, 7), (5, 1), (5, 1)), call((6,), (6,), (), ())],
         options=[
             call((5, 7), (5, 7), (5, 1), (5, 1), kind=kind) for kind in ("data", "velocity", "flow")
+        ],
+    ),
+    MapSpec(
+        f=t.min_snr_weight, hard=[call((5, 1), (7,))], draw=2 * (draw.positive,),
+        options=[
+            *(call((5, 1), (7,), kind=kind) for kind in ("data", "velocity", "flow")),
+            call((5, 1), (7,), gamma=0.5),
         ],
     ),
     schedule(t.cosine_schedule, _floor, steps=9, warmup=2),

@@ -857,3 +857,20 @@ def diffusion_target(x, noise, alpha, sigma, *, kind="noise"):
     if kind == "velocity":
         return alpha * noise - sigma * x
     return noise - x  # of the flow
+
+
+def min_snr_weight(alpha, sigma, *, kind="noise", gamma=5.0):
+    """
+    Weight of the squared error of a target, at each time.
+
+    >>> print(min_snr_weight(np.array([3.0, 1.0]), np.array([1.0, 1.0]), kind="data"))
+    [5. 1.]
+    """
+    with np.errstate(divide="ignore"):
+        ratio = alpha**2 / sigma**2
+    if kind == "data":
+        return np.minimum(ratio, gamma)
+    if kind == "noise":
+        return np.where(ratio > gamma, gamma / np.where(ratio > gamma, ratio, 1), 1)
+    factor = alpha**2 + sigma**2 if kind == "velocity" else alpha + sigma
+    return np.minimum(alpha**2, gamma * sigma**2) / factor**2

@@ -10,6 +10,7 @@ from ._adam import nadam_step as nadam_step
 from ._clipping import clip_by_norm as clip_by_norm
 from ._clipping import clip_by_value as clip_by_value
 from ._diffusion_target import diffusion_target as diffusion_target
+from ._diffusion_target import min_snr_weight as min_snr_weight
 from ._fit_neuron import FitResult as FitResult
 from ._fit_neuron import fit_neuron as fit_neuron
 from ._gradient_descent import gradient_descent as gradient_descent

@@ -1,4 +1,4 @@
-r"""The targets of diffusion models: noise, data, velocity or flow."""
+r"""The targets of diffusion models (noise, data, velocity or flow) and weights of their losses."""
 
 from __future__ import annotations
 
@@ -7,11 +7,20 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from .._core.arguments import FloatArray, as_floats, check_fits, check_shape, choice, result
+from .._core.arguments import (
+    FloatArray,
+    as_floats,
+    as_number,
+    check_broadcast,
+    check_fits,
+    check_shape,
+    choice,
+    result,
+)
 from .._core.jit import kernel
 from .._core.threads import as_carray, over_rows
 
-__all__ = ["diffusion_target"]
+__all__ = ["diffusion_target", "min_snr_weight"]
 
 COST = 1  # nanoseconds an element
 KINDS = ("noise", "data", "velocity", "flow")
@@ -89,6 +98,7 @@ def diffusion_target(
     See Also
     --------
     dlref.losses.squared_error : The loss.
+    min_snr_weight : Its weight for each time.
     dlref.positions.timestep_embedding : How the time enters the model.
 
     Notes
@@ -170,3 +180,99 @@ def diffusion_target(
         with np.errstate(all="ignore"):
             return result(drawn - data, dtype)
     return result(_velocity(data, drawn, a, s), dtype)
+
+
+def min_snr_weight(
+    alpha: npt.ArrayLike, sigma: npt.ArrayLike, *, kind: str = "noise", gamma: float = 5.0
+) -> FloatArray:
+    r"""
+    Weight of the squared error of a diffusion model at each time (min-SNR).
+
+    Times with little noise are easy, but have the largest weights if the data are the target;
+    times with little signal have them if the noise is. This weight bounds both, and models learn
+    in fewer steps.
+
+    Parameters
+    ----------
+    alpha, sigma : array_like, shapes that broadcast with each other
+        Factors :math:`\alpha` of the example and :math:`\sigma` of the noise at each time.
+    kind : str, default "noise"
+        The target of :func:`diffusion_target` whose squared error is weighed: ``"noise"``,
+        ``"data"``, ``"velocity"`` or ``"flow"``.
+    gamma : float, default 5.0
+        Largest weight :math:`\gamma` of the squared error of the data, greater than 0.
+
+    Returns
+    -------
+    ndarray, the shape that both broadcast to
+        Weight w, by which the squared error is multiplied.
+
+    Raises
+    ------
+    TypeError
+        If an array is neither integer nor real floating-point, or `gamma` is not a number.
+    ValueError
+        If the shapes do not broadcast, `kind` is not known, or `gamma` is not greater than 0.
+
+    See Also
+    --------
+    diffusion_target : The targets, and how their errors are related.
+
+    Notes
+    -----
+    The ratio of signal to noise is :math:`\rho = \alpha^2 / \sigma^2`. The squared error of the
+    data gets the weight :math:`\min(\rho, \gamma)`, and the errors of the other targets are those
+    of the data times a factor (:func:`diffusion_target`). So that each target gives the same loss,
+    its weight is divided by the square of that factor:
+
+    .. math::
+
+        w_{data} = \min(\rho, \gamma) , \qquad
+        w_{noise} = \frac{\min(\rho, \gamma)}{\rho} , \qquad
+        w_{velocity} = \frac{\sigma^2 \min(\rho, \gamma)}{(\alpha^2 + \sigma^2)^2} , \qquad
+        w_{flow} = \frac{\sigma^2 \min(\rho, \gamma)}{(\alpha + \sigma)^2} .
+
+    With :math:`\alpha^2 + \sigma^2 = 1` the ratio is :math:`\rho = (1 - \sigma^2) / \sigma^2`,
+    hence :math:`1 / \sigma^2 = \rho + 1`, and the third is the weight of published code,
+
+    .. math:: w_{velocity} = \frac{\min(\rho, \gamma)}{\rho + 1} .
+
+    A model of the noise with the weight 1 is the case of a large :math:`\gamma`.
+
+    **Numerics.** The code computes :math:`\sigma^2 \min(\rho, \gamma)` as
+    :math:`\min(\alpha^2, \gamma \sigma^2)` and the second weight as
+    :math:`\min(1, \gamma \sigma^2 / \alpha^2)`, in float64. So the limits are right at both ends:
+    without noise the weights are 0, but :math:`\gamma` for the data; without signal they are 0, but
+    1 for the noise.
+
+    References
+    ----------
+    - :cite:t:`HangMinSNR2023`
+
+    Examples
+    --------
+    Factors of much, some and little signal, with the ratios 9, 1 and 1/9. Only the first ratio is
+    above the bound of 5:
+
+    >>> import numpy as np
+    >>> from dlref.training import min_snr_weight
+    >>> alpha, sigma = np.array([3.0, 1.0, 1.0]), np.array([1.0, 1.0, 3.0])
+    >>> for kind in ("data", "noise"):
+    ...     print(kind, min_snr_weight(alpha, sigma, kind=kind).round(3))
+    data [5.    1.    0.111]
+    noise [0.556 1.    1.   ]
+    """
+    dtype, (a, s) = as_floats({"alpha": alpha, "sigma": sigma})
+    check_broadcast("sigma", s.shape, a.shape, both=True)
+    choice("kind", kind, KINDS)
+    bound = as_number("gamma", gamma, above=0.0)
+    with np.errstate(all="ignore"):
+        signal, noise = a.astype(np.float64) ** 2, s.astype(np.float64) ** 2
+        if kind == "data":
+            weight = np.minimum(signal / noise, bound)
+        elif kind == "noise":
+            weight = np.minimum(1.0, bound * (noise / signal))
+        else:
+            factor = signal + noise if kind == "velocity" else np.float64(1.0) * a + s
+            weight = np.minimum(signal, bound * noise) / factor**2
+        return result(weight, dtype)

@@ -456,6 +456,30 @@ def errors_of_diffusion():
 
 
 @reads(
+    r"""w_{data} = \min(\rho, \gamma) , \qquad
+    w_{noise} = \frac{\min(\rho, \gamma)}{\rho} , \qquad
+    w_{velocity} = \frac{\sigma^2 \min(\rho, \gamma)}{(\alpha^2 + \sigma^2)^2} , \qquad
+    w_{flow} = \frac{\sigma^2 \min(\rho, \gamma)}{(\alpha + \sigma)^2} ."""
+)
+def weights_of_diffusion():
+    environments = []
+    for alpha, sigma in ((0.9, 0.1), (0.5, 0.4), (1.2, 1.3)):
+        env = {r"\alpha": alpha, r"\sigma": sigma, r"\gamma": 3.0, r"\rho": alpha**2 / sigma**2}
+        for kind in ("data", "noise", "velocity", "flow"):
+            weight = formulas.min_snr_weight(np.array(alpha), np.array(sigma), kind=kind, gamma=3.0)
+            env[f"w_{{{kind}}}"] = weight
+        environments.append(env)
+    return environments
+
+
+@reads(r"w_{velocity} = \frac{\min(\rho, \gamma)}{\rho + 1} .")
+def weight_of_the_velocity():
+    alpha, sigma = np.cos(0.3), np.sin(0.3)
+    weight = formulas.min_snr_weight(alpha, sigma, kind="velocity", gamma=3.0)
+    return {r"\gamma": 3.0, r"\rho": alpha**2 / sigma**2, "w_{velocity}": weight}
+
+
+@reads(
     r"""\dv{z}{\phi} = \alpha \epsilon - \sigma x , \qquad
     \dv{z}{t} = \epsilon - x ,"""
 )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dlref.training import diffusion_target
+from dlref.training import diffusion_target, min_snr_weight
 
 KINDS = ["noise", "data", "velocity", "flow"]
 
@@ -77,3 +77,43 @@ def test_factors_of_any_shape(shape, dtype, rng):
 def test_no_examples_have_no_targets(shape):
     x = np.zeros(shape)
     assert diffusion_target(x, x, 0.6, 0.8, kind="velocity").shape == shape
+
+
+@pytest.mark.parametrize("gamma", [0.5, 5.0])
+def test_weights_of_published_code(gamma):
+    """Diffusers' training scripts: weights from the cumulated products of a schedule."""
+    alphas_cumprod = np.cumprod(1 - np.linspace(0.00085**0.5, 0.012**0.5, 1000) ** 2)
+    snr = alphas_cumprod / (1 - alphas_cumprod)
+    factors = alphas_cumprod**0.5, (1 - alphas_cumprod) ** 0.5
+    least = np.minimum(snr, gamma)
+    for kind, want in (("noise", least / snr), ("velocity", least / (snr + 1)), ("data", least)):
+        got = min_snr_weight(*factors, kind=kind, gamma=gamma)
+        np.testing.assert_allclose(got, want, rtol=1e-11)  # 1 - cumprod cancels
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_weighted_losses_of_all_targets_are_one(kind, rng):
+    x, guess, noise = rng.normal(size=(3, 6, 4))
+    alpha, sigma = rng.uniform(0.1, 1, size=(2, 6, 1))
+    left = (alpha * x + sigma * noise - alpha * guess) / sigma
+    want = min_snr_weight(alpha, sigma, kind="data", gamma=2.0) * (x - guess) ** 2
+    error = diffusion_target(x, noise, alpha, sigma, kind=kind)
+    error -= diffusion_target(guess, left, alpha, sigma, kind=kind)
+    loss = min_snr_weight(alpha, sigma, kind=kind, gamma=2.0) * error**2
+    np.testing.assert_allclose(loss, want, rtol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("kind", "ends"), [("noise", [0, 1]), ("data", [5, 0]), ("velocity", [0, 0]), ("flow", [0, 0])]
+)
+def test_weights_without_noise_and_without_signal(kind, ends):
+    assert min_snr_weight([1.0, 0.0], [0.0, 1.0], kind=kind).tolist() == ends
+
+
+def test_errors_of_weights():
+    with pytest.raises(ValueError, match=r"^Argument 'kind' must be 'noise', 'data', 'velocity'"):
+        min_snr_weight(1.0, 1.0, kind="epsilon")
+    with pytest.raises(ValueError, match=r"^Argument 'gamma' must be greater than 0, not 0"):
+        min_snr_weight(1.0, 1.0, gamma=0.0)
+    with pytest.raises(ValueError, match=r"^Argument 'sigma' must have batch axes that broadcast"):
+        min_snr_weight(np.ones(2), np.ones(3))
