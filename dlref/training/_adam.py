@@ -94,6 +94,24 @@ class NAdamState(NamedTuple):
     square: Any
 
 
+def _coefficients(
+    step: int,
+    learning_rate: float,
+    betas: tuple[float, float],
+    eps: float,
+    weight_decay: float,
+    decoupled: bool,
+) -> tuple[float, float, tuple[float, ...]]:
+    """Return learning rate and momentum, and the coefficients of a step that do not mix them."""
+    eta = as_number("learning_rate", learning_rate, least=0)
+    beta1, beta2 = checked_betas(betas)
+    eps = as_number("eps", eps, least=0)
+    decay = as_number("weight_decay", weight_decay, least=0)
+    keep, decay = (1.0 - eta * decay, 0.0) if decoupled else (1.0, decay)
+    scale = 1.0 / math.sqrt(1.0 - beta2**step)
+    return eta, beta1, (keep, decay, beta1, 1.0 - beta1, beta2, 1.0 - beta2, scale, eps)
+
+
 def _adam(
     params: Any,
     grads: Any,
@@ -105,19 +123,14 @@ def _adam(
     largest: bool,
     decoupled: bool,
 ) -> tuple[Any, AdamState]:
-    eta = as_number("learning_rate", learning_rate, least=0)
-    beta1, beta2 = checked_betas(betas)
-    eps = as_number("eps", eps, least=0)
-    decay = as_number("weight_decay", weight_decay, least=0)
     largest = as_bool("amsgrad", largest)
     step, *slots = as_state(AdamState, state)
     step += 1
-    rate = eta / (1.0 - beta1**step)
-    keep, decay = (1.0 - eta * decay, 0.0) if decoupled else (1.0, decay)
-    averages = beta1, 1.0 - beta1, beta2, 1.0 - beta2, 1.0 / math.sqrt(1.0 - beta2**step)
+    eta, beta1, rest = _coefficients(step, learning_rate, betas, eps, weight_decay, decoupled)
+    rates = eta / (1.0 - beta1**step), *(() if largest else (0.0,))
     params, *slots = updated(
         with_largest if largest else adam,
-        (rate, *(() if largest else (0.0,)), keep, decay, *averages, eps),
+        (*rates, *rest),
         params,
         grads,
         tuple(slots if largest else slots[:2]),
@@ -500,20 +513,13 @@ def nadam_step(
     1.47
     1.06
     """
-    eta = as_number("learning_rate", learning_rate, least=0)
-    beta1, beta2 = checked_betas(betas)
-    eps = as_number("eps", eps, least=0)
     psi = as_number("momentum_decay", momentum_decay, least=0)
-    decay = as_number("weight_decay", weight_decay, least=0)
     decoupled = as_bool("decoupled_weight_decay", decoupled_weight_decay)
     step, product, *slots = as_state(NAdamState, state)
     step += 1
+    eta, beta1, rest = _coefficients(step, learning_rate, betas, eps, weight_decay, decoupled)
     now, following = (beta1 * (1.0 - 0.5 * 0.96 ** (t * psi)) for t in (step, step + 1))
     product = now if product is None else product * now
     rates = eta * following / (1.0 - product * following), eta * (1.0 - now) / (1.0 - product)
-    keep, decay = (1.0 - eta * decay, 0.0) if decoupled else (1.0, decay)
-    averages = beta1, 1.0 - beta1, beta2, 1.0 - beta2, 1.0 / math.sqrt(1.0 - beta2**step)
-    params, *slots = updated(
-        adam, (*rates, keep, decay, *averages, eps), params, grads, tuple(slots)
-    )
+    params, *slots = updated(adam, (*rates, *rest), params, grads, tuple(slots))
     return params, NAdamState(step, product, *slots)
