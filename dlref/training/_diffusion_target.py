@@ -232,8 +232,8 @@ def min_snr_weight(
         w_{velocity} = \frac{\sigma^2 \min(\rho, \gamma)}{(\alpha^2 + \sigma^2)^2} , \qquad
         w_{flow} = \frac{\sigma^2 \min(\rho, \gamma)}{(\alpha + \sigma)^2} .
 
-    With :math:`\alpha^2 + \sigma^2 = 1` the ratio is :math:`\rho = (1 - \sigma^2) / \sigma^2`,
-    hence :math:`1 / \sigma^2 = \rho + 1`, and the third is the weight of published code,
+    With :math:`\alpha^2 + \sigma^2 = 1` the inverse of :math:`\sigma^2` is the ratio plus 1, and
+    the third is the weight of published code,
 
     .. math:: w_{velocity} = \frac{\min(\rho, \gamma)}{\rho + 1} .
 
