@@ -176,6 +176,11 @@ class TestProbabilities:
             assert kept.sum() - kept.min() < mass or len(kept) == 1
             np.testing.assert_allclose(row[row > 0], kept / kept.sum())
 
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_top_p_of_an_exact_sum(self, dtype):
+        logits = np.log(np.array([1 / 2, 1 / 4, 1 / 8, 1 / 8], dtype))
+        assert np.sum(next_token_probabilities(logits, top_p=7 / 8) > 0) == 3
+
     def test_top_p_ends_where_the_mass_is_just_reached(self):
         got = next_token_probabilities([0.0, 0.0, -np.inf, -np.inf], top_p=0.5)
         assert got.tolist() == [1, 0, 0, 0]
