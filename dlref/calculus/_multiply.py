@@ -146,6 +146,15 @@ def multiply_vjp(
     contain it and the sum over :math:`i` remains: :math:`\partial L / \partial w = \sum_i u_i x_i`,
     accumulated in float64.
 
+    **LayerScale.** Deep Transformers for images multiply what a block adds to its input by one
+    learned number for each channel, which starts near 0: at first each block is nearly the
+    identity, and the block's weights get a gradient that is as small as the scale. The gradient of
+    the scale itself is summed over all tokens and is not small, so that the block grows.
+
+    References
+    ----------
+    - :cite:t:`TouvronCaiT2021` on LayerScale
+
     Examples
     --------
     For :math:`L = \sum_i x_i z` with :math:`z = 5` the upstream gradient is all ones:
@@ -156,6 +165,16 @@ def multiply_vjp(
     array([5., 5., 5.])
     >>> float(dz)
     9.0
+
+    LayerScale, of two tokens and two channels:
+
+    >>> scale, added = [0.001, 0.001], [[5.0, 7.0], [1.0, 2.0]]
+    >>> dscale, dadded = multiply_vjp([[1.0, 1.0], [10.0, 1.0]], scale, added)
+    >>> dscale
+    array([15.,  9.])
+    >>> dadded
+    array([[0.001, 0.001],
+           [0.01 , 0.001]])
     """
     return binary_vjp(_multiply, dout, w, x)
 

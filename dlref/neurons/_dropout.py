@@ -74,7 +74,10 @@ def dropout(x: npt.ArrayLike, mask: npt.ArrayLike) -> FloatArray:
 
     **Broadcasting.** A mask of shape (..., 1, D) drops the same channels in all steps of a
     sequence, and one of shape (..., C, 1, 1) drops whole channels of an image
-    (``torch.nn.Dropout2d``).
+    (``torch.nn.Dropout2d``). A mask with one factor for each example of a batch, applied to what a
+    block adds to its input, is *stochastic depth* (DropPath): the example passes the block
+    unchanged with probability p. The backward pass has the same factor, so a dropped block gets no
+    gradient from this example.
 
     **Conventions.** PyTorch and Keras take the probability to *drop*; the original paper gave the
     probability to keep.
@@ -85,6 +88,7 @@ def dropout(x: npt.ArrayLike, mask: npt.ArrayLike) -> FloatArray:
     References
     ----------
     - :cite:t:`Srivastava2014`
+    - :cite:t:`HuangStochasticDepth2016`
 
     Examples
     --------
@@ -98,6 +102,14 @@ def dropout(x: npt.ArrayLike, mask: npt.ArrayLike) -> FloatArray:
     >>> masks = 2 * np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
     >>> dropout(np.tile([3.0, 5.0], (4, 1)), masks).mean(axis=0)
     array([3., 5.])
+
+    Stochastic depth with p = 1/2: the first example keeps its input, the second gets twice the
+    block's output.
+
+    >>> x, added = np.array([[1.0, 2.0], [3.0, 4.0]]), np.array([[5.0, 5.0], [6.0, 7.0]])
+    >>> x + dropout(added, [[0], [2]])
+    array([[ 1.,  2.],
+           [15., 18.]])
     """
     dtype, (x, m) = as_floats({"x": x, "mask": mask}, work=np.float32)
     check_fits("mask", m, x.shape, "x")

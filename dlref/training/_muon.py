@@ -188,11 +188,19 @@ def muon_step(
     :math:`\mat N` cancels. PyTorch computes the polynomial in bfloat16 and so differs by one or two
     percent. Reshape the kernel of a convolution to (n_out, the rest) first.
 
+    **QK-Clip.** Steps of the same length in all directions let the scores of attention grow, as
+    nothing holds the norms of the weights of queries and keys. Kimi K2 clips them after each step
+    (MuonClip): if the largest score of a head in the batch exceeds a threshold, both of its weights
+    are multiplied by the root of their ratio. A score is a product of a query and a key, so it is
+    multiplied by the ratio, and the largest one is at the threshold again. Where heads share a part
+    of the keys, as in latent attention, the ratio itself goes to the queries of that part.
+
     **Memory.** The state is one array of the size of the parameters; Adam has two.
 
     References
     ----------
     - :cite:t:`JordanMuon2024`
+    - QK-Clip: :cite:t:`KimiK22025`
     - The norm of a step: :cite:t:`BernsteinNewhouse2024`
 
     Examples
@@ -212,6 +220,15 @@ def muon_step(
     >>> w.round(2)
     array([[-0.7 ,  0.  ],
            [ 0.  , -0.76]])
+
+    QK-Clip with the threshold 8, of a head whose largest score is 32:
+
+    >>> x, w_q, w_k = np.eye(2), np.diag([8.0, 1.0]), np.diag([4.0, 1.0])
+    >>> ratio = min(1.0, 8 / np.max((x @ w_q.T) @ (x @ w_k.T).T))
+    >>> w_q, w_k = ratio**0.5 * w_q, ratio**0.5 * w_k
+    >>> (x @ w_q.T) @ (x @ w_k.T).T
+    array([[8.  , 0.  ],
+           [0.  , 0.25]])
     """
     eta = as_number("learning_rate", learning_rate, least=0)
     choice("adjust", adjust, ("original", "match_rms_adamw"))
