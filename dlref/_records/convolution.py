@@ -26,6 +26,9 @@ RECORDS = [
             call((2, 3, 33, 17), (5, 3, 3, 3), (5,), padding=1), call((1, 1030), (3, 1, 9), None),
             call((2, 4, 33, 17), (6, 2, 3, 2), (6,), stride=2, padding=1, dilation=2, groups=2),
             call((2, 9, 11, 10), (6, 3, 3, 2), (6,), groups=3),
+            call(
+                (2, 4, 33, 17), (6, 2, 3, 2), (6,), padding=2, groups=2, padding_mode="circular",
+            ),
             call((1, 32, 12, 10), (24, 32, 3, 3), (24,)),  # cuDNN uses TF32 from 16 channels on
         ],
         options=[

@@ -41,6 +41,10 @@ RECORDS = [
         large=[
             *pairwise(((2, 3, 129, 64), (129, 32), (129, 32)), {"interleaved": False}),
             call((2, 129, 64), (129, 8), (129, 8), interleaved=False, rotary_dim=16),
+            call(
+                (2, 129, 64), (129, 8), (129, 8), interleaved=False, rotary_dim=16,
+                rotary_last=True,
+            ),
         ],
     ),
     record(
