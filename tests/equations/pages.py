@@ -228,19 +228,6 @@ NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
-def mean_of(f):
-    """Return E f(z) for a smooth f."""
-    return np.sum(WEIGHTS * f(NODES))
-
-
-def normal_integral(f, low=-12.0, high=12.0):
-    """Return the integral of f times the normal density."""
-    nodes, weights = np.polynomial.legendre.leggauss(80)
-    half, middle = (high - low) / 2, (high + low) / 2
-    z = middle + half * nodes
-    return half * np.sum(weights * f(z) * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi))
-
-
 @reads(
     r"""\operatorname{Var} X = \E (X - \E X)^2 = \E X^2 - (\E X)^2 , \qquad
     \operatorname{Var} \sum_i X_i = \sum_i \operatorname{Var} X_i ."""

@@ -26,11 +26,6 @@ def clip(q):
     return np.where(q.real < LOW, LOW, np.where(q.real > HIGH, HIGH, q))
 
 
-def quantized(x, s):
-    q = clip(rounded(x / s) + Z)
-    return s * (q - Z)
-
-
 GIVEN = {"s": S, "z": Z, "n": BITS}
 FAKE = quantization.fake_quantize(X, S, Z, bits=BITS)
 

@@ -18,10 +18,6 @@ RNG = np.random.default_rng(0)
 MEAN, LOG_VAR, D_MEAN, D_LOG_VAR = RNG.normal(size=(4, 3))
 
 
-def gaussian(mean, log_var):
-    return 0.5 * np.sum(mean**2 + np.exp(log_var) - 1 - log_var)
-
-
 @reads(
     r"""\ell = \sum_d \int q_d(z) \log \frac{q_d(z)}{p(z)} \dd z
     = \frac12 \sum_d \bigl( \mu_d^2 + e^{s_d} - 1 - s_d \bigr) ."""
