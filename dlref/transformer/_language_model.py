@@ -306,7 +306,7 @@ def language_model_vjp(
 
        .. math::
 
-           \pdv{L}{\vec e(v)} = \sum_{t:\, \text{token}_t = v} \pdv{L}{\vec x_t},
+           \pdv{L}{\vec e_v} = \sum_{t:\, \text{token}_t = v} \pdv{L}{\vec x_t},
 
        times :math:`\sqrt D` if they are scaled; a learned position gets the sum over the batch.
 

@@ -44,6 +44,7 @@ NUMBER = re.compile(
     r"|\b(half|twice|ten|four|three|a quarter|a third)\b"
 )
 CODE = re.compile(r"::|\.\.\.| = |np\.|curves\(|maps\(|\*\*Proposition")
+ENUMERATORS = re.compile(r"(?:^|[.;:`] )\d+\.(?= |$)|[Ee]xercises? \d+|[Ss]teps? \d+")
 PROSE = re.compile(r"^ *[\w*:`(“].*$")
 
 
@@ -130,7 +131,7 @@ def sentences():
             if not all(map(PROSE.match, lines)) or CODE.search(MATH.sub("", paragraph)):
                 continue
             parts = re.split(r"(?<=[.:?])\s+(?=[A-Z:*`])", ledger.normalized(paragraph))
-            numbered = [part for part in parts if NUMBER.search(MATH.sub("", part))]
+            numbered = [part for part in parts if spots_of(part)]
             found += [(place, part) for part in numbered if len(part) > 40]
     return found
 
@@ -161,8 +162,7 @@ def quoted():
 
 def number_in_prose(rng):
     place, sentence = rng.choice(sentences())
-    spots = [m for m in NUMBER.finditer(sentence) if not inside_math(sentence, m)]
-    spot = rng.choice(spots)
+    spot = rng.choice(spots_of(sentence))
     new = sentence[: spot.start()] + wrong_number(spot[0]) + sentence[spot.end() :]
     texts = [*required()[place.partition("::")[0]], *quoted()]
     seen = any(t in sentence and t not in new for t in texts)
@@ -171,8 +171,11 @@ def number_in_prose(rng):
     return f"{place}: {new}", seen
 
 
-def inside_math(sentence, spot):
-    return any(m.start() <= spot.start() < m.end() for m in MATH.finditer(sentence))
+def spots_of(sentence):
+    """Return the numbers of a sentence that are no part of mathematics, and count no list."""
+    apart = [*MATH.finditer(sentence), *ENUMERATORS.finditer(sentence)]
+    found = NUMBER.finditer(sentence)
+    return [m for m in found if not any(a.start() <= m.start() < a.end() for a in apart)]
 
 
 @functools.cache

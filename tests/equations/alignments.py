@@ -3,11 +3,11 @@
 import itertools
 
 import numpy as np
-from equations.ledger import equation
-from equations.numeric import gradients, rate
+from equations.evaluate import From, Of, Shifted
+from equations.ledger import equation, reads
 
 from dlref.formulas.activations import log_softmax
-from dlref.losses import ctc_loss, ctc_loss_grad, ctc_loss_jvp, ctc_loss_vjp
+from dlref.losses import ctc_loss, ctc_loss_jvp, ctc_loss_vjp
 
 RNG = np.random.default_rng(0)
 T, C, BLANK = 5, 3, 0
@@ -67,46 +67,64 @@ def ends(x, text):
     return beta
 
 
+def listed(text):
+    """Return the share of the paths that pass each label at each time, of all paths."""
+    out, total = np.zeros((T, C)), np.exp(-loss(X, text))
+    for p in paths(text):
+        for t in range(T):
+            out[t, p[t]] += np.prod([np.exp(X[r, p[r]]) for r in range(T)]) / total
+    return out
+
+
+def of_text(text):
+    """Return the environment of both recursions; places and times are counted from 1."""
+    label, gamma, S = places(text), listed(text), len(text)
+
+    def entries(table):
+        def entry(t, s):
+            return table[t - 1, int(s) - 1] if 1 <= s <= 2 * S + 1 else -np.inf
+
+        return lambda t: lambda s: entry(t, s)
+
+    return {
+        "x": From(1, X), "L": Of(lambda x: loss(x, text), "x"), "T": T, "S": S, "b": BLANK,
+        "l'": lambda s: label[s - 1] if 1 <= s <= 2 * S + 1 else BLANK,
+        r"\alpha": entries(beginnings(X, text)), r"\beta": entries(ends(X, text)),
+        r"\gamma": lambda t: lambda k: gamma[t - 1, int(k)],
+        "s": range(1, 2 * S + 2), "t": range(2, T + 1), "k": range(C),
+    }  # fmt: skip
+
+
 @equation(r"L = -\log \sum_{\pi :\, B(\pi) = l} \prod_t e^{x_{t \pi_t}} .")
 def loss_of_all_paths():
     for text in TEXTS:
         yield loss(X, text), ctc_loss(X, text, reduction="sum")
 
 
-@equation(
+@reads(
     r"""\alpha_t(s) = x_{t l'_s} + \log \bigl( e^{\alpha_{t-1}(s)} + e^{\alpha_{t-1}(s-1)}
     + [l'_s \ne b] [l'_s \ne l'_{s-2}]\, e^{\alpha_{t-1}(s-2)} \bigr) ,""",
     r"L = -\log \bigl( e^{\alpha_T(2S+1)} + e^{\alpha_T(2S)} \bigr) .",
 )
 def recursion_of_beginnings():
-    for text in TEXTS:
-        alpha = beginnings(X, text)
-        S = len(text)
-        last = -np.log(np.exp(alpha[T - 1, 2 * S]) + np.exp(alpha[T - 1, 2 * S - 1]))
-        yield last, loss(X, text)
+    return [of_text(text) for text in TEXTS]
 
 
-@equation(
+@reads(
     r"""\beta_t(s) = \log \bigl( e^{\beta_{t+1}(s) + x_{t+1, l'_s}} + e^{\beta_{t+1}(s+1) +
     x_{t+1, l'_{s+1}}} + [l'_{s+2} \ne b] [l'_{s+2} \ne l'_s]\, e^{\beta_{t+1}(s+2) + x_{t+1,
-    l'_{s+2}}} \bigr) .""",
+    l'_{s+2}}} \bigr) ."""
+)
+def recursion_of_ends():
+    return [{**of_text(text), "t": range(1, T)} for text in TEXTS]
+
+
+@reads(
     r"""\gamma_t(k) = \sum_{s :\, l'_s = k} e^{\alpha_t(s) + \beta_t(s) + L} , \qquad
-    \pdv{L}{x_{tk}} = -\gamma_t(k) , \qquad \sum_k \gamma_t(k) = 1 .""",
+    \pdv{L}{x_{tk}} = -\gamma_t(k) , \qquad \sum_k \gamma_t(k) = 1 ."""
 )
 def share_of_the_paths():
-    for text in TEXTS:
-        gamma = shares(text)
-        total = np.exp(-loss(X, text))
-        listed = np.zeros((T, C))
-        for p in paths(text):
-            for t in range(T):
-                listed[t, p[t]] += np.prod([np.exp(X[r, p[r]]) for r in range(T)]) / total
-        (grad,) = gradients(lambda x, text=text: loss(x, text), X)
-        yield gamma, listed, -grad
-        minus = -gamma
-        yield grad, minus, ctc_loss_grad(X, text, reduction="sum")
-        totals = [sum(gamma[t, k] for k in range(C)) for t in range(T)]
-        yield totals, np.ones(T)
+    return [{**of_text(text), "t": range(1, T + 1)} for text in TEXTS]
 
 
 def shares(text):
@@ -117,38 +135,46 @@ def shares(text):
     return gamma
 
 
-@equation(
-    r"\pdv{L}{z_{tk}} = -\gamma_t(k) + y_{tk} \sum_j \gamma_t(j) = y_{tk} - \gamma_t(k) .",
-)
+@reads(r"\pdv{L}{z_{tk}} = -\gamma_t(k) + y_{tk} \sum_j \gamma_t(j) = y_{tk} - \gamma_t(k) .")
 def gradient_of_logits():
-    y = np.exp(X)
+    rows = []
     for text in TEXTS:
-        gamma = shares(text)
-        (grad,) = gradients(lambda z, text=text: loss(log_softmax(z), text), Z)
-        by_hand = [
-            [-gamma[t, k] + y[t, k] * sum(gamma[t, j] for j in range(C)) for k in range(C)]
-            for t in range(T)
-        ]
-        yield grad, by_hand, y - gamma
+        gamma = listed(text)
+        loss_of = Of(lambda z, text=text: loss(log_softmax(z), text), "z")
+        given = {"z": From(1, Z), "L": loss_of, "y": From(1, np.exp(X))}
+        rows.append(
+            {
+                **given,
+                r"\gamma": lambda t, g=gamma: lambda k: g[t - 1, int(k)],
+                "k": range(C),
+                "j": range(C),
+            }
+        )
+    return rows
 
 
-@equation(
+@reads(
     r"""\pdv{L}{x_{tk}} = -u\, \gamma_t(k) , \qquad
     \pdv{L_{mean}}{x_{ntk}} = -\frac{u}{N \max(S_n, 1)}\, \gamma_{nt}(k) .""",
     r"\dot L = -\sum_{tk} \gamma_t(k)\, v_{tk} .",
 )
 def products_of_unaligned_texts():
-    u = 1.7
-    for text in TEXTS:
-        gamma = shares(text)
-        by_hand = -u * gamma
-        yield by_hand, ctc_loss_vjp(u, X, text, reduction="sum")
-        moved = -sum(gamma[t, k] * V[t, k] for t in range(T) for k in range(C))
-        pushed = ctc_loss_jvp((X, text), (V, None), reduction="sum")
-        yield rate(lambda x, text=text: loss(x, text), (X,), (V,)), moved, pushed
-    both, N = np.stack([X, X]), 2
-    padded = np.array([[1, 2, 0], [2, 1, 2]])
-    got = ctc_loss_vjp(u, both, padded, target_lengths=np.array([2, 3]))
+    u, both, rows = 1.7, np.stack([X, X]), []
+    padded, lengths = np.array([[1, 2, 0], [2, 1, 2]]), np.array([2, 3])
+    mean = ctc_loss_vjp(u, both, padded, target_lengths=lengths)
+    gammas = [listed([1, 2]), listed([2, 1, 2])]
     for n, text in enumerate(([1, 2], [2, 1, 2])):
-        by_hand = -u / (N * max(len(text), 1)) * shares(text)
-        yield by_hand, got[n]
+
+        def gamma(*i, n=n):
+            """Return the share of a path, of the first text or of a text of a batch."""
+            which = i[0] if len(i) == 2 else n
+            return lambda k: gammas[which][i[-1] - 1, int(k)]
+
+        slopes = {
+            r"\pdv{L}{x_{tk}}": From(1, ctc_loss_vjp(u, X, text, reduction="sum")),
+            r"\pdv{L_{mean}}{x_{ntk}}": Shifted([0, 1, 0], mean),
+            r"\dot L": ctc_loss_jvp((X, text), (V, None), reduction="sum"),
+        }
+        given = {"u": u, "v": From(1, V), "N": 2, "S": lengths, "L_{mean}": 0.0, r"\gamma": gamma}
+        rows.append({**slopes, **given, "n": range(2), "t": range(1, T + 1), "k": range(C)})
+    return rows

@@ -437,7 +437,7 @@ def erasing(q, k, v, g, state, a, b):
     return np.array(outputs), np.array(states), np.array(answers)
 
 
-@equation(
+@reads(
     r"\vec r_t &= \mat S_{t-1}^\top \vec a_t \\ \mat S_t &= \operatorname{diag}(e^{\vec g_t})\, "
     r"\mat S_{t-1} + \vec b_t \vec r_t^\top + \vec k_t \vec v_t^\top = \bigl( "
     r"\operatorname{diag}(e^{\vec g_t}) + \vec b_t \vec a_t^\top \bigr)\, \mat S_{t-1} + \vec k_t "
@@ -446,13 +446,14 @@ def erasing(q, k, v, g, state, a, b):
 def memory_with_own_erase_keys():
     q, k, v, g, _, state = MEMORY
     a, b = ERASE
-    _, states, answers = erasing(q, k, v, g, state, a, b)
+    states = [state]
     for t in range(STEPS):
-        _, last = formulas.recurrent_linear_attention(
-            *(x[: t + 1] for x in (q, k, v, g)), state=state, erase=ERASE[:, : t + 1]
+        told = {"state": state, "erase": ERASE[:, : t + 1]}
+        states.append(
+            formulas.recurrent_linear_attention(*(x[: t + 1] for x in (q, k, v, g)), **told)[1]
         )
-        by_answer = np.diag(np.exp(g[t])) @ states[t] + np.outer(b[t], answers[t])
-        yield last, by_answer + np.outer(k[t], v[t]), states[t + 1]
+    given = {"k": From(1, k), "v": From(1, v), "g": From(1, g), "a": From(1, a), "b": From(1, b)}
+    return {**given, "S": np.array(states), "t": range(1, STEPS + 1)}
 
 
 @equation(
@@ -1032,15 +1033,19 @@ def a_prefix_seen_by_all():
     return {"M": formulas.prefix_mask(5, 2), "P": 2}
 
 
-@equation(
+@reads(
     r"""M_{ij} = [\, j \le i' \ \text{and} \ \lfloor j / C \rfloor
     = \lfloor i' / C \rfloor \,] ."""
 )
 def causal_in_chunks():
+    rows = []
     for offset in (0, 2, -1):
-        pairs = [[(i + offset, j) for j in range(7)] for i in range(4)]
-        want = [[j <= i and j // 3 == i // 3 for i, j in row] for row in pairs]
-        yield want, chunk_mask(4, 7, size=3, q_offset=offset)
+        mask = chunk_mask(4, 7, size=3, q_offset=offset).astype(float)
+        rows += [
+            {"M": mask, "i": range(i, i + 1), "i'": i + offset, "C": 3, "j": range(7)}
+            for i in range(4)
+        ]
+    return rows
 
 
 @equation(r"M_{ij} = [\, i = j \,] \ \text{or} \ M_{p(i) j} .")
@@ -1113,15 +1118,13 @@ def derivatives_of_the_merge():
     yield from zip(gradients(loss, PARTS, LSES), by_hand, pulled, strict=True)
 
 
-@equation(
-    r"""b_{ij} = \begin{cases} \sum_{j < l \le i'} f_l & j \le i' \\ 0 & j > i' \end{cases}""",
-)
+@reads(r"""b_{ij} = \begin{cases} \sum_{j < l \le i'} f_l & j \le i' \\ 0 & j > i' \end{cases}""")
 def forgetting_as_a_bias():
     f = RNG.normal(size=6)
-    for offset in (0, 2):
-        rows = range(offset, 6)
-        want = [[sum(f[j + 1 : i + 1]) if j <= i else 0 for j in range(6)] for i in rows]
-        yield want, forgetting_bias(f, q_offset=offset)
+    rows = [(i, offset) for offset in (0, 2) for i in range(4)]
+    given = {"f": f, "j": range(6), "l": range(6)}
+    biases = {offset: forgetting_bias(f, q_offset=offset) for offset in (0, 2)}
+    return [{**given, "b": biases[o], "i": range(i, i + 1), "i'": i + o} for i, o in rows]
 
 
 @equation(

@@ -2,7 +2,6 @@
 
 import functools
 import itertools
-import math
 
 import numpy as np
 from equations.evaluate import From, Of, mapped
@@ -95,26 +94,18 @@ def gradient_on_a_ring():
     yield by_hand, conv_vjp(U, X, W, padding_mode="circular", **OPTIONS)[0]
 
 
-@equation(
+@reads(
     r"""\pdv{L}{x_{c j}} = \sum_o \sum_{k'} W_{o c,\, K - 1 - k'}\, u_{o,\, j + d k' - p'} ,
     \qquad p' = d (K - 1) - p :"""
 )
 def gradient_by_the_reversed_kernel():
+    rows = []
     for p in (0, 1, 3, 5):
         u = RNG.normal(size=(O, T + 2 * p - D * (K - 1)))
-        beyond = D * (K - 1) - p
-        by_hand = [
-            [
-                sum(
-                    W[o, c, K - 1 - k] * inside(u, o, j + D * k - beyond)
-                    for o in OUTPUTS
-                    for k in PLACES
-                )
-                for j in range(T)
-            ]
-            for c in CHANNELS
-        ]
-        yield by_hand, conv_vjp(u, X, W, padding=p, dilation=D)[0]
+        row = {r"\pdv{L}{x}": conv_vjp(u, X, W, padding=p, dilation=D)[0], "W": W, "K": K, "d": D}
+        row |= {"u": lambda o, j, u=u: inside(u, o, j), "c": range(C), "j": range(T)}
+        rows.append({**row, "p": p, "o": OUTPUTS, "k'": PLACES})
+    return rows
 
 
 @reads(
@@ -321,19 +312,18 @@ def of_interpolation(m, *, aligned=False):
 INTERPOLATED = [of_interpolation(13), of_interpolation(5), of_interpolation(13, aligned=True)]
 
 
-@equation(
+@reads(
     r"""y_t = (1 - \alpha_t)\, x_{l_t} + \alpha_t\, x_{h_t} , \qquad
     l_t = \lfloor q_t \rfloor , \qquad h_t = \min(l_t + 1, N - 1) , \qquad
     \alpha_t = q_t - l_t ."""
 )
 def value_between_two_places():
+    rows = []
     for m, aligned in itertools.product((5, 13), (False, True)):
         y = formulas.interpolate(ROW, size=(m,), align_corners=aligned)
-        for t in range(m):
-            q = 8 / (m - 1) * t if aligned else max(9 / m * (t + 0.5) - 0.5, 0)
-            low = math.floor(q)
-            share = q - low
-            yield y[t], (1 - share) * ROW[low] + share * ROW[min(low + 1, 8)]
+        q = formulas.interpolate(np.arange(9.0), size=(m,), align_corners=aligned)
+        rows.append({"x": ROW, "y": y, "q": q, "N": 9, "t": range(m)})
+    return rows
 
 
 @equation(

@@ -16,6 +16,7 @@ from pathlib import Path
 from equations import inline, ledger, places
 
 LIST = Path(__file__).with_name("defined.toml")
+PART = re.compile(r"docs/(?:exercises|steps)/(\w+)/(\w+)\.rst")
 EQUALS = re.compile(r"(?<![<>:!])=\s*")
 
 
@@ -57,12 +58,22 @@ def is_checked(check, text):
     return holds(check, text) is True and all(holds(check, other) is False for other in wrong(text))
 
 
+def checks_for(place):
+    """Return the checks of a place, of its file, and of the docstrings it is shown with."""
+    file = place.partition("::")[0]
+    found = {**checks()[place], **checks()[file]}
+    if part := PART.match(file):
+        found |= {
+            k: c for k, c in checks()[f"dlref/{part[1]}/_{part[2]}.py"].items() if k not in found
+        }
+    return found
+
+
 def checker(place, text):
-    """Return the name of a check of this place, or else of its file, that checks a text."""
+    """Return the name of a check that checks a text of a place."""
     if not EQUALS.search(text):
         return None
-    of_place, of_file = checks()[place], checks()[place.partition("::")[0]]
-    return next((name for name, c in {**of_place, **of_file}.items() if is_checked(c, text)), None)
+    return next((name for name, c in checks_for(place).items() if is_checked(c, text)), None)
 
 
 def main():

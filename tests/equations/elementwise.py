@@ -7,7 +7,7 @@ A unit is a formula with its options, at some points and at its kinks, where a c
 import functools
 
 import numpy as np
-from equations.evaluate import Of, derivative_of, elementwise, mapped
+from equations.evaluate import Of, Random, derivative_of, elementwise, mapped
 from equations.ledger import equation, reads
 from equations.numeric import complex_step, nth_derivative
 
@@ -326,46 +326,55 @@ def products_of_logsumexp():
     )
 
 
-@equation(r"y_i = \delta_{ia} , \qquad a = \min \{ i : x_i = \max_j x_j \} .")
+@reads(r"y_i = \delta_{ia} , \qquad a = \min \{ i : x_i = \max_j x_j \} .")
 def the_hardmax():
-    for row in (X, np.array([1.0, 3.0, 2.0, 3.0])):
-        a = min(i for i in range(row.size) if row[i] == max(row))
-        yield np.eye(row.size)[a], activations.hardmax(row)
+    rows = (X, np.array([1.0, 3.0, 2.0, 3.0]))
+    return [
+        {"x": x, "y": activations.hardmax(x), "i": range(x.size), "a": int(np.argmax(x))}
+        for x in rows
+    ]
 
 
 # The two constants of SELU
 
 
-@equation(
+@reads(
     r"""I_t = \E[e^{tz};\, z < 0]
     = \int_{-\infty}^0 e^{tz}\, \frac{e^{-z^2/2}}{\sqrt{2\pi}}\, dz
     = e^{t^2/2}\, \Phi(-t) , \qquad I_0 = \tfrac12 .""",
+    rtol=1e-5,
+)
+def moments_of_selu():
+    moments = {
+        "I": lambda t: np.exp(t * t / 2) * normal_cdf(np.float64(-t)),
+        r"\Phi": lambda t: normal_cdf(np.float64(t)),
+    }
+    z = (np.arange(3000) - 1499.5) / 150
+    drawn = {r"\E": [Random(np.exp(-(z**2) / 2), z=z)], "z": 0.0}
+    return {**moments, **drawn, "t": range(3)}
+
+
+@reads(
     r"""0 = \E \frac{f(z)}{\lambda} = \frac{1}{\sqrt{2\pi}} + \alpha (I_1 - I_0) , \qquad
     1 = \E f(z)^2
     = \lambda^2 \Bigl( \tfrac12 + \alpha^2 (I_2 - 2 I_1 + I_0) \Bigr) .""",
+    atol=1e-5,
+    rtol=1e-5,
+)
+def conditions_of_selu():
+    moments = {"I": lambda t: np.exp(t * t / 2) * normal_cdf(np.float64(-t)), r"\alpha": ALPHA}
+    z = (np.arange(3000) - 1499.5) / 150
+    drawn = {r"\E": [Random(np.exp(-(z**2) / 2), z=z)], "z": 0.0, "f": formulas.selu}
+    return {**moments, **drawn, r"\lambda": LAMBDA}
+
+
+@reads(
     r"""\alpha = \frac{1 / \sqrt{2\pi}}{\frac12 - \sqrt{e}\, \Phi(-1)} , \qquad
     \lambda = \Bigl( \tfrac12 + \alpha^2 \bigl( e^2\, \Phi(-2) - 2 \sqrt{e}\, \Phi(-1)
-    + \tfrac12 \bigr) \Bigr)^{-1/2} .""",
+    + \tfrac12 \bigr) \Bigr)^{-1/2} ."""
 )
 def constants_of_selu():
-    nodes, weights = np.polynomial.legendre.leggauss(200)
-    z, dz = 15 * (nodes - 1) / 2, 15 * weights / 2  # from -15 to 0
-
-    def mean(values):
-        return np.sum(values * normal_density(z) * dz)
-
-    integral = [np.exp(t**2 / 2) * normal_cdf(-t) for t in np.arange(3.0)]
-    yield [mean(np.exp(t * z)) for t in (0, 1, 2)], integral
-    yield integral[0], 0.5
-    tail = normal_cdf(np.float64(-1))
-    alpha = 1 / np.sqrt(2 * np.pi) / (0.5 - np.sqrt(np.e) * tail)
-    rest = np.exp(2) * normal_cdf(np.float64(-2)) - 2 * np.sqrt(np.e) * tail + 0.5
-    yield alpha, ALPHA
-    yield (0.5 + alpha**2 * rest) ** -0.5, LAMBDA
-    right, negative = mean(-z), ALPHA * (np.exp(z) - 1)
-    yield 0, right + mean(negative), 1 / np.sqrt(2 * np.pi) + ALPHA * (integral[1] - integral[0])
-    square = 0.5 + ALPHA**2 * (integral[2] - 2 * integral[1] + integral[0])
-    yield 1, LAMBDA**2 * (mean(z**2) + mean(negative**2)), LAMBDA**2 * square
+    return {r"\alpha": ALPHA, r"\lambda": LAMBDA, r"\Phi": lambda t: normal_cdf(np.float64(t))}
 
 
 # Sparsemax and Gumbel-softmax
@@ -450,13 +459,9 @@ def the_gumbel_softmax():
     yield round(drawn[100_000], 1), round(-np.log(-np.log(0.5)), 1)  # the medians
 
 
-@equation(r"\int_0^\infty e^{x_a} e^{-w Z}\, \dd w = \frac{e^{x_a}}{Z} .")
+@reads(r"\int_0^\infty e^{x_a} e^{-w Z}\, \dd w = \frac{e^{x_a}}{Z} .")
 def probability_that_a_class_is_drawn():
-    total = np.exp(ROW).sum()
-    nodes, weights = np.polynomial.laguerre.laggauss(40)
-    w = nodes / 2
-    inside = np.exp(ROW)[:, None] * np.exp(-w * total) * np.exp(nodes) / 2
-    yield inside @ weights, np.exp(ROW) / total
+    return [{"x": ROW, "a": a, "Z": np.exp(ROW).sum()} for a in range(5)]
 
 
 @reads(

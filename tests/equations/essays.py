@@ -3,7 +3,8 @@
 import functools
 
 import numpy as np
-from equations.evaluate import From, Of
+import scipy.optimize
+from equations.evaluate import From, Of, Random
 from equations.ledger import equation, reads
 from equations.numeric import jacobian_of
 
@@ -61,14 +62,17 @@ def a_product_of_norms():
     yield np.linalg.norm(symmetric @ symmetric @ vectors[:, -1]), values[-1] ** 2
 
 
-@equation(r"\E z_i^2 = \sum_{j=1}^{n} \E W_{ij}^2\, \E h_j^2 = n\, v\, \E h^2 ,", rtol=0.05)
+@reads(r"\E z_i^2 = \sum_{j=1}^{n} \E W_{ij}^2\, \E h_j^2 = n\, v\, \E h^2 ,", rtol=0.05)
 def mean_square_of_a_pre_activation():
-    rng, n, v = np.random.default_rng(0), 6, 0.3
-    W = np.sqrt(v) * rng.normal(size=(200_000, n))
-    h = rng.choice([0.0, 2.0], size=(200_000, n))  # not of mean 0: a ReLU's outputs
-    z = np.sum(W * h, axis=1)
-    parts = np.mean(W**2, axis=0) * np.mean(h**2, axis=0)
-    yield np.mean(z**2), sum(parts[j] for j in range(n)), n * v * np.mean(h**2)
+    factors = {
+        **{f"w_{j}": [-0.7, 0.7] for j in (1, 2, 3)},
+        **{f"g_{j}": [0.0, 2.0] for j in (1, 2, 3)},
+    }
+    drawn = [Random([1, 1], **{name: values}) for name, values in factors.items()]
+    same = Random([1, 1], **{"W_{ij}": [-0.7, 0.7]}), Random([1, 1], h=[0.0, 2.0], h_j=[0.0, 2.0])
+    names = dict.fromkeys([*factors, "W_{ij}", "h_j", "h"], 0.0)
+    z = Of(lambda *a: np.dot(a[:3], a[3:]), *factors)
+    return {**names, "z_i": z, r"\E": [*drawn, *same], "n": 3, "v": 0.49, "j": range(1, 4)}
 
 
 @reads(
@@ -127,15 +131,20 @@ def a_weighted_mean():
     }
 
 
-@equation(
+@reads(
     r"\operatorname{Var}(\vec q \cdot \vec k) = \sum_{e=1}^{E} \operatorname{Var}(q_e k_e) = E .",
     rtol=0.02,
 )
 def variance_of_a_dot_product():
-    E, rng = 9, np.random.default_rng(0)
-    q = rng.choice([-1.0, 1.0], size=(200_000, E))
-    k = rng.normal(size=(200_000, E))
-    yield np.var(np.sum(q * k, axis=1)), sum(np.var(q[:, e] * k[:, e]) for e in range(E)), E
+    names = ["q_1", "q_2", "k_1", "k_2"]
+    drawn = [Random([1, 1], **{name: [-1.0, 1.0]}) for name in names]
+    one = [Random([1, 1], **{name: [-1.0, 1.0]}) for name in ("q_e", "k_e")]
+    vectors = {
+        "q": Of(lambda *q: np.array(q), *names[:2]),
+        "k": Of(lambda *k: np.array(k), *names[2:]),
+    }
+    zeros = dict.fromkeys([*names, "q_e", "k_e"], 0.0)
+    return {**zeros, **vectors, r"\E": [*drawn, *one], "E": 2}
 
 
 @reads(r"\pdv{L}{s_j} = p_j\, \vec u \cdot (\vec v_j - \vec o) ,")
@@ -165,14 +174,13 @@ def the_distance_alone():
     ]
 
 
-@equation(r"N = 2\, L\, H_k\, E\, T ,")
+@reads(r"N = 2\, L\, H_k\, E\, T ,")
 def numbers_in_the_cache():
     config = LanguageModelConfig(50, 24, 6, 2, num_layers=3)
-    T = 7
-    for L, H_k, E in [(config.num_layers, config.num_kv_heads, config.d_model // config.num_heads)]:
-        cache = attention.KVCache.empty((), H_k, E)
-        keys, values = cache.append(np.zeros((H_k, T, E)), np.zeros((H_k, T, E)))
-        yield L * (keys.size + values.size), 2 * L * H_k * E * T
+    T, L, H_k, E = 7, config.num_layers, config.num_kv_heads, config.d_model // config.num_heads
+    cache = attention.KVCache.empty((), H_k, E)
+    keys, values = cache.append(np.zeros((H_k, T, E)), np.zeros((H_k, T, E)))
+    return {"N": L * (keys.size + values.size), "L": L, "H_k": H_k, "E": E, "T": T}
 
 
 @reads(
@@ -189,20 +197,20 @@ def attention_as_a_whole():
 CURVATURES = np.array([0.1, 0.4, 1.0])
 
 
-@equation(
+@reads(
     r"""L = \frac{1}{2} \sum_{i=1}^{n} \lambda_i \theta_i^2 , \qquad
     \pdv{L}{\theta_i} = \lambda_i \theta_i ."""
 )
 def a_quadratic_loss():
-    def loss(x):  # about axes that are turned
-        return 0.5 * x @ hessian @ x
-
     turned, _ = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))
     hessian = turned @ np.diag(CURVATURES) @ turned.T
-    x = np.array([0.3, -1.2, 0.7])
-    lam, theta = CURVATURES, turned.T @ x
-    yield loss(x), 0.5 * sum(lam[i] * theta[i] ** 2 for i in range(3))
-    yield turned.T @ jacobian_of(loss, x), lam * theta
+
+    def loss(theta):  # about axes that are turned
+        x = turned @ theta
+        return 0.5 * x @ hessian @ x
+
+    theta = From(1, turned.T @ np.array([0.3, -1.2, 0.7]))
+    return {r"\theta": theta, r"\lambda": From(1, CURVATURES), "n": 3, "L": Of(loss, r"\theta")}
 
 
 @reads(
@@ -214,32 +222,30 @@ def a_step_in_one_direction():
     return {r"\theta_t": theta, r"\theta_{t+1}": new, r"\eta": eta, r"\lambda": lam}
 
 
-@equation(
+@reads(
     r"""\eta = \frac{2}{\lambda_{\min} + \lambda_{\max}} , \qquad
     1 - \eta \lambda_{\min} = \frac{\kappa - 1}{\kappa + 1} , \qquad
     \kappa = \frac{\lambda_{\max}}{\lambda_{\min}} ."""
 )
 def the_best_rate_of_descent():
     low, high = CURVATURES[[0, -1]]
-    rates = np.linspace(0.01, 2.5, 24_901)
-    worst = np.max(np.abs(1 - rates[:, None] * CURVATURES), axis=1)
-    eta, kappa = 2 / (low + high), high / low
-    yield round(rates[np.argmin(worst)], 3), round(eta, 3)
-    yield 1 - eta * low, (kappa - 1) / (kappa + 1)
-    yield np.max(np.abs(1 - eta * CURVATURES)), (kappa - 1) / (kappa + 1)
+    worst = lambda eta: np.max(np.abs(1 - eta * CURVATURES))  # noqa: E731
+    found = scipy.optimize.minimize_scalar(worst, (0.5, 2.5), method="golden", tol=1e-12)
+    np.testing.assert_allclose(found.fun, (high / low - 1) / (high / low + 1), rtol=1e-6)
+    return {r"\lambda_{\min}": low, r"\lambda_{\max}": high, r"\eta": found.x}
 
 
-@equation(
+@reads(
     r"""L = \frac{1}{2} (ab - 1)^2 , \qquad
     \pdv{L}{a} = (ab - 1)\, b , \qquad \pdv{L}{b} = (ab - 1)\, a ."""
 )
 def two_weights_in_a_row():
-    def loss(w):
-        return 0.5 * (formulas.neurons.linear(w[:1], w[1:, None])[0] - 1) ** 2
-
-    a, b = 1.5, -0.4
-    yield loss(np.array([a, b])), 0.5 * (a * b - 1) ** 2
-    yield jacobian_of(loss, np.array([a, b])), np.array([(a * b - 1) * b, (a * b - 1) * a])
+    loss = Of(
+        lambda a, b: 0.5 * (formulas.neurons.linear(np.stack([a]), np.stack([[b]]))[0] - 1) ** 2,
+        "a",
+        "b",
+    )
+    return {"a": 1.5, "b": -0.4, "L": loss}
 
 
 def three_steps(step, eta, lam, mu):
@@ -270,11 +276,13 @@ def step_of_the_heavy_ball(eta_lam, mu):
     return np.array([[1 - eta_lam, -mu], [eta_lam, mu]])
 
 
-@equation(r"z^2 - (1 + \mu - \eta \lambda)\, z + \mu = 0 .")
+@reads(r"z^2 - (1 + \mu - \eta \lambda)\, z + \mu = 0 .")
 def roots_of_the_heavy_ball():
+    rows = []
     for eta_lam, mu in ((0.3, 0.81), (1.7, 0.2), (2.5, 0.5)):
-        for z in np.linalg.eigvals(step_of_the_heavy_ball(eta_lam, mu)):
-            yield abs(z**2 - (1 + mu - eta_lam) * z + mu) < 1e-14, True
+        rates = {r"\eta": eta_lam, r"\lambda": 1.0, r"\mu": mu}
+        rows += [{**rates, "z": z} for z in np.linalg.eigvals(step_of_the_heavy_ball(eta_lam, mu))]
+    return rows
 
 
 @equation(r"(1 - \sqrt{\mu})^2 \le \eta \lambda \le (1 + \sqrt{\mu})^2 .")
@@ -289,50 +297,53 @@ def where_the_roots_are_complex():
             yield size > np.sqrt(mu) + 1e-6, True
 
 
-@equation(
+@reads(
     r"""\sqrt{\mu} = \frac{\sqrt{\kappa} - 1}{\sqrt{\kappa} + 1} , \qquad
     \eta = \frac{4}{(\sqrt{\lambda_{\min}} + \sqrt{\lambda_{\max}})^2} ."""
 )
 def the_best_rate_of_the_heavy_ball():
     low, high = CURVATURES[[0, -1]]
-    kappa = high / low
-    root_of_mu = (np.sqrt(kappa) - 1) / (np.sqrt(kappa) + 1)
-    eta = 4 / (np.sqrt(low) + np.sqrt(high)) ** 2
 
-    def worst(eta, mu):
-        steps = [step_of_the_heavy_ball(eta * lam, mu) for lam in CURVATURES]
+    def worst(rates):
+        steps = [step_of_the_heavy_ball(rates[0] * lam, rates[1]) for lam in CURVATURES]
         return np.max(np.abs(np.linalg.eigvals(steps)))
 
-    yield eta * low, (1 - root_of_mu) ** 2
-    yield eta * high, (1 + root_of_mu) ** 2
-    for other in np.linspace(0.05, 3.0, 60):
-        for mu in np.linspace(0.0, 0.95, 39):
-            yield worst(other, mu) > root_of_mu - 1e-6, True
+    root = (np.sqrt(high / low) - 1) / (np.sqrt(high / low) + 1)
+    eta = (1 + root) ** 2 / high  # where the steepest direction is critically damped
+    assert all(
+        worst((e, m)) > root - 1e-6
+        for e in np.linspace(0.05, 3, 60)
+        for m in np.linspace(0, 0.95, 39)
+    )
+    np.testing.assert_allclose(worst((eta, root**2)), root, atol=1e-6)
+    curvatures = {r"\lambda_{\min}": low, r"\lambda_{\max}": high, r"\kappa": high / low}
+    return {**curvatures, r"\eta": eta, r"\mu": root**2}
 
 
-@equation(r"z^2 - 2 (1 - s)\, z + (1 - s)^2 = \bigl( z - (1 - s) \bigr)^2 .")
+@reads(r"z^2 - 2 (1 - s)\, z + (1 - s)^2 = \bigl( z - (1 - s) \bigr)^2 .")
 def a_double_root_of_nesterov():
     lam, s = CURVATURES / CURVATURES[-1], np.sqrt(CURVATURES[0] / CURVATURES[-1])
     mu = (1 - s) / (1 + s)
-    q = 1 - lam[0]
     for z in (0.3, -1.2, 2.0):  # the polynomial of the recurrence in the flattest direction
-        yield z**2 - q * (1 + mu) * z + q * mu, z**2 - 2 * (1 - s) * z + (1 - s) ** 2
-        yield z**2 - 2 * (1 - s) * z + (1 - s) ** 2, (z - (1 - s)) ** 2
+        left = z**2 - (1 - lam[0]) * (1 + mu) * z + (1 - lam[0]) * mu
+        np.testing.assert_allclose(left, (z - 1 + s) ** 2, atol=1e-14)
     for q in 1 - np.linspace(lam[0], 1, 50):
-        yield np.max(np.abs(np.roots([1, -q * (1 + mu), q * mu]))) <= 1 - s + 1e-7, True
+        assert np.max(np.abs(np.roots([1, -q * (1 + mu), q * mu]))) <= 1 - s + 1e-7
+    return [{"z": z, "s": s} for z in (0.3, -1.2, 2.0)]
 
 
-@equation(
-    r"\E \theta_{t+1}^2 = (1 - \eta \lambda)^2\, \E \theta_t^2 + \eta^2 \sigma^2 ,", rtol=0.02
-)
+@reads(r"\E \theta_{t+1}^2 = (1 - \eta \lambda)^2\, \E \theta_t^2 + \eta^2 \sigma^2 ,", rtol=0.02)
 def a_step_under_noise():
-    rng, eta, lam, sigma = np.random.default_rng(4), 0.3, 1.5, 2.0
-    theta, noise = 1.7 * rng.normal(size=200_000), sigma * rng.normal(size=200_000)
-    new, _ = formulas.training.sgd_step(theta, lam * theta + noise, None, learning_rate=eta)
-    yield np.mean(new**2), (1 - eta * lam) ** 2 * np.mean(theta**2) + eta**2 * sigma**2
+    def after(theta, noise):
+        gradient = 1.5 * theta + noise
+        return formulas.training.sgd_step(theta, gradient, None, learning_rate=0.3)[0]
+
+    drawn = Random([1, 1, 1], **{r"\theta_t": [-1.0, 0.5, 2.0]}), Random([1, 1], x=[-2.0, 2.0])
+    moved = {r"\theta_{t+1}": Of(after, r"\theta_t", "x"), r"\theta_t": 0.0, "x": 0.0}
+    return {**moved, r"\E": [*drawn], r"\eta": 0.3, r"\lambda": 1.5, r"\sigma": 2.0}
 
 
-@equation(
+@reads(
     r"""\E \theta_\infty^2 = \frac{\eta^2 \sigma^2}{1 - (1 - \eta \lambda)^2}
     = \frac{\eta \sigma^2}{\lambda (2 - \eta \lambda)} .""",
     rtol=0.02,
@@ -343,5 +354,6 @@ def the_noise_ball():
     for _ in range(40):
         noise = sigma * rng.normal(size=theta.size)
         theta, _ = formulas.training.sgd_step(theta, lam * theta + noise, None, learning_rate=eta)
-    right = eta * sigma**2 / (lam * (2 - eta * lam))
-    yield np.mean(theta**2), eta**2 * sigma**2 / (1 - (1 - eta * lam) ** 2), right
+    some = np.quantile(theta, (np.arange(500) + 0.5) / 500)
+    drawn = {r"\E": [Random(np.ones(500), **{r"\theta_\infty": some})], r"\theta_\infty": 0.0}
+    return {**drawn, r"\eta": eta, r"\lambda": lam, r"\sigma": sigma}

@@ -11,6 +11,7 @@ import math
 import zlib
 
 import numpy as np
+import scipy.integrate
 import scipy.special
 from equations import numeric, tex
 from equations.tex import Name, Node
@@ -21,12 +22,15 @@ FUNCTIONS = {
     r"\tan": np.tan, r"\sinh": np.sinh, r"\cosh": np.cosh, "sign": lambda x: np.sign(x.real),
     "erf": scipy.special.erf,
     "artanh": np.arctanh, "diag": np.diag, "tr": np.trace, r"\det": np.linalg.det,
-    "Re": np.real, "Im": np.imag, "round": np.round,
+    "Re": np.real, "Im": np.imag, "round": np.round, "sg": lambda x: x,
     "relu": lambda x: np.where(np.real(x) > 0, x, 0 * x),
     "softmax": lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True),
     "clip": lambda x, low, high: pick([pick([x, low], max), high], min),
 }  # fmt: skip
-CONSTANTS = {"e": math.e, r"\pi": math.pi, r"\mathrm{i}": 1j, r"\vec{0}": 0.0}
+CONSTANTS = {
+    "e": math.e, r"\pi": math.pi, r"\mathrm{i}": 1j, r"\vec{0}": 0.0, r"\infty": math.inf,
+}  # fmt: skip
+TERMS = 60  # of a series
 COMPARED = {
     "=": lambda a, b: np.abs(a - b) <= 1e-12 * (1 + np.abs(a)),
     "!=": lambda a, b: a != b, "<": lambda a, b: a < b, ">": lambda a, b: a > b,
@@ -59,6 +63,19 @@ class From:
     def moved(self, values):
         """Return other values with the same indices."""
         return From(self.start, values, self.outside)
+
+
+class Random:
+    """Names whose values occur together with some probabilities, one array of values a name."""
+
+    def __init__(self, chances, **values):
+        self.chances, self.values = np.asarray(chances) / np.sum(chances), values
+
+
+def normal(name, nodes=40):
+    """Return a standard normal number, as nodes of a quadrature."""
+    values, weights = np.polynomial.hermite_e.hermegauss(nodes)
+    return Random(weights, **{name: values})
 
 
 def starts_of(value):
@@ -344,6 +361,9 @@ class Evaluator:
         """Return the value of a name, an entry of an array, or an index."""
         if not node.sub and not node.sup and node.key in scope:
             return scope[node.key]
+        is_power = node.upper is not None and not node.sub and not node.primes
+        if is_power and node.base in scope and node.base not in CONSTANTS:
+            return self.raised(scope[node.base], self.at(node.upper, scope))
         result = self.resolved(node, scope)
         if result is None:
             return self.constant(node, scope)
@@ -379,7 +399,8 @@ class Evaluator:
             tries += [(sub, (inner,), False), ("", (inner, *node.indices), False)]
         tries += [(sub, (), True)]
         if len(node.groups) > 1:  # z_{f, t}
-            rest = node.indices[len(node.indices) - len(node.groups) + 1 :]
+            first, _ = tex.indices_of(tex.Parser(""), tex.tokens(node.groups[0]))
+            rest = node.indices[len(first) :]
             head = tex.subscript(node.groups[0])
             tries += [(head + sup, rest, False), (head, rest, True)]
         if node.indices:
@@ -526,7 +547,7 @@ class Evaluator:
         """Return a power: of a matrix, or of each entry."""
         if np.ndim(value) == 2 and np.ndim(exponent) == 0:
             return np.linalg.matrix_power(value, int(exponent))
-        if np.ndim(value) == 0 and isinstance(exponent, int) and exponent < 0:
+        if np.ndim(value) == 0 and isinstance(exponent, int | np.integer) and exponent < 0:
             return 1 / value**-exponent
         return value**exponent
 
@@ -557,6 +578,9 @@ class Evaluator:
         value = np.asarray(self.at(node.parts[0], scope))
         if node.text == "2" and value.ndim == 2:
             return np.linalg.norm(value, 2)
+        if node.text not in {"", "2", "F"}:
+            power = self.environment.value(node.text)
+            return np.sum(np.where(value.real < 0, -value, value) ** power) ** (1 / power)
         return np.sqrt(np.sum(value * value))
 
     def floor(self, node, scope):
@@ -621,7 +645,8 @@ class Evaluator:
             raise UnknownError(msg)
         explicit = self.explicit(above, by, node.text)
         if explicit is not None:
-            return self.entry(explicit, (*above.indices, *by.indices), scope)
+            rows = () if self.environment.find(above.key) is not None else above.indices
+            return self.entry(explicit, (*rows, *by.indices), scope)
         result = self.resolved(by)
         if result is None:
             raise UnknownError(by.key)
@@ -667,6 +692,52 @@ class Evaluator:
         places = [*range(len(rows)), *range(axes, axes + len(indices))]
         return self.entry(value, (*rows, *indices), scope, places)
 
+    def expected(self, node, scope):
+        """Return a mean or a variance over all outcomes of the random names in a body."""
+        body, condition = node.parts
+        kind, _, which = node.text.partition("_")
+        names = self.dependencies(body)
+        sources = self.environment.find(rf"\E_{which}" if which else r"\E")
+        sources = [s for s in sources if names & {tex.key_of(k) for k in s.values}]
+        if not sources:
+            return self.at(body, scope) if kind == "E" else 0.0
+        chances, values = [], []
+        for outcome in itertools.product(*(range(len(s.chances)) for s in sources)):
+            pairs = list(zip(sources, outcome, strict=True))
+            drawn = {tex.key_of(k): v[i] for s, i in pairs for k, v in s.values.items()}
+            inner = Evaluator(self.environment.moved(drawn))
+            if condition is None or inner.at(condition, scope):
+                chances.append(math.prod(s.chances[i] for s, i in pairs))
+                values.append(inner.at(body, scope))
+        chances, values = np.array(chances), np.array(values)
+        mean = np.tensordot(chances, values, 1)
+        return mean if kind == "E" else np.tensordot(chances, (values - mean) ** 2, 1)
+
+    def dependencies(self, node):
+        """Return the given names that a node is computed from."""
+        if isinstance(node, Name):
+            parts, result = (*node.indices, node.upper), self.resolved(node)
+            key = result[0] if result else ""
+            own = {key}
+            if isinstance(self.environment.find(key), Of):
+                own |= self.environment.leaves(key)
+            elif key in self.environment.local:
+                parts = (*parts, self.environment.local[key].body)
+        else:
+            parts, own = getattr(node, "parts", node) or (), set()
+        return own.union(*(self.dependencies(part) for part in parts))
+
+    def integral(self, node, scope):
+        """Return an integral by quadrature."""
+        body, name, *limits = node.parts
+        low, high = (self.at(limit, scope) for limit in limits)
+        inner = Evaluator(self.environment)
+        value, _ = scipy.integrate.quad(
+            lambda z: float(inner.at(body, {**scope, name.key: z})), low, high, epsabs=1e-12,
+            epsrel=1e-11, limit=200,
+        )  # fmt: skip
+        return value
+
     # Indices and conditions
 
     def over(self, node, scope):
@@ -693,8 +764,9 @@ class Evaluator:
             return
         inner = {k: v for k, v in scope.items() if k != name}
         if condition is not None and condition.kind == "range":
-            low, high = (self.index(limit, scope) for limit in condition.parts)
-            indices = range(low, high + 1)
+            low, high = condition.parts
+            low, is_series = self.index(low, scope), high == Name(r"\infty")
+            indices = range(low, low + TERMS if is_series else self.index(high, scope) + 1)
         elif condition is not None and condition.kind == "chain" and condition.text == "in":
             indices = self.at(condition.parts[1], scope)
         else:
@@ -721,8 +793,10 @@ class Evaluator:
 
     def chain(self, node, scope):
         """Say whether relations hold, or return the value that equal sides have."""
-        values = self.both(node, scope)
         signs = node.text.split()
+        if signs == ["in"]:
+            return self.index(node.parts[0], scope) in self.at(node.parts[1], scope)
+        values = self.both(node, scope)
         pairs = itertools.pairwise(values)
         return all(bool(COMPARED[s](a, b)) for s, (a, b) in zip(signs, pairs, strict=True))
 

@@ -1,10 +1,14 @@
 """Equations of routers and mixtures of experts."""
 
-import numpy as np
-from equations.ledger import equation
-from equations.numeric import gradients, rate
+import functools
+import itertools
 
-from dlref.formulas.activations import silu
+import numpy as np
+from equations.evaluate import Of
+from equations.ledger import reads
+from equations.numeric import gradients, jacobian_of, rate
+
+from dlref.formulas.activations import sigmoid, silu
 from dlref.transformer import (
     ExpertParams,
     GatedFeedForwardParams,
@@ -55,110 +59,121 @@ def expert(x, e, p=EXPERTS):
     return p.w_down[e] @ (silu(clipped(a, False)) * (clipped(b, True) + SHIFT)) + p.b_down[e]
 
 
-@equation(
+@reads(
     r"""s_e = \frac{e^{z_e}}{\sum_f e^{z_f}} \quad \text{or} \quad s_e = \sigma(z_e), \qquad
     w_e = m\, \frac{s_e}{\sum_{f \in C} s_f} \quad (e \in C) ,"""
 )
 def scores_and_weights():
-    for score in SCORES:
-        s, at = scored(X @ WEIGHT.T + BIAS, score), chosen(score)
-        for normalize in (True, False):
-            told = {"bias": BIAS, "score": score, "scale": M, "normalize": normalize}
-            found = top_k_router(X, WEIGHT, k=K, **told)
-            yield s, found.scores
-            yield weights(s, at, normalize), found.weights
+    rows = []
+    for branch, score in enumerate(SCORES):
+        told = {"bias": BIAS, "score": score, "scale": M}
+        found, z = top_k_router(X, WEIGHT, k=K, **told), X @ WEIGHT.T + BIAS
+        plain = top_k_router(X, WEIGHT, k=K, normalize=False, **told)
+        np.testing.assert_allclose(plain.weights, weights(found.scores, found.experts, False))
+        for t in range(T):
+            w = np.zeros(N)
+            w[found.experts[t]] = found.weights[t]
+            row = {"z": z[t], "s": found.scores[t], "w": w, "C": {*map(int, found.experts[t])}}
+            rows.append({**row, "m": M, r"\sigma": sigmoid, "branch": branch})
+    return rows
 
 
-@equation(
+@reads(
     r"""g_e = v_e + [\, e \in C \,]\, \frac{m}{S} \Bigl( u_e - \sum_{f \in C} u_f\,
     \frac{s_f}{S} \Bigr) ,""",
     r"""\pdv{L}{z_e} = s_e \Bigl( g_e - \sum_f s_f g_f \Bigr) \quad \text{(softmax)}, \qquad
     \pdv{L}{z_e} = s_e (1 - s_e)\, g_e \quad \text{(sigmoid)} .""",
 )
 def gradients_of_a_router_by_complex_step():
-    u, v, z = RNG.normal(size=(T, K)), RNG.normal(size=(T, N)), X @ WEIGHT.T
-    for score in SCORES:
-        at, s = top_k_router(X, WEIGHT, k=K, score=score).experts, scored(z, score)
-        [found] = gradients(lambda s, at=at: np.sum(u * weights(s, at)) + np.sum(v * s), s)
-        g = v.copy()
-        for t in range(T):
-            total = sum(s[t, e] for e in at[t])
-            mean = sum(u[t, i] * s[t, e] / total for i, e in enumerate(at[t]))
-            for i, e in enumerate(at[t]):
-                g[t, e] += M / total * (u[t, i] - mean)
-        yield found, g
-        [dz] = gradients(
-            lambda z, at=at, score=score: (
-                np.sum(u * weights(scored(z, score), at)) + np.sum(v * scored(z, score))
-            ),
-            z,
-        )
-        if score == "softmax":
-            yield dz, s * (g - (s * g).sum(1, keepdims=True))
-        else:
-            yield dz, s * (1 - s) * g
+    rows, z = [], X @ WEIGHT.T
+    for t, score in itertools.product(range(T), SCORES):
+        at = top_k_router(X, WEIGHT, k=K, score=score).experts[t]
+        u, v = np.zeros(N), RNG.normal(size=N)
+        u[at] = RNG.normal(size=K)
+
+        def loss(s, u=u, v=v, at=at):
+            return M * np.sum(u * s) / np.sum(s[at]) + np.sum(v * s)
+
+        s = scored(z[t], score)
+        row = {"z": z[t], "s": s, "C": {*map(int, at)}, "S": np.sum(s[at]), "m": M, "u": u, "v": v}
+        row["L"] = Of(lambda z, loss=loss, score=score: loss(scored(z, score)), "z")
+        rows.append({**row, "g": jacobian_of(loss, s), "branch": score})
+    return rows
 
 
-@equation(
+@reads(
     r"""\dot s_e = s_e \Bigl( \dot z_e - \sum_f s_f \dot z_f \Bigr) \quad \text{or} \quad
     \dot s_e = s_e (1 - s_e)\, \dot z_e, \qquad
     \dot w_e = \frac{m}{S} \Bigl( \dot s_e - \frac{s_e}{S} \sum_{f \in C} \dot s_f \Bigr) ."""
 )
 def tangents_of_a_router_by_complex_step():
-    z, dz = X @ WEIGHT.T, RNG.normal(size=(T, N))
-    for score in SCORES:
-        at, s = top_k_router(X, WEIGHT, k=K, score=score).experts, scored(z, score)
-        ds = s * (dz - (s * dz).sum(1, keepdims=True)) if score == "softmax" else s * (1 - s) * dz
-        yield rate(lambda z, score=score: scored(z, score), [z], [dz]), ds
-        some, moved = (np.array([[a[t, e] for e in at[t]] for t in range(T)]) for a in (s, ds))
-        total = some.sum(1, keepdims=True)
-        dw = M / total * (moved - some / total * moved.sum(1, keepdims=True))
-        yield rate(lambda z, at=at, score=score: weights(scored(z, score), at), [z], [dz]), dw
+    rows, z = [], X @ WEIGHT.T
+    for t, (branch, score) in itertools.product(range(T), enumerate(SCORES)):
+        at = top_k_router(X, WEIGHT, k=K, score=score).experts[t]
+        s = Of(functools.partial(scored, score=score), "z")
+        total = Of(lambda s, at=at: np.sum(s[at]), "s")
+        row = {"z": z[t], "s": s, "C": {*map(int, at)}, "S": total, "m": M, "branch": branch}
+        rows.append({**row, "w": Of(lambda s, S: M * s / S, "s", "S")})
+    return rows
 
 
-@equation(
+@reads(
     r"""L = n \sum_e f_e P_e , \qquad f_e = \frac1N \sum_t [\, e \in C_t \,], \qquad
     P_e = \frac1N \sum_t s_{te} .""",
     r"\pdv{L}{s_{te}} = \frac{n}{N} f_e .",
 )
 def balance():
     s, at = scored(X @ WEIGHT.T, "softmax"), chosen("softmax")
-    f = np.array([sum(e in at[t] for t in range(T)) / T for e in range(N)])
-    p = np.array([sum(s[t, e] for t in range(T)) / T for e in range(N)])
-    yield N * np.sum(f * p), load_balancing_loss(s, at)
-    yield np.array([N / T * f] * T), load_balancing_loss_grad(s, at)
+    chosen_by = [{*map(int, row)} for row in at]
+    loss, slope = load_balancing_loss(s, at), load_balancing_loss_grad(s, at)
+    given = {"L": loss, r"\pdv{L}{s}": slope, "s": s, "n": N, "N": T}
+    return {**given, "C": lambda t: chosen_by[t], "e": range(N), "t": range(T)}
 
 
-@equation(
+@reads(
     r"L = \frac1N \sum_t \Bigl( \log \sum_e e^{z_{te}} \Bigr)^2",
     r"\pdv{L}{z_{te}} = \frac2N\, p_{te} \log \sum_f e^{z_{tf}} .",
 )
 def z_loss():
     z = X @ WEIGHT.T
-    sums = np.log(np.exp(z).sum(1))
-    yield sum(sums**2) / T, router_z_loss(z)
-    yield 2 / T * scored(z, "softmax") * sums[:, None], router_z_loss_grad(z)
+    slope = {r"\pdv{L}{z}": router_z_loss_grad(z), "p": scored(z, "softmax"), "z": z}
+    return {**slope, "L": router_z_loss(z), "N": T}
 
 
-@equation(
+def shared(x):
+    return SHARED.w_down @ (silu(SHARED.w_gate @ x) * (SHARED.w_up @ x))
+
+
+@reads(
     r"""\vec y = \sum_{e \in C} w_e\, N_e(\vec x) + \sigma(\vec g \cdot \vec x)\, N(\vec x),
     \qquad
     N_e(\vec x) = \mat W^d_e \bigl( f(\min(\vec a, \ell)) \odot
     (\operatorname{clip}(\vec b, -\ell, \ell) + \delta) \bigr) + \vec b^d_e ,"""
 )
 def mixture():
-    at, w = chosen("softmax"), weights(scored(X @ WEIGHT.T + BIAS, "softmax"), chosen("softmax"))
-    y = [sum(w[t, i] * expert(X[t], e) for i, e in enumerate(at[t])) for t in range(T)]
     told = {"k": K, "scale": M, "router_bias": BIAS, "limit": LIMIT, "shift": SHIFT}
-    yield np.array(y), mixture_of_experts(X, WEIGHT, EXPERTS, **told)
-    for t in range(T):
-        network = SHARED.w_down @ (silu(SHARED.w_gate @ X[t]) * (SHARED.w_up @ X[t]))
-        y[t] = y[t] + network / (1 + np.exp(-GATE[0] @ X[t]))
     told |= {"shared": SHARED, "shared_gate": GATE}
-    yield np.array(y), mixture_of_experts(X, WEIGHT, EXPERTS, **told)
+    y, at = mixture_of_experts(X, WEIGHT, EXPERTS, **told), chosen("softmax")
+    some = weights(scored(X @ WEIGHT.T + BIAS, "softmax"), at)
+    given = {"g": GATE[0], r"\sigma": sigmoid, r"\ell": LIMIT, r"\delta": SHIFT, "f": silu}
+    given |= {"W^d": EXPERTS.w_down, "b^d": EXPERTS.b_down}
+
+    def network(e):
+        """Return what an expert does, or the shared network."""
+        return functools.partial(expert, e=e) if np.ndim(e) == 0 else shared(e)
+
+    rows = []
+    for t in range(T):
+        w = dict(zip(map(int, at[t]), some[t], strict=True))
+        row = {**given, "w": w.__getitem__, "C": {*w}, "N": network, "x": X[t], "y": y[t]}
+        for e in w:
+            a = EXPERTS.w_gate[e] @ X[t] + EXPERTS.b_gate[e]
+            b = EXPERTS.w_up[e] @ X[t] + EXPERTS.b_up[e]
+            rows.append({**row, "a": a, "b": b, "e": range(e, e + 1)})
+    return rows
 
 
-@equation(
+@reads(
     r"""\pdv{L}{N_e} = w_e\, \vec u, \qquad
     \pdv{L}{w_e} = \vec u \cdot N_e(\vec x) \quad (e \in C),""",
     r"""\dot{\vec y} = \sum_{e \in C} \bigl( \dot w_e\, N_e(\vec x) + w_e\, \dot N_e \bigr) ,""",
@@ -168,11 +183,11 @@ def derivatives_of_a_mixture_by_complex_step():
     at, x = chosen("softmax")[0], X[0]
     outputs = np.array([expert(x, e) for e in at])
     dw, dn = gradients(lambda w, n: u @ sum(w[i] * n[i] for i in range(K)), w, outputs)
-    yield dn, np.array([w[i] * u for i in range(K)])
-    yield dw, np.array([u @ outputs[i] for i in range(K)])
+    slopes = {r"\pdv{L}{N}": dn, r"\pdv{L}{w}": dw, "u": u, "C": {*range(K)}, "x": x, "w": w}
     wdot, xdot = RNG.normal(size=K), RNG.normal(size=D)
     moved = rate(
         lambda w, x: sum(w[i] * expert(x, e) for i, e in enumerate(at)), (w, x), (wdot, xdot)
     )
     ndot = [rate(lambda x, e=e: expert(x, e), [x], [xdot]) for e in at]
-    yield moved, sum(wdot[i] * outputs[i] + w[i] * ndot[i] for i in range(K))
+    tangents = {r"\dot y": moved, r"\dot w": wdot, r"\dot N": np.array(ndot)}
+    return {**slopes, **tangents, "e": range(K), "N": lambda i: lambda x: expert(x, at[i])}

@@ -517,43 +517,41 @@ def half_steps_of_sinkhorn():
         yield np.exp(Z), formulas.sinkhorn(SCORES, steps=steps)
 
 
-@equation(r"P_{ij} = r_i\, e^{X_{ij}}\, c_j .")
+@reads(r"P_{ij} = r_i\, e^{X_{ij}}\, c_j .")
 def scaled_rows_and_columns():
     P, e = formulas.sinkhorn(SCORES, steps=5), np.exp(SCORES)
     r, c = P[:, 0] / e[:, 0], (P[0] / e[0]) / (P[0, 0] / e[0, 0])
-    yield P, entries(lambda i, j: r[i] * e[i, j] * c[j])
+    return {"P": P, "X": SCORES, "r": r, "c": c}
 
 
-@equation(r"\dd Z'_{ij} = \dd Z_{ij} - \sum_k P'_{ik}\, \dd Z_{ik} .")
+def of_half_step():
+    """Return the environment of a half step of Sinkhorn's iteration."""
+    given = {"Z": SCORES, "Z'": Of(of_rows, "Z"), "G": TANGENT, "P'": np.exp(of_rows(SCORES))}
+    return {**given, "L": Of(lambda z: np.sum(TANGENT * z), "Z'")}
+
+
+@reads(r"\dd Z'_{ij} = \dd Z_{ij} - \sum_k P'_{ik}\, \dd Z_{ik} .")
 def differential_of_a_half_step():
-    dZ, P = TANGENT, np.exp(of_rows(SCORES))
-    moved = jacobian_of(of_rows, SCORES).reshape(9, 9) @ dZ.ravel()
-    yield moved.reshape(3, 3), entries(lambda i, j: dZ[i, j] - sum(P[i] * dZ[i]))
+    return of_half_step()
 
 
-@equation(
+@reads(
     r"""\dd L = \sum_{ij} G_{ij}\, \dd Z'_{ij}
     = \sum_{ij} \Bigl( G_{ij} - P'_{ij} \sum_k G_{ik} \Bigr)\, \dd Z_{ij} ,""",
     r"\pdv{L}{Z_{ij}} = G_{ij} - P'_{ij} \sum_k G_{ik} .",
 )
 def transpose_of_a_half_step():
-    G, dZ, P = TANGENT, SCORES[::-1], np.exp(of_rows(SCORES))
-    moved = jacobian_of(of_rows, SCORES).reshape(9, 9) @ dZ.ravel()
-    right = entries(lambda i, j: (G[i, j] - P[i, j] * sum(G[i])) * dZ[i, j])
-    yield G.ravel() @ moved, np.sum(right)
-    before = jacobian_of(of_rows, SCORES).reshape(9, 9).T @ G.ravel()
-    yield before.reshape(3, 3), entries(lambda i, j: G[i, j] - P[i, j] * sum(G[i]))
+    return of_half_step()
 
 
-@equation(r"\dot P_{ij} = P_{ij}\, \dot Z_{ij} .")
+@reads(r"\dot P_{ij} = P_{ij}\, \dot Z_{ij} .")
 def tangent_of_sinkhorn():
     P, moved = sinkhorn(SCORES, steps=1), sinkhorn_jvp(SCORES, TANGENT, steps=1)
     logs = jacobian_of(lambda x: np.log(formulas.sinkhorn(x, steps=1)), SCORES).reshape(9, 9)
-    dZ = (logs @ TANGENT.ravel()).reshape(3, 3)
-    yield moved, entries(lambda i, j: P[i, j] * dZ[i, j])
+    return {"P": P, r"\dot P": moved, r"\dot Z": (logs @ TANGENT.ravel()).reshape(3, 3)}
 
 
-@equation(
+@reads(
     r"\dd P_{ij} = P_{ij} \bigl( \dd X_{ij} + \alpha_i + \beta_j \bigr) .",
     r"""\alpha_i + \sum_j P_{ij}\, \beta_j = -\sum_j P_{ij}\, \dd X_{ij} , \qquad
     \beta_j + \sum_i P_{ij}\, \alpha_i = -\sum_i P_{ij}\, \dd X_{ij} ,""",
@@ -562,8 +560,10 @@ def the_limit_of_sinkhorn():
     P, dX, jacobian = LIMIT(SCORES), TANGENT, jacobian_of(LIMIT, SCORES).reshape(9, 9)
     dP = (jacobian @ dX.ravel()).reshape(3, 3)
     rest = dP / P - dX  # alpha_i + beta_j
-    alpha, beta = rest[:, 0], rest[0] - rest[0, 0]
-    yield dP, entries(lambda i, j: P[i, j] * (dX[i, j] + alpha[i] + beta[j]))
-    yield alpha + P @ beta, -np.sum(P * dX, axis=1)
-    yield beta + P.T @ alpha, -np.sum(P * dX, axis=0)
-    yield dP, formulas.sinkhorn_vjp(dX, SCORES, steps=200)
+    return {
+        "P": P,
+        r"\dd X": dX,
+        r"\dd P": dP,
+        r"\alpha": rest[:, 0],
+        r"\beta": rest[0] - rest[0, 0],
+    }

@@ -4,49 +4,44 @@ import itertools
 
 import mpmath
 import numpy as np
-from equations.ledger import equation
+from equations.evaluate import From, Of, Random, mapped, normal
+from equations.ledger import equation, reads
 from equations.numeric import complex_step, jacobian_of
 
 from dlref import activations, calculus, losses, neurons
+from dlref.formulas.activations import softmax
 
 
-@equation(r"J_{ij} = \pdv{y_i}{x_j},")
+def stacked(*values):
+    return From(1, values)
+
+
+@reads(r"J_{ij} = \pdv{y_i}{x_j},")
 def jacobian():
     x = np.array([0.3, -1.2, 0.7])
-    units = np.eye(3)
-    for i in range(3):
-        for j in range(3):
-            slope = complex_step(lambda x: np.exp(x)[i] / np.sum(np.exp(x)), x, units[j])  # noqa: B023
-            yield activations.softmax_jacobian(x)[i, j], slope
     w = np.random.default_rng(0).normal(size=(2, 3))
     product = calculus.matmul_jacobian(w, x[:, None])[1]  # of (2, 1) by (3, 1)
-    yield np.reshape(product, (2, 3)), jacobian_of(lambda x: w @ x, x)
+    of_softmax = {"J": activations.softmax_jacobian(x), "y": Of(softmax, "x"), "x": x}
+    return [of_softmax, {"J": product.reshape(2, 3), "y": Of(lambda x: w @ x, "x"), "x": x}]
 
 
-@equation(r"\frac{\partial L}{\partial x_j} = s_j \Bigl( u_j - \sum_i s_i u_i \Bigr)")
+@reads(r"\frac{\partial L}{\partial x_j} = s_j \Bigl( u_j - \sum_i s_i u_i \Bigr)")
 def gradient_through_softmax():
-    x, u = np.array([0.3, -1.2, 0.7]), np.array([1.0, -0.5, 2.0])
-    s = np.exp(x) / np.sum(np.exp(x))
-    slopes = jacobian_of(lambda x: np.sum(u * np.exp(x) / np.sum(np.exp(x))), x)
-    yield slopes, [s[j] * (u[j] - sum(s[i] * u[i] for i in range(3))) for j in range(3)]
+    return mapped(softmax, {"x": np.array([0.3, -1.2, 0.7])}, "s")
 
 
-@equation(r"J_{ij} = f'(x_i) \, \delta_{ij},")
+@reads(r"J_{ij} = f'(x_i) \, \delta_{ij},")
 def diagonal_jacobian():
     x = np.array([0.3, -1.2, 0.7])
-    delta = np.eye(3)
-    slopes = [[complex_step(np.tanh, x[i]) * delta[i, j] for j in range(3)] for i in range(3)]
-    yield jacobian_of(np.tanh, x), slopes
+    return {"x": x, "f": np.tanh, "J": jacobian_of(np.tanh, x)}
 
 
-@equation(
-    r"C(\vec w, b) = \frac1N \sum_n \bigl( \max(0, \vec w \cdot \vec x_n + b) - y_n \bigr)^2 ."
-)
+@reads(r"C(\vec w, b) = \frac1N \sum_n \bigl( \max(0, \vec w \cdot \vec x_n + b) - y_n \bigr)^2 .")
 def loss_of_a_neuron():
     rng = np.random.default_rng(1)
     x, y, w, b = rng.normal(size=(5, 3)), rng.normal(size=5), rng.normal(size=3), 0.3
-    want = sum((max(0, w @ x[n] + b) - y[n]) ** 2 for n in range(5)) / 5
-    yield losses.neuron_squared_error(x, y, w, b), want
+    given = {"x": x, "y": y, "w": w, "b": b, "N": 5}
+    return {**given, "C": lambda w, b: losses.neuron_squared_error(x, y, w, b)}
 
 
 def network(x, weights, biases, bumps=(0, 0, 0)):
@@ -67,59 +62,54 @@ def drawn_network():
     return rng.normal(size=(6, 3)), weights, [rng.normal(size=n) for n in sizes[1:]]
 
 
-@equation(r"\vec z_l = \mat W_l \vec h_{l-1} + \vec b_l , \qquad \vec h_l = \phi(\vec z_l) ,")
+@reads(r"\vec z_l = \mat W_l \vec h_{l-1} + \vec b_l , \qquad \vec h_l = \phi(\vec z_l) ,")
 def layers():
     x, weights, biases = drawn_network()
-    h = x[0]
-    for w, b in zip(weights, biases, strict=True):
-        z = w @ h + b
-        h = np.tanh(z)
     params = [neurons.LinearParams(*layer) for layer in zip(weights, biases, strict=True)]
-    yield neurons.mlp(x[0], params, activation="tanh"), z
+    z = [None, *(neurons.mlp(x[0], params[:n], activation="tanh") for n in (1, 2, 3))]
+    h = [x[0], *map(np.tanh, z[1:])]
+    given = {"W": lambda l: weights[l - 1], "b": lambda l: biases[l - 1], r"\phi": np.tanh}
+    return {**given, "h": h.__getitem__, "z": z.__getitem__, "l": range(1, 4)}
 
 
-@equation(
+@reads(
     r"""\vec \delta_l = \phi'(\vec z_l) \odot \mat W_{l+1}^\top \vec \delta_{l+1} , \qquad
     \pdv{L}{\mat W_l} = \sum_{\text{rows}} \vec \delta_l \vec h_{l-1}^\top ."""
 )
 def backpropagation():
     x, weights, biases = drawn_network()
-    before, after = network(x, weights, biases)
-    u = np.random.default_rng(3).normal(size=before[-1].shape)
+    before, after = network(x[0], weights, biases)
+    u = np.random.default_rng(3).normal(size=2)
 
     def loss(bumps, weights=weights):
-        return np.sum(u * network(x, weights, biases, bumps)[0][-1])
+        return np.sum(u * network(x[0], weights, biases, bumps)[0][-1])
 
-    def delta(l):
-        """Return the gradient of the loss by the values before layer l, a row for each example."""
-        return jacobian_of(
-            lambda z: loss([z - before[k] if k == l else 0 for k in range(3)]), before[l]
-        )
+    def one(values, k, new):
+        return [new if k == l else value for l, value in enumerate(values)]
 
-    for l in range(3):
-        if l < 2:
-            slope = complex_step(np.tanh, before[l])
-            rows = [weights[l + 1].T @ d for d in delta(l + 1)]
-            yield delta(l), slope * np.array(rows)
-        inputs = x if l == 0 else after[l - 1]
-
-        def moved(w, l=l):
-            return loss((0, 0, 0), [w if k == l else v for k, v in enumerate(weights)])
-
-        products = [np.outer(d, h) for d, h in zip(delta(l), inputs, strict=True)]
-        yield jacobian_of(moved, weights[l]), np.sum(products, axis=0)
+    deltas = [
+        jacobian_of(lambda z, l=l: loss(one([0, 0, 0], l, z)), 0 * before[l]) for l in range(3)
+    ]
+    slopes = [
+        jacobian_of(lambda w, l=l: loss((0, 0, 0), one(weights, l, w)), weights[l])
+        for l in range(3)
+    ]
+    states = [x[0], *after]
+    given = {"W": weights.__getitem__, "z": before.__getitem__, "h": lambda l: states[l + 1]}
+    given |= {r"\delta": deltas.__getitem__, r"\pdv{L}{W}": slopes.__getitem__, r"\phi": np.tanh}
+    return {**given, "l": range(2), "rows": range(1)}
 
 
-@equation(r"\log m = 2 \operatorname{artanh} s = 2s + s^3 L(s^2).", rtol=1e-15, atol=0)
+@reads(r"\log m = 2 \operatorname{artanh} s = 2s + s^3 L(s^2).", rtol=1e-13, atol=0)
 def logarithm():
-    with mpmath.workdps(40):
-        for number in (0.71, 0.9, 0.999999, 1.0001, 1.4):
+    rows = []
+    for number in (0.71, 0.9, 0.999999, 1.0001, 1.4):
+        with mpmath.workdps(40):
             m = mpmath.mpf(number)
-            f = m - 1
-            s = f / (2 + f)
-            series = sum(2 * (s**2) ** n / (2 * n + 3) for n in range(60))  # L, of artanh's series
-            values = mpmath.log(m), 2 * mpmath.atanh(s), 2 * s + s**3 * series
-            yield tuple(map(float, values))
+            s = (m - 1) / (m + 1)
+            series = [mpmath.nsum(lambda n, s=s: 2 * s ** (2 * n) / (2 * n + 3), [0, mpmath.inf])]
+        rows.append({"m": number, "s": float(s), "L": lambda _, value=float(series[0]): value})
+    return rows
 
 
 # Differentials, inner products and adjoints
@@ -155,78 +145,62 @@ def matrices():
     return [rng.normal(size=shape) for shape in ((4, 3), (2, 3), (4, 3), (2, 3), (4, 2))]
 
 
-@equation(
+@reads(
     r"""\mat Y = \mat X \mat W^\top \quad\Rightarrow\quad
     \dd \mat Y = \dd \mat X\, \mat W^\top + \mat X\, \dd \mat W^\top ."""
 )
 def differential_of_a_product_of_matrices():
-    X, W, dX, dW, _ = matrices()
-    moved = (X + 1e-20j * dX) @ (W + 1e-20j * dW).T
-    yield moved.imag / 1e-20, dX @ W.T + X @ dW.T
+    X, W, *_ = matrices()
+    return {"X": X, "W": W, "Y": Of(lambda x, w: x @ w.T, "X", "W")}
 
 
-@equation(
+@reads(
     r"""\dd L = \langle \vec u, \dd \vec y \rangle = \sum_i u_i\, \dd y_i , \qquad
     \langle \mat U, \dd \mat Y \rangle = \sum_{ij} U_{ij}\, \dd Y_{ij}
     = \operatorname{tr}(\mat U^\top \dd \mat Y) ."""
 )
 def change_of_the_loss():
-    y, dy = a_map(POINT), np.array([0.3, -0.8])
-    slope = jacobian_of(lambda y: np.exp(y[0]) + y[0] * y[1], y)
-    change = complex_step(lambda y: np.exp(y[0]) + y[0] * y[1], y, dy)
-    yield change, np.dot(slope, dy), sum(slope[i] * dy[i] for i in range(2))
-    *_, U = matrices()
-    dY = np.arange(8.0).reshape(4, 2)
-    double = sum(U[i, j] * dY[i, j] for i in range(4) for j in range(2))
-    yield np.vdot(U, dY), double, np.trace(U.T @ dY)
+    slope = lambda y: np.exp(y[0]) + y[0] * y[1]  # noqa: E731
+    y, Y = a_map(POINT), matrices()[0]
+    given = {"y": y, "L": Of(slope, "y"), "u": jacobian_of(slope, y), "Y": Y, "U": 2 * Y + 1}
+    return {**given, r"\dd L": jacobian_of(slope, y) @ [0.3, -0.8], r"\dd y": np.array([0.3, -0.8])}
 
 
-@equation(
+@reads(
     r"""\dd L = \langle \vec u, \mat J\, \dd \vec x \rangle
     = \langle \mat J^\top \vec u, \dd \vec x \rangle
     \quad\Rightarrow\quad \pdv{L}{\vec x} = \mat J^\top \vec u ."""
 )
 def the_adjoint():
-    J = jacobian_of(a_map, POINT)
-    change = complex_step(lambda x: np.sum(UPSTREAM * a_map(x)), POINT, STEP)
-    yield change, UPSTREAM @ (J @ STEP), (J.T @ UPSTREAM) @ STEP
-    yield jacobian_of(lambda x: np.sum(UPSTREAM * a_map(x)), POINT), J.T @ UPSTREAM
+    loss = Of(lambda x: np.sum(UPSTREAM * a_map(x)), "x")
+    return {"x": POINT, "J": jacobian_of(a_map, POINT), "u": UPSTREAM, "L": loss}
 
 
-@equation(
+@reads(
     r"""\langle \mat U, \dd \mat X\, \mat W^\top + \mat X\, \dd \mat W^\top \rangle
     = \langle \mat U \mat W, \dd \mat X \rangle + \langle \mat U^\top \mat X, \dd \mat W \rangle
     \quad\Rightarrow\quad \pdv{L}{\mat X} = \mat U \mat W , \quad
     \pdv{L}{\mat W} = \mat U^\top \mat X ."""
 )
 def adjoint_of_a_product_of_matrices():
-    X, W, dX, dW, U = matrices()
-    left = np.vdot(U, dX @ W.T + X @ dW.T)
-    yield left, np.vdot(U @ W, dX) + np.vdot(U.T @ X, dW)
-    of_x, of_w = neurons.linear_vjp(U, X, W)
-    yield of_x, U @ W
-    yield of_w, U.T @ X
+    X, W, _, _, U = matrices()
+    return {"X": X, "W": W, "U": U, "L": Of(lambda x, w: np.sum(U * (x @ w.T)), "X", "W")}
 
 
-@equation(
+@reads(
     r"""\mat J = \mat J_3 \mat J_2 \mat J_1 \quad\Rightarrow\quad
     \mat J^\top \vec u = \mat J_1^\top \bigl( \mat J_2^\top ( \mat J_3^\top \vec u ) \bigr) ."""
 )
 def adjoints_in_the_opposite_order():
-    x, u = POINT, UPSTREAM
-    w = np.random.default_rng(7).normal(size=(2, 3, 3))
-
-    def first(x):
-        return np.tanh(w[0] @ x)
-
-    def second(x):
-        return np.sin(w[1] @ x)
-
-    J1, J2 = jacobian_of(first, x), jacobian_of(second, first(x))
-    J3 = jacobian_of(a_map, second(first(x)))
-    whole = jacobian_of(lambda x: a_map(second(first(x))), x)
-    yield whole, J3 @ J2 @ J1
-    yield whole.T @ u, J1.T @ (J2.T @ (J3.T @ u))
+    rng = np.random.default_rng(6)
+    maps = {
+        f"J_{k}": rng.normal(size=shape) for k, shape in ((1, (4, 3)), (2, (5, 4)), (3, (2, 5)))
+    }
+    return {
+        **maps,
+        "u": UPSTREAM,
+        "J": np.linalg.multi_dot([maps["J_3"], maps["J_2"], maps["J_1"]]),
+    }
 
 
 @equation(
@@ -254,89 +228,57 @@ NODES, WEIGHTS = np.polynomial.hermite_e.hermegauss(60)
 WEIGHTS = WEIGHTS / WEIGHTS.sum()
 
 
-def mean_of(f):
-    """Return E f(z) for a smooth f."""
-    return np.sum(WEIGHTS * f(NODES))
-
-
-def normal_integral(f, low=-12.0, high=12.0):
-    """Return the integral of f times the normal density."""
-    nodes, weights = np.polynomial.legendre.leggauss(80)
-    half, middle = (high - low) / 2, (high + low) / 2
-    z = middle + half * nodes
-    return half * np.sum(weights * f(z) * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi))
-
-
-@equation(
+@reads(
     r"""\operatorname{Var} X = \E (X - \E X)^2 = \E X^2 - (\E X)^2 , \qquad
     \operatorname{Var} \sum_i X_i = \sum_i \operatorname{Var} X_i ."""
 )
 def variances():
-    values, chances = np.array([-1.0, 0.5, 3.0]), np.array([0.2, 0.5, 0.3])
-    mean = np.sum(chances * values)
-    yield np.sum(chances * (values - mean) ** 2), np.sum(chances * values**2) - mean**2
-    others = np.array([2.0, -0.5, 1.0])  # independent, equally likely
-    pairs, weights = values[:, None] + others, chances[:, None] / 3
-    whole = np.sum(weights * (pairs - np.sum(weights * pairs)) ** 2)
-    yield whole, np.sum(chances * (values - mean) ** 2) + np.mean((others - np.mean(others)) ** 2)
+    pair = [Random([0.2, 0.5, 0.3], a=[-1.0, 0.5, 3.0]), Random([1, 1, 1], b=[2.0, -0.5, 1.0])]
+    return {r"\E": pair, "a": 0.0, "b": 0.0, "X": Of(lambda a, b: np.array([a, b]), "a", "b")}
 
 
-@equation(
+@reads(
     r"""z = \sum_{i=1}^n w_i x_i \quad\Rightarrow\quad \E z = 0 , \qquad
     \E z^2 = \sum_{ij} \E[w_i w_j]\, \E[x_i x_j] = n \operatorname{Var}(w) \, \overline{\E x^2} ."""
 )
 def variance_of_a_sum_of_products():
-    w, x = np.array([-1.0, -0.5, 1.5]), np.array([[0.3, 1.7], [-0.9, 0.4], [2.0, 0.1]])
-    n, choices = 3, list(itertools.product(w, repeat=3))  # all weights, equally likely
-    sums = [sum(chosen[i] * x[i, k] for i in range(n)) for chosen in choices for k in range(2)]
-    yield np.mean(sums), 0
-    of_w = np.array([[np.mean([c[i] * c[j] for c in choices]) for j in range(n)] for i in range(n)])
-    of_x = x @ x.T / 2
-    double = sum(of_w[i, j] * of_x[i, j] for i in range(n) for j in range(n))
-    yield np.mean(np.square(sums)), double, n * np.mean(w**2) * np.mean(np.mean(x**2, axis=1))
+    w, x = [-1.0, -0.5, 1.5], [[0.3, 1.7], [-0.9, 0.4], [2.0, 0.1]]
+    drawn = [Random([1, 1, 1], **{name: w}) for name in "abc"]
+    inputs = Random([1, 1], r=x[0], s=x[1], t=x[2])
+    vectors = {"w": Of(stacked, *"abc"), "x": Of(stacked, *"rst")}
+    ends = {"n": 3, "i": range(1, 4), "j": range(1, 4)}
+    return {**dict.fromkeys("abcrst", 0.0), **vectors, r"\E": [*drawn, inputs], **ends}
 
 
-@equation(
+@reads(
     r"""\E e^{t z} = e^{t^2/2} , \qquad \E \abs z = \sqrt{2/\pi} , \qquad
-    \E[e^{t z};\, z < a] = e^{t^2/2}\, \Phi(a - t) ."""
+    \E[e^{t z};\, z < a] = e^{t^2/2}\, \Phi(a - t) .""",
+    rtol=1e-4,
 )
 def three_normal_integrals():
-    for t, a in ((0.7, 0.3), (-1.3, 1.1)):
-        yield mean_of(lambda z, t=t: np.exp(t * z)), np.exp(t**2 / 2)
-        below = normal_integral(lambda z, t=t: np.exp(t * z), high=a)
-        yield below, np.exp(t**2 / 2) * float(mpmath.ncdf(a - t))
-    yield 2 * normal_integral(lambda z: z, low=0.0), np.sqrt(2 / np.pi)
+    z = (np.arange(2000) - 999.5) / 100
+    grid = {r"\E": [Random(np.exp(-(z**2) / 2), z=z)], "z": 0.0}
+    grid[r"\Phi"] = lambda x: float(mpmath.ncdf(float(x)))
+    return [{**grid, "t": t, "a": a} for t, a in ((0.7, 0.3), (-1.3, 1.1))]
 
 
-@equation(r"\E[z f(z)] = \E f'(z) .")
+@reads(r"\E[z f(z)] = \E f'(z) .")
 def steins_lemma():
-    yield mean_of(lambda z: z * np.exp(0.3 * z + 1)), mean_of(lambda z: 0.3 * np.exp(0.3 * z + 1))
-    # with a kink: a leaky ReLU
-    slope = 0.1
-    left = normal_integral(lambda z: slope * z * z, high=0.0) + normal_integral(np.square, low=0.0)
-    yield left, slope / 2 + 1 / 2
+    functions = (lambda z: np.exp(0.3 * z + 1), lambda z: np.sin(z) + z**3)
+    return [{r"\E": [normal("z")], "z": 0.0, "f": f} for f in functions]
 
 
-@equation(
+@reads(
     r"""\int_a^b z f(z)\, \phi(z)\, dz
     = -f(b)\, \phi(b) + f(a)\, \phi(a) + \int_a^b f'(z)\, \phi(z)\, dz ."""
 )
 def integration_by_parts():
-    def density(z):
-        return np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
-
-    a, b = -0.4, 1.3
-    left = normal_integral(lambda z: z * np.sin(z), a, b)
-    right = -np.sin(b) * density(b) + np.sin(a) * density(a)
-    yield left, right + normal_integral(np.cos, a, b)
+    density = lambda z: np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)  # noqa: E731
+    return {"f": np.sin, r"\phi": density, "a": -0.4, "b": 1.3}
 
 
-@equation(r"\pdv{}{c} \E[f(z_1) f(z_2)] = \E[f'(z_1) f'(z_2)] .")
+@reads(r"\pdv{}{c} \E[f(z_1) f(z_2)] = \E[f'(z_1) f'(z_2)] .")
 def prices_theorem():
-    def mean(f, c):
-        """Return E f(z_1) f(z_2) for the correlation c."""
-        other = c * NODES[:, None] + np.sqrt(1 - c**2) * NODES
-        return np.sum(WEIGHTS[:, None] * WEIGHTS * f(NODES)[:, None] * f(other))
-
-    for c in (0.3, -0.6):
-        yield complex_step(lambda c: mean(np.sin, c), c), mean(np.cos, c)
+    drawn = {r"\E": [normal("s"), normal("t")], "s": 0.0, "t": 0.0, "z_1": Of(lambda s: s, "s")}
+    drawn["z_2"] = Of(lambda s, t, c: c * s + np.sqrt(1 - c * c) * t, "s", "t", "c")
+    return [{**drawn, "f": np.sin, "c": c} for c in (0.3, -0.6)]

@@ -1,8 +1,10 @@
 """The displayed equations of losses of policies."""
 
+import itertools
+
 import numpy as np
-from equations.ledger import equation
-from equations.numeric import gradients, rate
+from equations.ledger import equation, reads
+from equations.numeric import gradients
 
 from dlref.losses import policy_loss, policy_loss_grad, policy_loss_jvp, policy_loss_vjp
 
@@ -54,18 +56,44 @@ def loss(log_p, kind):
     return -sum(g[i, t] / n[i] for i, t in PLACES) / N
 
 
-@equation(
+def of_policy(kind, sign=1):
+    """Return the environment of a loss; where the mask ends an answer, the advantage is 0."""
+    n, N = DIVISORS[kind]
+    options = {"kind": kind, **OPTIONS}
+    return {
+        r"\rho": ratio(LOG_P, kind), "A": sign * A * MASK, "N": N, "n": n, r"\delta": np.inf,
+        "L": policy_loss(LOG_P, OLD, sign * A, **options), r"\epsilon": 0.1, r"\epsilon_h": 0.3,
+        r"\pdv{L}{\log p}": policy_loss_grad(LOG_P, OLD, sign * A, **options),
+    }  # fmt: skip
+
+
+@reads(
     r"""g_{it} = \min \bigl( \rho_{it} A_{it} ,\; \operatorname{clip}(\rho_{it},
     1 - \epsilon, 1 + \epsilon_h)\, A_{it} \bigr) , \qquad
-    L = -\frac1N \sum_i \frac{1}{n_i} \sum_t g_{it} .""",
+    L = -\frac1N \sum_i \frac{1}{n_i} \sum_t g_{it} ."""
+)
+def losses_of_policies():
+    return [of_policy(kind) for kind in ("ppo", "grpo", "dr_grpo")]
+
+
+@reads(
     r"""\rho_i^{GSPO} = \exp \Bigl( \frac{1}{|o_i|} \sum_t (\log p_{it} - \log p_{old, it})
     \Bigr) , \qquad
     g_{it}^{CISPO} = \operatorname{sg} \bigl[ \operatorname{clip}(\rho_{it}, 1 - \epsilon,
-    1 + \epsilon_h) \bigr]\, A_{it} \log p_{it} .""",
+    1 + \epsilon_h) \bigr]\, A_{it} \log p_{it} ."""
 )
-def losses_of_policies():
+def ratio_and_gain_of_two_policies():
     for kind in DIVISORS:
-        yield loss(LOG_P, kind), policy_loss(LOG_P, OLD, A, kind=kind, **OPTIONS)
+        want = policy_loss(LOG_P, OLD, A, kind=kind, **OPTIONS)
+        np.testing.assert_allclose(loss(LOG_P, kind), want, rtol=1e-12)
+    logs = {
+        "t": range(T),
+        "i": range(G),
+        r"\log p": LOG_P * MASK,
+        r"\log p_{old}": OLD * MASK,
+    }
+    ratios = {r"\rho^{GSPO}": ratio(LOG_P, "gspo")[:, 0], "o": lambda i: range(LENGTHS[i])}
+    return {**of_policy("ppo"), **logs, **ratios, "g^{CISPO}": gain(LOG_P, "cispo") * MASK}
 
 
 @equation(
@@ -92,56 +120,65 @@ def slopes(kind):
     return rho * A * (1 - (A > 0) * (rho > HIGH) - (A < 0) * (rho < LOW))
 
 
-@equation(
+@reads(
     r"""\pdv{L}{\log p_{it}} = -\frac{\rho_{it} A_{it}}{N n_i} \bigl( 1 - [A_{it} > 0]
     [\rho_{it} > 1 + \epsilon_h] - [A_{it} < 0][\rho_{it} < 1 - \epsilon]
-    - [A_{it} < 0][\rho_{it} > \delta] \bigr) .""",
-    r"""\pdv{L}{\log p_{it}} = -\frac{A_{it}}{N n_i} \operatorname{clip}(\rho_{it}, 1 - \epsilon,
-    1 + \epsilon_h) .""",
+    - [A_{it} < 0][\rho_{it} > \delta] \bigr) ."""
 )
 def where_the_gradient_stops():
-    for kind in ("ppo", "grpo", "dr_grpo", "cispo"):
-        (grad,) = gradients(lambda x, kind=kind: loss(x, kind), LOG_P)
-        n, N = DIVISORS[kind]
-        by_hand = np.where(MASK, -slopes(kind) / (N * n[:, None]), 0)
-        yield grad, by_hand, policy_loss_grad(LOG_P, OLD, A, kind=kind, **OPTIONS)
-    rho = ratio(LOG_P, "ppo")
-    by_hand = np.where(MASK, -slopes("ppo") / MASK.sum() * (1 - (A < 0) * (rho > DELTA)), 0)
-    yield by_hand, policy_loss_grad(LOG_P, OLD, A, delta=DELTA, **OPTIONS)
+    slope = policy_loss_grad(LOG_P, OLD, A, delta=DELTA, **OPTIONS)
+    with_delta = {**of_policy("ppo"), r"\pdv{L}{\log p}": slope, r"\delta": DELTA}
+    kinds = itertools.product(("ppo", "grpo", "dr_grpo"), (1, -1))
+    return [with_delta, *(of_policy(*pair) for pair in kinds)]
 
 
-@equation(
+@reads(
+    r"""\pdv{L}{\log p_{it}} = -\frac{A_{it}}{N n_i} \operatorname{clip}(\rho_{it}, 1 - \epsilon,
+    1 + \epsilon_h) ."""
+)
+def gradient_of_cispo():
+    return of_policy("cispo")
+
+
+@reads(
     r"""\pdv{L}{\log p_{it}} = -\frac{\rho_i A_i}{N n_i} \bigl( 1 - [A_i > 0][\rho_i
     > 1 + \epsilon_h] - [A_i < 0][\rho_i < 1 - \epsilon] - [A_i < 0][\rho_i > \delta] \bigr) ."""
 )
 def one_advantage_and_one_ratio():
-    n, N = DIVISORS["gspo"]
-    rho = ratio(LOG_P, "gspo")[:, :1]
+    rows = []
     for a in (A[:, :1], -A[:, :1]):
-        stops = 1 - (a > 0) * (rho > HIGH) - (a < 0) * (rho < LOW) - (a < 0) * (rho > DELTA)
-        by_hand = np.where(MASK, -rho * a / (N * n[:, None]) * stops, 0)
-        yield by_hand, policy_loss_grad(LOG_P, OLD, a, kind="gspo", delta=DELTA, **OPTIONS)
+        slope = policy_loss_grad(LOG_P, OLD, a, kind="gspo", clip=0.1, clip_high=0.3, delta=DELTA)
+        rho = np.exp((LOG_P - OLD).mean(axis=1))
+        row = {
+            r"\pdv{L}{\log p}": slope,
+            r"\rho": rho,
+            "A": a[:, 0],
+            "N": G,
+            "n": np.full(G, T),
+            "t": range(T),
+        }
+        rows.append({**row, r"\epsilon": 0.1, r"\epsilon_h": 0.3, r"\delta": DELTA})
+    return rows
 
 
-@equation(
+@reads(
     r"""\pdv{L}{\log p_{it}} = -\frac{u}{N n_i}\, g'_{it} , \qquad
-    \pdv{L}{\log p_{it}} = -\frac{u}{N n_i} \frac{1}{|o_i|} \sum_s g'_{is} ,""",
-    r"\dot L = -\frac1N \sum_i \frac{1}{n_i} \sum_t g'_{it}\, v_{it} .",
+    \pdv{L}{\log p_{it}} = -\frac{u}{N n_i} \frac{1}{|o_i|} \sum_s g'_{is} ,"""
 )
-def products_of_policies():
-    u = 1.7
-    for kind, (n, N) in DIVISORS.items():
-        slope, v = slopes(kind), DLOG_P
-        by_hand = -u / (N * n[:, None]) * slope
-        if kind == "gspo":
-            sums = [sum(slope[i, s] for s in range(T) if MASK[i, s]) for i in range(G)]
-            by_hand = -u / (N * n[:, None]) / LENGTHS[:, None] * np.array(sums)[:, None]
-            means = [sum(v[i, t] for t in range(T) if MASK[i, t]) / LENGTHS[i] for i in range(G)]
-            v = np.repeat(np.array(means)[:, None], T, axis=1)
-        (grad,) = gradients(lambda x, kind=kind: u * loss(x, kind), LOG_P)
-        pulled = policy_loss_vjp(u, LOG_P, OLD, A, kind=kind, **OPTIONS)
-        by_hand = np.where(MASK, by_hand, 0)
-        yield grad, by_hand, pulled
-        pushed = policy_loss_jvp((LOG_P, OLD, A), (DLOG_P, None, None), kind=kind, **OPTIONS)
-        moved = -sum(slope[i, t] * v[i, t] / n[i] for i, t in PLACES) / N
-        yield rate(lambda x, kind=kind: loss(x, kind), (LOG_P,), (DLOG_P,)), moved, pushed
+def gradients_of_policies():
+    slope = policy_loss_vjp(1.7, LOG_P, OLD, A[:, :1], kind="gspo", clip=0.1, clip_high=0.3)
+    rho = np.exp((LOG_P - OLD).mean(axis=1))[:, None]
+    stops = 1 - (A[:, :1] > 0) * (rho > HIGH) - (A[:, :1] < 0) * (rho < LOW)
+    row = {r"\pdv{L}{\log p}": slope, "g'": np.repeat(rho * A[:, :1] * stops, T, axis=1)}
+    return {**row, "u": 1.7, "N": G, "n": np.full(G, T), "o": lambda _: range(T), "t": range(T)}
+
+
+@reads(r"\dot L = -\frac1N \sum_i \frac{1}{n_i} \sum_t g'_{it}\, v_{it} .")
+def tangents_of_policies():
+    rows = []
+    for kind in ("ppo", "grpo", "dr_grpo", "cispo"):
+        moves = DLOG_P, None, None
+        pushed = policy_loss_jvp((LOG_P, OLD, A), moves, kind=kind, **OPTIONS)
+        row = {r"\dot L": pushed, "g'": slopes(kind) * MASK, "v": DLOG_P}
+        rows.append({**of_policy(kind), **row})
+    return rows

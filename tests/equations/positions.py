@@ -422,20 +422,14 @@ def score_gradients_of_vectors_by_complex_step():
     return {**env, "L": Of(lambda s: 1.7 * s, "s"), "u": 1.7}
 
 
-@equation(
-    r"\pdv{L}{r} = \sum_i g_i\, \theta_i, \qquad \pdv{L}{\theta_i} = \sum g_i\, r .",
-)
+@reads(r"\pdv{L}{r} = \sum_i g_i\, \theta_i, \qquad \pdv{L}{\theta_i} = \sum g_i\, r .")
 def score_gradients_of_angles_by_complex_step():
-    u, offsets = RNG.normal(size=T), RNG.normal(size=T)
-    dr, dtheta = gradients(
-        lambda r, theta: sum(u[n] * score(X, Y, r[n], theta) for n in range(T)), offsets, THETA
-    )
+    r, u = 1.3, 0.7
     a = X[0::2] * Y[0::2] + X[1::2] * Y[1::2]
     b = X[1::2] * Y[0::2] - X[0::2] * Y[1::2]
-    phi = offsets[:, None] * THETA
-    g = u[:, None] * (b * np.cos(phi) - a * np.sin(phi))
-    yield dr, [sum(g[n, i] * THETA[i] for i in range(PAIRS)) for n in range(T)]
-    yield dtheta, [sum(g[n, i] * offsets[n] for n in range(T)) for i in range(PAIRS)]
+    g = u * (b * np.cos(r * THETA) - a * np.sin(r * THETA))
+    loss = Of(lambda r, theta: u * score(X, Y, r, theta), "r", r"\theta")
+    return {"r": r, r"\theta": THETA, "g": g, "L": loss}
 
 
 @reads(
@@ -608,17 +602,13 @@ def gradients_of_clipped_offsets_by_complex_step():
     return {**env, "G": g}
 
 
-@equation(
+@reads(
     r"PE_{p, 2i} = \sin p\, \omega_i, \qquad PE_{p, 2i + 1} = \cos p\, \omega_i, \qquad "
-    r"\omega_i = b^{-2i/D} .",
+    r"\omega_i = b^{-2i/D} ."
 )
 def table_of_sines_and_cosines():
-    length, width, b = 5, 6, 100.0
-    table = np.empty((length, width))
-    for p, i in np.ndindex(length, width // 2):
-        omega = b ** (-2 * i / width)
-        table[p, 2 * i], table[p, 2 * i + 1] = np.sin(p * omega), np.cos(p * omega)
-    yield table, sinusoidal(length, width, base=b)
+    table = sinusoidal(5, 6, base=100.0)
+    return {"P": 1.0, "E": table, "b": 100.0, "D": 6, "p": range(5), "i": range(3)}
 
 
 @equation(
@@ -732,15 +722,10 @@ def xpos(x, p, **options):
     return apply_xpos(x[None], *rope_tables([p], THETA), scales, **options)[0]
 
 
-@equation(
-    r"\zeta_i = \frac{2i/d + \gamma}{1 + \gamma}, \qquad i = 0, \dots, d/2 - 1",
-)
+@reads(r"\zeta_i = \frac{2i/d + \gamma}{1 + \gamma}, \qquad i = 0, \dots, d/2 - 1")
 def factor_of_each_pair():
-    d = 2 * PAIRS
-    zeta = np.array([(2 * i / d + GAMMA) / (1 + GAMMA) for i in range(d // 2)])
-    for p in SCALE_BASE, 17.0:
-        computed = xpos_scales(p, d, gamma=GAMMA, scale_base=SCALE_BASE)
-        yield zeta ** (p / SCALE_BASE), computed
+    zeta = xpos_scales(SCALE_BASE, 2 * PAIRS, gamma=GAMMA, scale_base=SCALE_BASE)
+    return {r"\zeta": zeta, "d": 2 * PAIRS, r"\gamma": GAMMA, "i": range(PAIRS)}
 
 
 @equation(
@@ -939,7 +924,7 @@ def penalties_as_mixtures():
         yield mixture(1.0, r2) < 0, True
 
 
-@equation(
+@reads(
     r"""B_{ij} + C = \vec\phi_i \cdot \vec\phi_j \quad\Rightarrow\quad
     \frac{e^{\vec q_i \cdot \vec k_j + B_{ij}}}{\sum_m e^{\vec q_i \cdot \vec k_m + B_{im}}}
     = \frac{e^{(\vec q_i, \vec\phi_i) \cdot (\vec k_j, \vec\phi_j)}}
@@ -949,10 +934,7 @@ def bias_as_features_of_positions():
     n, c, (q, k) = 6, 12.0, RNG.normal(size=(2, 6, E))
     b = -1.3 * np.log(1 + 0.8 * abs(np.subtract.outer(np.arange(n), np.arange(n))))
     phi = np.linalg.cholesky(b + c)  # exists, as the matrix is positive definite
-    longer = np.exp(np.hstack([q, phi]) @ np.hstack([k, phi]).T)
-    e = np.exp(q @ k.T + b)
-    yield b + c, phi @ phi.T
-    yield e / e.sum(1, keepdims=True), longer / longer.sum(1, keepdims=True)
+    return {"B": b, "C": c, r"\phi": phi, "q": q, "k": k}
 
 
 TIMES = np.array([0.3, 1.7, 40.0])

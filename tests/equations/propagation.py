@@ -6,7 +6,8 @@ import itertools
 import numpy as np
 import scipy.integrate
 import scipy.optimize
-from equations.ledger import equation
+from equations.evaluate import From, Of, Random, normal
+from equations.ledger import equation, reads
 from equations.numeric import complex_step
 
 from dlref import propagation
@@ -14,7 +15,7 @@ from dlref import propagation
 # Gradients through depth
 
 
-@equation(r"\dv{h_L}{h_0} = \prod_{l=1}^{L} \phi'(w h_{l-1}) \, w,")
+@reads(r"\dv{h_L}{h_0} = \prod_{l=1}^{L} \phi'(w h_{l-1}) \, w,")
 def derivative_through_depth():
     w, L = 1.3, 6
 
@@ -22,11 +23,9 @@ def derivative_through_depth():
         h = [first]
         for _ in range(L):
             h.append(np.tanh(w * h[-1]))
-        return h
+        return From(0, h)
 
-    h = values(0.4)
-    factors = [complex_step(np.tanh, w * h[l - 1]) * w for l in range(1, L + 1)]
-    yield complex_step(lambda first: values(first)[L], 0.4), np.prod(factors)
+    return {"h_0": 0.4, "h": Of(values, "h_0"), "w": w, "L": L, r"\phi": np.tanh}
 
 
 @equation(r"\Bigl\lVert \prod_l \mat D_l \mat W \Bigr\rVert \le (\gamma \, \sigma_{\max})^L,")
@@ -57,6 +56,15 @@ VALUE = np.array([0.3, 1.7, -0.9])  # any mean
 SYMMETRIC = np.array([-1.5, -0.5, 0.5, 1.5])
 
 
+FACTORS = ["w_1", "w_2", "w_3", "h_1", "h_2", "h_3"]
+
+
+def of_factors(values, weight=WEIGHT):
+    """Return weights and values, independent of each other, as random names."""
+    drawn = dict.fromkeys(FACTORS[:3], weight) | dict.fromkeys(FACTORS[3:], values)
+    return [Random(np.ones(len(v)), **{name: v}) for name, v in drawn.items()]
+
+
 def mean_square_sum(weight, values):
     """Return the mean square of a sum of products of independent factors."""
     n = len(values)
@@ -64,15 +72,16 @@ def mean_square_sum(weight, values):
     return np.mean([np.dot(draw[:n], draw[n:]) ** 2 for draw in draws])
 
 
-@equation(
-    r"""\E z_i^2 = \sum_j \E W_{ij}^2 \, \E h_j^2 = n_{in} \operatorname{Var} W \; \E h^2 ."""
-)
+@reads(r"""\E z_i^2 = \sum_j \E W_{ij}^2 \, \E h_j^2 = n_{in} \operatorname{Var} W \; \E h^2 .""")
 def second_moment_of_a_weighted_sum():
-    n_in = 3
-    for h in ([VALUE] * n_in, [VALUE, SYMMETRIC, 2 * VALUE]):
-        terms = [np.mean(WEIGHT**2) * np.mean(h[j] ** 2) for j in range(n_in)]
-        yield mean_square_sum(WEIGHT, h), sum(terms)
-    yield mean_square_sum(WEIGHT, [VALUE] * n_in), n_in * VARIANCE * np.mean(VALUE**2)
+    z = Of(lambda *a: np.dot(a[:3], a[3:]), *FACTORS)
+    pairs = (
+        Random([1, 1, 1], **{"W": WEIGHT, "W_{ij}": WEIGHT}),
+        Random([1, 1, 1], h=VALUE, h_j=VALUE),
+    )
+    names = dict.fromkeys([*FACTORS, "W", "h", "W_{ij}", "h_j"], 0.0)
+    drawn = {r"\E": [*of_factors(VALUE), *pairs], "z_i": z}
+    return {**names, **drawn, "n_{in}": 3, "j": range(3)}
 
 
 @equation(
@@ -92,18 +101,19 @@ def second_moment_of_the_way_back():
     yield np.mean(slopes), n_out * VARIANCE * np.mean(VALUE**2)
 
 
-@equation(
+@reads(
     r"""\E z_l^2 = n_{in} \operatorname{Var} W \; \E \phi(z_{l-1})^2
     = n_{in} \operatorname{Var} W \; \frac{1 + a^2}{2} \; \E z_{l-1}^2,"""
 )
 def second_moment_behind_a_rectifier():
-    n_in, a = 3, 0.3
-    phi = np.where(SYMMETRIC > 0, SYMMETRIC, a * SYMMETRIC)
-    yield (
-        mean_square_sum(WEIGHT, [phi] * n_in),
-        n_in * VARIANCE * np.mean(phi**2),
-        n_in * VARIANCE * (1 + a**2) / 2 * np.mean(SYMMETRIC**2),
-    )
+    def phi(z, a=0.3):
+        return np.where(np.real(z) > 0, z, a * z)[()]
+
+    z = Of(lambda *x: np.dot(x[:3], [phi(h) for h in x[3:]]), *FACTORS)
+    pairs = Random([1, 1, 1], W=WEIGHT), Random([1, 1, 1, 1], **{"z_{l-1}": SYMMETRIC})
+    drawn = {r"\E": [*of_factors(SYMMETRIC), *pairs], "z_l": z}
+    names = dict.fromkeys([*FACTORS, "W", "z_{l-1}"], 0.0)
+    return {**names, **drawn, "n_{in}": 3, "a": 0.3, r"\phi": phi}
 
 
 # Initializations, each against a large draw
@@ -115,64 +125,69 @@ def drawn(init, **options):
     return init(np.random.default_rng(0), (N_OUT, N_IN), **options)
 
 
-def moments(weights):
-    """Return mean square and mean fourth power."""
-    return np.mean(weights**2), np.mean(weights**4)
+def deviation(_, variance):
+    """Return the deviation of a normal distribution."""
+    return np.sqrt(variance)
 
 
-def normal_moments(variance):
-    return variance, 3 * variance**2
+def of_weights(weights):
+    """Return the environment of weights: their quantiles, and what their distribution is."""
+    some = np.quantile(weights, (np.arange(400) + 0.5) / 400)
+    drawn = {r"\E": [Random(np.ones(400), W=some)], "W": np.std(weights), "N": deviation}
+    kurtosis = np.mean(weights**4) / np.mean(weights**2) ** 2
+    assert "U" in drawn or kurtosis < 3.05
+    return drawn
 
 
-@equation(
+@reads(
     r"""\operatorname{Var} W = \frac{2 g^2}{n_{in} + n_{out}}, \qquad
     W \sim U(-a, a), \quad a = g \sqrt{\frac{6}{n_{in} + n_{out}}},""",
-    rtol=1e-2,
+    rtol=0.01,
 )
 def the_glorot_uniform_weights():
-    variance, a = 2 * GAIN**2 / (N_IN + N_OUT), GAIN * np.sqrt(6 / (N_IN + N_OUT))
     weights = drawn(propagation.glorot_uniform, gain=GAIN)
-    yield np.mean(weights**2), variance
-    yield moments(weights), (a**2 / 3, a**4 / 5)
-    yield (weights.min(), weights.max()), (-a, a)
-    yield abs(variance / (a**2 / 3) - 1) < 1e-15, True  # exactly
+    np.testing.assert_allclose(np.mean(weights**4) / np.mean(weights**2) ** 2, 9 / 5, rtol=1e-2)
+    given = {"g": GAIN, "n_{in}": N_IN, "n_{out}": N_OUT}
+    return {**given, **of_weights(weights), "U": lambda low, high: (high - low) / np.sqrt(12)}
 
 
-@equation(r"W \sim N \Bigl( 0, \; \frac{2 g^2}{n_{in} + n_{out}} \Bigr)", rtol=1e-2)
+@reads(r"W \sim N \Bigl( 0, \; \frac{2 g^2}{n_{in} + n_{out}} \Bigr)", rtol=0.01)
 def the_glorot_normal_weights():
-    variance = 2 * GAIN**2 / (N_IN + N_OUT)
-    yield moments(drawn(propagation.glorot_normal, gain=GAIN)), normal_moments(variance)
+    weights = drawn(propagation.glorot_normal, gain=GAIN)
+    return {**of_weights(weights), "g": GAIN, "n_{in}": N_IN, "n_{out}": N_OUT}
 
 
-@equation(r"\operatorname{Var} W = \frac{2}{(1 + a^2) \, n_{in}} .", rtol=1e-2)
+@reads(r"\operatorname{Var} W = \frac{2}{(1 + a^2) \, n_{in}} .", rtol=0.01)
 def variance_that_keeps_moments_behind_a_rectifier():
-    a, n_in = SLOPE, 3
-    variance = 2 / ((1 + a**2) * n_in)
-    scaled = WEIGHT * np.sqrt(variance / VARIANCE)
-    phi = np.where(SYMMETRIC > 0, SYMMETRIC, a * SYMMETRIC)
-    yield mean_square_sum(scaled, [phi] * n_in), np.mean(SYMMETRIC**2)
-    weights, variance = drawn(propagation.he_uniform, negative_slope=a), 2 / ((1 + a**2) * N_IN)
-    yield (np.mean(weights**2), weights.max()), (variance, np.sqrt(3 * variance))
+    weights = drawn(propagation.he_uniform, negative_slope=SLOPE)
+    scaled = WEIGHT * np.sqrt(np.var(weights) * N_IN / 3 / VARIANCE)
+    phi = np.where(SYMMETRIC > 0, SYMMETRIC, SLOPE * SYMMETRIC)
+    kept = mean_square_sum(scaled, [phi] * 3) / np.mean(SYMMETRIC**2)
+    np.testing.assert_allclose(kept, 1, rtol=1e-2)
+    return {**of_weights(weights), "a": SLOPE, "n_{in}": N_IN}
 
 
-@equation(r"W \sim N \Bigl( 0, \; \frac{2}{(1 + a^2) \, n_{in}} \Bigr)", rtol=1e-2)
+@reads(r"W \sim N \Bigl( 0, \; \frac{2}{(1 + a^2) \, n_{in}} \Bigr)", rtol=0.01)
 def the_he_normal_weights():
-    variance = 2 / ((1 + SLOPE**2) * N_IN)
-    weights = drawn(propagation.he_normal, negative_slope=SLOPE)
-    yield moments(weights), normal_moments(variance)
+    return {
+        **of_weights(drawn(propagation.he_normal, negative_slope=SLOPE)),
+        "a": SLOPE,
+        "n_{in}": N_IN,
+    }
 
 
-@equation(
+@reads(
     r"""W \sim N \Bigl( 0, \; \frac{1}{n_{in}} \Bigr), \qquad
     \E z^2 = n_{in} \operatorname{Var} W \; \E h^2 = \E h^2 .""",
-    rtol=1e-2,
+    rtol=0.01,
 )
 def the_lecun_normal_weights():
-    yield moments(drawn(propagation.lecun_normal)), normal_moments(1 / N_IN)
-    n_in = 3
-    scaled = WEIGHT * np.sqrt(1 / n_in / VARIANCE)
-    z2 = mean_square_sum(scaled, [VALUE] * n_in)
-    yield z2, n_in * np.mean(scaled**2) * np.mean(VALUE**2), np.mean(VALUE**2)
+    weights = drawn(propagation.lecun_normal)
+    few = WEIGHT * np.sqrt(np.var(weights) * N_IN / 3 / VARIANCE)  # of 3 inputs, with few values
+    z = Of(lambda *a: np.dot(a[:3], a[3:]), *FACTORS)
+    pairs = Random([1, 1, 1], W=few), Random([1, 1, 1], h=VALUE)
+    drawn_few = {r"\E": [*of_factors(VALUE, few), *pairs], "z": z, "W": np.std(few), "h": 0.0}
+    return {**dict.fromkeys(FACTORS, 0.0), **drawn_few, "N": deviation, "n_{in}": 3}
 
 
 # Signals through a random network
@@ -206,34 +221,31 @@ def propagated():
     return weights, result
 
 
-@equation(
+@reads(
     r"""q_1 = n_0 \, \overline{W_1^2}, \qquad
     q_{l+1} = n_l \, \overline{W_{l+1}^2} \int \phi(\sqrt{q_l}\, t)^2 \,
     \frac{e^{-t^2/2}}{\sqrt{2 \pi}} \, dt ."""
 )
 def the_predicted_moments_forward():
     W, result = propagated()
-    q = [None, N[0] * np.mean(W[1] ** 2)]
-    for l in range(1, 3):
-        q.append(N[l] * np.mean(W[l + 1] ** 2) * mean_square(np.tanh, q[l]))
-    yield q[1:], result.forward_predicted
+    weights = {"W": lambda l: W[l].ravel(), "n": N, "l": range(1, 3)}
+    return {**weights, "q": From(1, result.forward_predicted), r"\phi": np.tanh}
 
 
-@equation(
+@reads(
     r"""g_L = \int \phi'(\sqrt{q_L}\, t)^2 \, \frac{e^{-t^2/2}}{\sqrt{2 \pi}} \, dt , \qquad
     g_l = n_{l+1} \, \overline{W_{l+1}^2} \; g_{l+1}
     \int \phi'(\sqrt{q_l}\, t)^2 \, \frac{e^{-t^2/2}}{\sqrt{2 \pi}} \, dt ."""
 )
 def the_predicted_moments_back():
     W, result = propagated()
-    q = [None, *result.forward_predicted]
-    g = [None, None, None, mean_square(tanh_slope, q[3])]  # behind it the gradient is standard
-    for l in (2, 1):
-        g[l] = N[l + 1] * np.mean(W[l + 1] ** 2) * g[l + 1] * mean_square(tanh_slope, q[l])
-    yield g[1:], result.backward_predicted
+    weights = {"W": lambda l: W[l].ravel(), "n": N, "l": range(1, 3), "L": 3, r"\phi": np.tanh}
+    moments = {"q": From(1, result.forward_predicted), "g": From(1, result.backward_predicted)}
+    return {**weights, **moments}
 
 
 BIAS_DEVIATION = 0.3
+GAUSSIAN = {r"\E": [normal("t", 60), normal("s", 60)], "t": 0.0, "s": 0.0, r"\phi": np.tanh}
 
 
 def critical_variance():
@@ -244,18 +256,16 @@ def critical_variance():
     return scipy.optimize.brentq(residual, 1e-3, 50, xtol=1e-14, rtol=1e-14)
 
 
-@equation(
+@reads(
     r"""q \leftarrow \sigma_w^2 \, \E \phi(\sqrt q\, t)^2 + \sigma_b^2, \qquad
     \chi = \sigma_w^2 \, \E \phi'(\sqrt q\, t)^2 ,""",
-    rtol=1e-8,
+    rtol=1e-6,
 )
 def the_critical_gain():
     sigma_w = propagation.critical_gain("tanh", bias_deviation=BIAS_DEVIATION)
-    q = 1.0
-    for _ in range(400):
-        q = sigma_w**2 * mean_square(np.tanh, q) + BIAS_DEVIATION**2
-    chi = sigma_w**2 * mean_square(tanh_slope, q)
-    yield chi, 1
+    q = critical_variance()
+    rates = {r"\sigma_w": sigma_w, r"\sigma_b": BIAS_DEVIATION, r"\chi": 1.0}
+    return {**rates, "q": q, "q'": q, **GAUSSIAN}
 
 
 def mean_product(f, q, c):
@@ -280,39 +290,49 @@ def correlation(c):
     return (sigma_w2 * mean_product(np.tanh, q, c) + BIAS_DEVIATION**2) / q, sigma_w2, q
 
 
-@equation(
+@reads(
     r"""C(c) = \frac{1}{q^*} \Bigl( \sigma_w^2 \, \E \bigl[ \phi(\sqrt{q^*}\, s) \,
     \phi\bigl(\sqrt{q^*}\, (c\, s + \sqrt{1 - c^2}\, t)\bigr) \bigr] + \sigma_b^2 \Bigr),
     \qquad C(1) = 1 .""",
-    rtol=5e-3,
+    rtol=1e-2,
+    atol=5e-3,
 )
 def correlation_of_the_next_layer():
-    value, sigma_w2, q = correlation(0.6)
+    sigma_w2, q = fixed_point()
     s, t = np.random.default_rng(0).normal(size=(2, 400_000))  # the units of a wide layer
-    one, other = np.tanh(np.sqrt(q) * s), np.tanh(np.sqrt(q) * (0.6 * s + 0.8 * t))
-    covariance = sigma_w2 * np.mean(one * other) + BIAS_DEVIATION**2  # mean over weights and biases
-    variance = sigma_w2 * np.mean(one**2) + BIAS_DEVIATION**2
-    yield covariance / variance, value
-    yield correlation(1.0)[0], 1.0
+
+    def measured(c):
+        one, other = (np.tanh(np.sqrt(q) * z) for z in (s, c * s + np.sqrt(1 - c**2) * t))
+        variance, bias = sigma_w2 * np.mean(one**2), BIAS_DEVIATION**2
+        return (sigma_w2 * np.mean(one * other) + bias) / (variance + bias)
+
+    rates = {r"\sigma_w": np.sqrt(sigma_w2), r"\sigma_b": BIAS_DEVIATION, "q^*": q}
+    return [{**rates, "C": measured, "c": c, **GAUSSIAN} for c in (0.6, -0.3)]
 
 
-@equation(
+@reads(
     r"""C'(c) = \sigma_w^2 \, \E \bigl[ \phi'(\sqrt{q^*}\, s) \,
     \phi'\bigl(\sqrt{q^*}\, (c\, s + \sqrt{1 - c^2}\, t)\bigr) \bigr], \qquad
     C'(1) = \sigma_w^2 \, \E \phi'(\sqrt{q^*}\, s)^2 = \chi ,""",
-    rtol=1e-6,
+    rtol=1e-06,
 )
 def slope_of_the_correlation():
-    h = 1e-4
-    for c in (0.2, 0.6, 0.9):
-        _, sigma_w2, q = correlation(c)
-        slope = (correlation(c + h)[0] - correlation(c - h)[0]) / (2 * h)
-        yield slope, sigma_w2 * mean_product(tanh_slope, q, c)
-    yield sigma_w2 * mean_product(tanh_slope, q, 1.0), sigma_w2 * mean_square(tanh_slope, q)
+    sigma_w2, q = fixed_point()
+
+    def slope(c, h=1e-4):
+        """Return a difference of second order, on one side of 1."""
+        at = [correlation(c - k * h)[0] for k in ((0, 1, 2) if c == 1 else (-1, 0, 1))]
+        return np.dot(at, (1.5, -2, 0.5) if c == 1 else (0.5, 0, -0.5)) / h
+
+    rates = {r"\sigma_w": np.sqrt(sigma_w2), r"\sigma_b": BIAS_DEVIATION, "q^*": q}
+    rates |= {r"\chi": sigma_w2 * mean_square(tanh_slope, q), "C'": slope}
+    return [{**rates, "c": c, **GAUSSIAN} for c in (0.2, 0.6)]
 
 
-@equation(r"\frac{\E \phi(\sqrt q\, t)^2}{\E \phi'(\sqrt q\, t)^2} + \sigma_b^2 = q,")
+@reads(r"\frac{\E \phi(\sqrt q\, t)^2}{\E \phi'(\sqrt q\, t)^2} + \sigma_b^2 = q,", rtol=1e-6)
 def the_fixed_point_of_the_critical_gain():
-    q = critical_variance()
-    gain = 1 / np.sqrt(mean_square(tanh_slope, q))
-    yield gain, propagation.critical_gain("tanh", bias_deviation=BIAS_DEVIATION)
+    sigma_w = propagation.critical_gain("tanh", bias_deviation=BIAS_DEVIATION)
+    q = 1.0
+    for _ in range(400):
+        q = sigma_w**2 * mean_square(np.tanh, q) + BIAS_DEVIATION**2
+    return {"q": q, r"\sigma_b": BIAS_DEVIATION, **GAUSSIAN}

@@ -1,8 +1,11 @@
 """The displayed equations of numbers with few bits."""
 
+import functools
+import itertools
+
 import numpy as np
-from equations.ledger import equation
-from equations.numeric import rate
+from equations.evaluate import each
+from equations.ledger import equation, reads
 
 from dlref import quantization
 
@@ -23,50 +26,58 @@ def clip(q):
     return np.where(q.real < LOW, LOW, np.where(q.real > HIGH, HIGH, q))
 
 
-def quantized(x, s):
-    q = clip(rounded(x / s) + Z)
-    return s * (q - Z)
+GIVEN = {"s": S, "z": Z, "n": BITS}
+FAKE = quantization.fake_quantize(X, S, Z, bits=BITS)
 
 
-@equation(
+@reads(
     r"""q = \operatorname{clip} \bigl( \operatorname{round}(x / s) + z ,\; -2^{n-1} ,\;
     2^{n-1} - 1 \bigr) , \qquad \hat x = s\, (q - z) ."""
 )
 def rounding_to_integers():
-    yield quantized(X, S), quantization.fake_quantize(X, S, Z, bits=BITS)
+    return each({"x": X, r"\hat x": FAKE}, GIVEN)
 
 
-@equation(r"|\hat x - x| \le \frac s2 ,")
+@reads(r"|\hat x - x| \le \frac s2 ,")
 def half_a_step():
-    inside = (rounded(X / S) + Z >= LOW) & (rounded(X / S) + Z <= HIGH)
-    error = abs(quantized(X, S) - X)[inside]
-    yield np.all(error <= S / 2), True
+    inside = (np.rint(X / S) + Z >= LOW) & (np.rint(X / S) + Z <= HIGH)
     ends = np.array([0.499999, -0.499999]) * S
-    worst = np.max(abs(quantized(ends, S) - ends))
-    yield np.round(worst, 5), np.round(S / 2, 5)
+    values = (
+        np.append(X[inside], ends),
+        np.append(FAKE[inside], quantization.fake_quantize(ends, S)),
+    )
+    return each(dict(zip(("x", r"\hat x"), values, strict=True)), GIVEN)
 
 
-@equation(
+@reads(
     r"""\pdv{L}{x_i} = \begin{cases} u_i & -2^{n-1} \le \hat q_i \le 2^{n-1} - 1 \\
     0 & \text{else} \end{cases}""",
     r"""\pdv{L}{s} = \sum_i u_i \cdot \begin{cases} \operatorname{round}(x_i / s) - x_i / s &
     -2^{n-1} \le \hat q_i \le 2^{n-1} - 1 \\ q_i - z & \text{else} \end{cases}""",
-    r"""\dot{\hat x} = \begin{cases} \dot x + (\operatorname{round}(x / s) - x / s)\, \dot s &
-    -2^{n-1} \le \hat q \le 2^{n-1} - 1 \\ (q - z)\, \dot s & \text{else} \end{cases}""",
 )
 def straight_through():
-    hat = np.rint(X / S) + Z
-    inside = (hat >= LOW) & (hat <= HIGH)
     dx, ds = quantization.fake_quantize_vjp(U, X, S, Z, bits=BITS)
-    each = rate(lambda x: quantized(x, S), (X,), (np.ones(40),))
-    yield U * each, np.where(inside, U, 0), dx
-    slopes = np.where(inside, np.rint(X / S) - X / S, clip(hat) - Z)
-    by_step = rate(lambda s: np.sum(U * quantized(X, s)), (S,), (1.0,))
-    total = sum(U[i] * slopes[i] for i in range(40))
-    yield by_step, total, ds
+    hat = np.rint(X / S) + Z
+    return {
+        **GIVEN,
+        r"\pdv{L}{x}": dx,
+        r"\pdv{L}{s}": ds,
+        "x": X,
+        "u": U,
+        r"\hat q": hat,
+        "q": clip(hat),
+    }
+
+
+@reads(
+    r"""\dot{\hat x} = \begin{cases} \dot x + (\operatorname{round}(x / s) - x / s)\, \dot s &
+    -2^{n-1} \le \hat q \le 2^{n-1} - 1 \\ (q - z)\, \dot s & \text{else} \end{cases}"""
+)
+def tangent_straight_through():
     pushed = quantization.fake_quantize_jvp((X, S, Z), (DX, DS, None), bits=BITS)
-    moved = np.where(inside, DX + (np.rint(X / S) - X / S) * DS, (clip(hat) - Z) * DS)
-    yield rate(quantized, (X, S), (DX, DS)), moved, pushed
+    hat = np.rint(X / S) + Z
+    moves = {r"\dot{\hat x}": pushed, r"\dot x": DX, "x": X, r"\hat q": hat, "q": clip(hat)}
+    return each(moves, {**GIVEN, r"\dot s": DS})
 
 
 #: m, E_min, E_max, the largest number.
@@ -80,6 +91,22 @@ ELEMENTS = {
 BLOCK = RNG.normal(size=32) * np.exp2(RNG.integers(-6, 3, 32))
 
 
+def element(name, v):
+    """Return the number of a format that is next to another one, of all that it has."""
+    m, least, most, largest = ELEMENTS[name]
+    powers = np.exp2(np.arange(least, most + 1.0))
+    numbers = [
+        2.0 ** (least - m) * np.arange(2**m),
+        *(p * (1 + np.arange(2**m) / 2**m) for p in powers),
+    ]
+    numbers = np.concatenate([n[n <= largest] for n in numbers])
+    place = int(np.argmin(np.round(abs(numbers - abs(v)) * 2.0**60)))
+    tie = place + 1 < len(numbers) and abs(numbers[place + 1] - abs(v)) == abs(
+        numbers[place] - abs(v)
+    )
+    return np.sign(v) * numbers[place + (tie and place % 2)]
+
+
 def nearest(v, m, least, largest):
     exponent = np.maximum(np.floor(np.log2(abs(v))), least)
     d = 2.0 ** (exponent - m)
@@ -91,16 +118,30 @@ def read(x, name, **told):
     return quantization.dequantize_blocks(*codes, format=name, dtype=np.float64, **told)
 
 
-@equation(
+@reads(
     r"""R(v) = d \operatorname{round}(v / d) , \qquad
-    d = 2^{E - m} , \qquad E = \max \bigl( \lfloor \log_2 |v| \rfloor , E_{min} \bigr) ,""",
+    d = 2^{E - m} , \qquad E = \max \bigl( \lfloor \log_2 |v| \rfloor , E_{min} \bigr) ,"""
+)
+def rounding_to_an_element():
+    rows = []
+    for name, (m, least, _, largest) in ELEMENTS.items():
+        v = largest * np.array([0.71, -0.33, 0.013, 0.0004, -0.0021])
+        values = [element(name, x) for x in v]
+        given = {"m": m, "E_{min}": least}
+        rows += [{**given, "v": x, "R": lambda _, r=r: r} for x, r in zip(v, values, strict=True)]
+    return rows
+
+
+@reads(
     r"""s = 2^{\lfloor \log_2 \max_i |x_i| \rfloor - E_{max}} , \qquad
-    \hat x_i = s\, R(x_i / s) ,""",
+    \hat x_i = s\, R(x_i / s) ,"""
 )
 def blocks_with_powers():
-    for name, (m, least, most, largest) in ELEMENTS.items():
-        s = 2.0 ** (np.floor(np.log2(max(abs(BLOCK)))) - most)
-        yield s * nearest(BLOCK / s, m, least, largest), read(BLOCK, name)
+    rows = []
+    for name, (*_, most, _) in ELEMENTS.items():
+        row = {"x": BLOCK, r"\hat x": read(BLOCK, name), "E_{max}": most}
+        rows.append({**row, "R": functools.partial(element, name)})
+    return rows
 
 
 @equation(
@@ -125,31 +166,34 @@ def scales_rounded_up():
                 yield s * (1 + is_doubled), 2.0 ** (scales - 127.0)
 
 
-@equation(
+@reads(
     r"""s = t\, R_{E4M3} \Bigl( \frac{\max_i |x_i|}{6\, t} \Bigr) , \qquad
     \hat x_i = s\, R_{E2M1}(x_i / s) ."""
 )
 def blocks_with_fractions():
-    for t in (1.0, 0.003, 7.0):
-        for x in (BLOCK[:16], BLOCK[16:]):
-            s = t * nearest(max(abs(x)) / (6 * t), 3, -6, 448)
-            yield s * nearest(x / s, 1, 0, 6), read(x, "nvfp4", tensor_scale=t)
+    rows = []
+    for t, x in itertools.product((1.0, 0.003, 7.0), (BLOCK[:16], BLOCK[16:])):
+        row = {"x": x, r"\hat x": read(x, "nvfp4", tensor_scale=t), "t": t}
+        given = {"R_{E4M3}": lambda v: element("mxfp8_e4m3", v)}
+        rows.append({**row, **given, "R_{E2M1}": lambda v: element("mxfp4", v)})
+    return rows
 
 
-@equation(
+@reads(
     r"""v = (-1)^S \cdot \begin{cases} 2^{E_{min} - m} f & e = 0 \\
     2^{E_{min} + e - 1} (1 + 2^{-m} f) & e > 0 \end{cases}"""
 )
 def numbers_of_codes():
-    widths = {"mxfp8_e4m3": 8, "mxfp8_e5m2": 8, "mxfp6_e2m3": 6, "mxfp6_e3m2": 6, "mxfp4": 4}
-    for name, (m, least, _, largest) in ELEMENTS.items():
-        width = widths[name]
+    rows, widths = [], (8, 8, 6, 6, 4)
+    for width, (name, (m, least, _, largest)) in zip(widths, ELEMENTS.items(), strict=True):
         codes = np.resize(np.arange(2**width), max(32, 2**width))
         ones = np.full(codes.size // 32, 127)
         values = quantization.dequantize_blocks(codes, ones, format=name, dtype=np.float64)
-        for code, value in zip(codes, values, strict=True):
-            sign, e, f = code >> (width - 1), (code >> m) % 2 ** (width - 1 - m), code % 2**m
-            v = 2.0 ** (least - m) * f if e == 0 else 2.0 ** (least + e - 1) * (1 + 2.0**-m * f)
-            v = (-1) ** sign * v
-            if abs(v) <= largest:
-                yield v, value
+        for code, value in list(zip(map(int, codes), values, strict=True))[
+            :: 1 if width < 8 else 7
+        ]:
+            e, f = (code >> m) % 2 ** (width - 1 - m), code % 2**m
+            if abs(value) <= largest:
+                row = {"v": value, "S": code >> (width - 1), "e": e, "f": f}
+                rows.append({**row, "m": m, "E_{min}": least})
+    return rows

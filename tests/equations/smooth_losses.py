@@ -4,48 +4,37 @@ import functools
 import itertools
 
 import numpy as np
-from equations.evaluate import From, Of, mapped
-from equations.ledger import equation, reads
-from equations.numeric import gradients
+import scipy.stats
+from equations.evaluate import From, Of, Random, each, mapped
+from equations.ledger import reads
 
 from dlref.formulas import losses as formulas
 from dlref.formulas.activations import sigmoid, softmax
 from dlref.losses import (
     info_nce,
-    kto_loss_jvp,
-    kto_loss_vjp,
-    multi_margin_loss_jvp,
-    multi_margin_loss_vjp,
-    orpo_loss_jvp,
-    orpo_loss_vjp,
-    sigmoid_focal_loss_jvp,
-    sigmoid_focal_loss_vjp,
-    sparsemax_loss_jvp,
-    sparsemax_loss_vjp,
-    triplet_margin_loss_jvp,
-    triplet_margin_loss_vjp,
 )
 
 RNG = np.random.default_rng(0)
 MEAN, LOG_VAR, D_MEAN, D_LOG_VAR = RNG.normal(size=(4, 3))
 
 
-def gaussian(mean, log_var):
-    return 0.5 * np.sum(mean**2 + np.exp(log_var) - 1 - log_var)
-
-
-@equation(
+@reads(
     r"""\ell = \sum_d \int q_d(z) \log \frac{q_d(z)}{p(z)} \dd z
     = \frac12 \sum_d \bigl( \mu_d^2 + e^{s_d} - 1 - s_d \bigr) ."""
 )
 def integral_of_two_gaussians():
-    z = np.linspace(-30, 30, 60001)
-    total = 0.0
-    for m, v in zip(MEAN, LOG_VAR, strict=True):
-        log_q = -0.5 * (z - m) ** 2 / np.exp(v) - 0.5 * v  # without the constant, which cancels
-        q = np.exp(log_q) / np.sqrt(2 * np.pi)
-        total += np.sum(q * (log_q + 0.5 * z**2)) * (z[1] - z[0])
-    yield total, gaussian(MEAN, LOG_VAR), formulas.gaussian_kl(MEAN, LOG_VAR)
+    def density(mean, log_var):
+        scale = np.exp(log_var / 2)
+        return lambda z: max(scipy.stats.norm.pdf(z, mean, scale), 1e-290)
+
+    return {
+        "q": lambda d: density(MEAN[d], LOG_VAR[d]),
+        "p": density(0.0, 0.0),
+        "d": range(3),
+        r"\mu": MEAN,
+        "s": LOG_VAR,
+        r"\ell": formulas.gaussian_kl(MEAN, LOG_VAR),
+    }
 
 
 @reads(
@@ -89,13 +78,14 @@ def three_estimates():
     return of_estimates()
 
 
-@equation(
-    r"\E_p[k_1] = \E_p[k_3] = \sum_x p(x) \log \frac{p(x)}{p_{ref}(x)} .",
-)
+@reads(r"\E_p[k_1] = \E_p[k_3] = \sum_x p(x) \log \frac{p(x)}{p_{ref}(x)} .")
 def means_of_two_estimates():
     p, ref = np.exp(LOG_P), np.exp(LOG_REF)
-    divergence = sum(p[x] * np.log(p[x] / ref[x]) for x in range(5))
-    yield p @ KINDS["k1"](LOG_P, LOG_REF), p @ KINDS["k3"](LOG_P, LOG_REF), divergence
+    drawn = {r"\E_{p}": [Random(p, s=range(5))], "s": 0, "x": range(5)}
+    estimates = {
+        f"k_{n}": Of(lambda s, n=n: KINDS[f"k{n}"](LOG_P[s], LOG_REF[s]), "s") for n in (1, 3)
+    }
+    return {**drawn, **estimates, "p": lambda x: p[x], "p_{ref}": lambda x: ref[x]}
 
 
 @reads(
@@ -161,26 +151,23 @@ def derivatives_of_preferences():
     return of_preferences()
 
 
-@equation(
+@reads(
     r"""\ell^{hinge} = \max(0, 1 - z) , \qquad
     \ell^{ipo} = \Bigl( g_1 - g_2 - \frac{1}{2 \beta} \Bigr)^2 .""",
     r"""\dv{\ell^{hinge}}{z} = -[z < 1] , \qquad
     \dv{\ell^{ipo}}{z} = \frac2\beta \Bigl( g_1 - g_2 - \frac{1}{2 \beta} \Bigr) ,""",
 )
 def other_losses_of_preferences():
-    told = {"beta": BETA, "reduction": "none"}
-    zero = np.zeros(2)
-    for h in (-3.0, 0.2, 1.0, 4.0):
-        z, pair = BETA * h, np.array([h, 0.0])
-        yield formulas.dpo_loss(pair, zero, kind="hinge", **told), max(0, 1 - z)
-        yield formulas.dpo_loss(pair, zero, kind="ipo", **told), (h - 1 / (2 * BETA)) ** 2
-        for kind, by_z in (("hinge", -(z < 1.0)), ("ipo", 2 / BETA * (h - 1 / (2 * BETA)))):
-            of_h = functools.partial(formulas.dpo_loss, log_ref=zero, kind=kind, **told)
-            (slope,) = gradients(lambda x, f=of_h: f(np.stack([x / BETA, 0 * x])), np.array(z))
-            yield slope, by_z
+    def loss(kind):
+        f = functools.partial(formulas.dpo_loss, log_ref=np.zeros(2), beta=BETA, kind=kind)
+        return Of(lambda z: f(np.stack([z / BETA, 0 * z])), "z")
+
+    losses = {rf"\ell^{{{kind}}}": loss(kind) for kind in ("hinge", "ipo")}
+    gain = Of(lambda z: From(1, np.stack([z / BETA + 1, 0 * z + 1])), "z")
+    return [{"z": z, r"\beta": BETA, "g": gain, **losses} for z in (-2.1, 0.14, 0.7, 2.8)]
 
 
-@equation(
+@reads(
     r"""z = \beta\, (g - k) , \qquad \ell = w\, (1 - \sigma(y z)) = w\, \sigma(-y z) .""",
     r"""\pdv{\ell}{\log p} = -y\, w\, \beta\, \sigma(z)\, \sigma(-z) .""",
     r"""\pdv{L}{\log p} = -u\, y\, w\, \beta\, \sigma(z)\, \sigma(-z)
@@ -188,25 +175,21 @@ def other_losses_of_preferences():
     r"\dot\ell = -y\, w\, \beta\, \sigma(z)\, \sigma(-z)\, \dot g .",
 )
 def loss_of_single_answers():
-    u, k, weights = 1.7, 0.3, {True: 1.5, False: 0.5}
+    k, rows = 0.3, []
     told = {"beta": BETA, "kl": k, "desirable_weight": 1.5, "undesirable_weight": 0.5}
-    (p, _), (ref, _) = ANSWERS
-    (dp, _), (dref, _) = RNG.normal(size=(2, *ANSWERS[0].shape))
     for n, good in itertools.product(range(4), (True, False)):
-        at, kind = (np.array([p[n]]), np.array([ref[n]])), np.array([good])
-        y, w, z = 2 * good - 1, weights[good], BETA * (p[n] - ref[n] - k)
-        loss = formulas.kto_loss(*at, kind, **told)
-        yield loss, w * (1 - sigmoid(y * z)), w * sigmoid(-y * z)
-        by_p, by_ref = gradients(lambda a, b, c=kind: formulas.kto_loss(a, b, c, **told), *at)
-        by_hand = -y * w * BETA * sigmoid(z) * sigmoid(-z)
-        yield by_p, by_hand
-        dlog_p, dlog_ref = kto_loss_vjp(u, *at, kind, **told)
-        yield dlog_p, -u * y * w * BETA * sigmoid(z) * sigmoid(-z), -dlog_ref, -u * by_ref
-        moves = np.array([dp[n]]), np.array([dref[n]]), None
-        yield kto_loss_jvp((*at, kind), moves, **told), by_hand * (dp[n] - dref[n])
+        inputs = {r"\log p": ANSWERS[0][0, n], r"\log p_{ref}": ANSWERS[1][0, n]}
+
+        def loss(p, ref, good=good):
+            return formulas.kto_loss(np.stack([p]), np.stack([ref]), np.array([good]), **told)
+
+        row = mapped(loss, inputs, r"\ell", k=k, w=1.5 if good else 0.5, y=2 * good - 1)
+        names = {r"\beta": BETA, r"\sigma": sigmoid, "g": Of(lambda p, ref: p - ref, *inputs)}
+        rows.append({**row, **names, "z": Of(lambda g: BETA * (g - k), "g")})
+    return rows
 
 
-@equation(
+@reads(
     r"""o = \log \frac{p}{1 - p} , \qquad z = o_1 - o_2 , \qquad
     \ell = -\log p_1 - \beta \log \sigma(z) .""",
     r"""\pdv{\ell}{\log p_1} = -1 - \beta\, \frac{\sigma(-z)}{1 - p_1} , \qquad
@@ -217,35 +200,29 @@ def loss_of_single_answers():
     - \frac{v_2}{1 - p_2} \Bigr) .""",
 )
 def loss_of_odds():
-    u = 1.7
+    rows = []
     for _ in range(4):
-        p, v = RNG.uniform(size=2), RNG.normal(size=2)
-        o = np.log(p / (1 - p))
-        z = o[0] - o[1]
-        yield formulas.orpo_loss(np.log(p), beta=BETA), -np.log(p[0]) - BETA * np.log(sigmoid(z))
-        (slopes,) = gradients(lambda x: formulas.orpo_loss(x, beta=BETA), np.log(p))
-        first, second = -1 - BETA * sigmoid(-z) / (1 - p[0]), BETA * sigmoid(-z) / (1 - p[1])
-        yield slopes[0], first
-        yield slopes[1], second
-        pulled = orpo_loss_vjp(u, np.log(p), beta=BETA)
-        yield pulled[0], u * slopes[0], -u * (1 + BETA * sigmoid(-z) / (1 - p[0]))
-        yield pulled[1], u * slopes[1], u * BETA * sigmoid(-z) / (1 - p[1])
-        by_hand = -v[0] - BETA * sigmoid(-z) * (v[0] / (1 - p[0]) - v[1] / (1 - p[1]))
-        yield orpo_loss_jvp(np.log(p), v, beta=BETA), by_hand, slopes @ v
+        log_p, v = From(1, np.log(RNG.uniform(size=2))), From(1, RNG.normal(size=2))
+        row = {r"\log p": log_p, "p": Of(lambda x: From(1, np.exp(x)), r"\log p")}
+        row["o"] = Of(lambda x: From(1, x - np.log(1 - np.exp(x))), r"\log p")
+        row["z"] = Of(lambda o: o[0] - o[1], "o")
+        row[r"\ell"] = Of(lambda x: formulas.orpo_loss(x, beta=BETA), r"\log p")
+        row["L"] = Of(lambda loss: 1.7 * loss, r"\ell")
+        given = {r"\beta": BETA, r"\sigma": sigmoid, "u": 1.7, "v": v, r"\dot{\log p}": v}
+        rows.append({**row, **given})
+    return rows
 
 
-@equation(
+@reads(
     r"""\ell_i = -\frac{1}{\abs{P_i}} \sum_{j \in P_i} \log p_{ij} , \qquad
     p_{ij} = \frac{e^{s_{ij}}}{\sum_k e^{s_{ik}}} ."""
 )
 def several_positives():
-    s, positives = RNG.normal(size=(4, 4)), [[1, 2], [0, 2], [0], []]
+    s, positives = RNG.normal(size=(4, 4)), [{1, 2}, {0, 2}, {0}, set()]
     mask = np.array([[j in positives[i] for j in range(4)] for i in range(4)])
     told = {"positives": mask, "symmetric": False, "reduction": "none"}
-    losses = formulas.info_nce(s, **told)
-    for i, row in enumerate(positives[:3]):
-        p = [np.exp(s[i, j]) / sum(np.exp(s[i, k]) for k in range(4)) for j in range(4)]
-        yield losses[i], info_nce(s, **told)[i], -sum(np.log(p[j]) for j in row) / len(row)
+    np.testing.assert_allclose(formulas.info_nce(s, **told), info_nce(s, **told), rtol=1e-12)
+    return {"s": s, "P": lambda i: positives[i], r"\ell": formulas.info_nce(s, **told)[:3]}
 
 
 HOT, SHARE = 2.0, 0.3
@@ -298,7 +275,7 @@ def both_derivatives_of_distillation():
     return {**row, "D": np.sum(q * np.log(q / p))}
 
 
-@equation(
+@reads(
     r"""h_j = \max(0,\, m - x_y + x_j) , \qquad
     \ell = \frac{w_y}{C} \sum_{j \ne y} h_j^p .""",
     r"""g_j = p\, h_j^{p - 1}\, [h_j > 0] .""",
@@ -309,26 +286,27 @@ def both_derivatives_of_distillation():
     r"""\dot\ell = \frac{w_y}{C} \sum_{j \ne y} g_j\, (\dot x_j - \dot x_y) .""",
 )
 def hinge_of_several_classes():
-    u, m, w = 1.7, 0.8, RNG.uniform(0.5, 2.0, 5)
-    for p, y in itertools.product((1, 2), range(5)):
-        x, v = RNG.normal(size=(2, 5))
-        told, others = {"p": p, "margin": m, "weight": w}, [j for j in range(5) if j != y]
-        h = {j: max(0, m - x[y] + x[j]) for j in others}
-        by_hand = w[y] / 5 * sum(h[j] ** p for j in others)
-        yield formulas.multi_margin_loss(x, np.array(y), **told), by_hand
-        g = {j: p * h[j] ** (p - 1) * (h[j] > 0) for j in others}
-        (slopes,) = gradients(
-            lambda a, y=y, t=told: formulas.multi_margin_loss(a, np.array(y), **t), x
-        )
-        pulled = multi_margin_loss_vjp(u, x, y, **told)
-        for j in others:
-            yield slopes[j], w[y] / 5 * g[j], pulled[j] / u
-        yield slopes[y], -w[y] / 5 * sum(g.values()), pulled[y] / u
-        pushed = w[y] / 5 * sum(g[j] * (v[j] - v[y]) for j in others)
-        yield multi_margin_loss_jvp((x, y), (v, None), **told), pushed, slopes @ v
+    rows, m, w = [], 0.8, RNG.uniform(0.5, 2.0, 5)
+    for p, y in itertools.product((1, 2), (0, 4)):
+        told = {"p": p, "margin": m, "weight": w}
+        f = functools.partial(formulas.multi_margin_loss, target=np.array(y), **told)
+        row = mapped(f, {"x": RNG.normal(size=5)}, r"\ell", p=p, y=y, m=m, w=w, C=5)
+        rows.append({**row, "j": range(1, 5) if y == 0 else range(4)})
+    return rows
 
 
-@equation(
+def of_focus(x, t):
+    """Return the environment of the focal loss of one score."""
+    alpha, gamma = 0.3, 1.6
+    f = functools.partial(formulas.sigmoid_focal_loss, alpha=alpha, gamma=gamma)
+    row = mapped(f, {"x": x, "t": t}, r"\ell", p=Of(sigmoid, "x"))
+    row["q"] = Of(lambda p, t: t * (1 - p) + (1 - t) * p, "p", "t")
+    row["b"] = Of(lambda p, t: -t * np.log(p) - (1 - t) * np.log(1 - p), "p", "t")
+    row["a"] = Of(lambda t: alpha * t + (1 - alpha) * (1 - t), "t")
+    return {**row, r"\alpha": alpha, r"\gamma": gamma, r"\sigma": sigmoid}
+
+
+@reads(
     r"""p &= \sigma(x) , \qquad q = t\, (1 - p) + (1 - t)\, p , \\
     b &= -t \log p - (1 - t) \log (1 - p) , \qquad
     a = \alpha\, t + (1 - \alpha)\, (1 - t) , \\
@@ -338,52 +316,67 @@ def hinge_of_several_classes():
     + a\, \gamma\, q^{\gamma - 1}\, (1 - 2 t)\, p\, (1 - p)\, b .""",
     r"""\frac{p\, (1 - p)}{q} = r , \qquad
     r = \frac{1}{1 + t\, e^{-x} + (1 - t)\, e^x} ,""",
-    r"""\pdv{\ell}{x} = -\alpha\, (1 - p)^\gamma \bigl( 1 - p - \gamma\, p \log p \bigr) .""",
     r"""\pdv{L}{x} = u\, a\, q^\gamma \bigl( p - t + \gamma\, (1 - 2 t)\, r\, b \bigr) .""",
     r"""\pdv{L}{t} = u\, (2 \alpha - 1)\, q^\gamma\, b
     + u\, a \bigl( \gamma\, q^{\gamma - 1}\, (1 - 2 p)\, b - q^\gamma\, x \bigr) .""",
     r"""\dot\ell = \pdv{\ell}{x}\, \dot x + \pdv{\ell}{t}\, \dot t .""",
 )
 def loss_with_a_focus():
-    u, alpha, gamma = 1.7, 0.3, 1.6
-    told = {"alpha": alpha, "gamma": gamma}
-
-    def parts(x, t):
-        p = 1 / (1 + np.exp(-x))
-        return t * (1 - p) + (1 - t) * p, -t * np.log(p) - (1 - t) * np.log(1 - p)
-
-    drawn = np.random.default_rng(5).normal(size=(4, 6))
-    drawn[0, 0] = 1.5
-    for x, t, dx, dt in zip(*drawn, strict=True):
-        t = 1.0 if x > 1 else sigmoid(t)  # noqa: PLW2901  # a hard target, too
-        p, (q, b) = sigmoid(x), parts(x, t)
-        a, r = alpha * t + (1 - alpha) * (1 - t), 1 / (1 + t * np.exp(-x) + (1 - t) * np.exp(x))
-        at = np.array(x), np.array(t)
-        yield formulas.sigmoid_focal_loss(*at, **told), a * q**gamma * b
-        dq, db = (gradients(lambda x, i=i, t=t: parts(x, t)[i], at[0])[0] for i in (0, 1))
-        yield dq, (1 - 2 * t) * p * (1 - p)
-        yield db, p - t
-        yield r, p * (1 - p) / q
-        by_x, by_t = gradients(lambda x, t: formulas.sigmoid_focal_loss(x, t, **told), *at)
-        second = a * gamma * q ** (gamma - 1) * (1 - 2 * t) * p * (1 - p) * b
-        yield by_x, a * q**gamma * (p - t) + second
-        if t == 1:
-            yield by_x, -alpha * (1 - p) ** gamma * (1 - p - gamma * p * np.log(p))
-        pulled = sigmoid_focal_loss_vjp(u, *at, **told)
-        yield pulled[0], u * a * q**gamma * (p - t + gamma * (1 - 2 * t) * r * b), u * by_x
-        of_wrong = gamma * q ** (gamma - 1) * (1 - 2 * p) * b - q**gamma * x
-        yield pulled[1], u * (2 * alpha - 1) * q**gamma * b + u * a * of_wrong, u * by_t
-        yield sigmoid_focal_loss_jvp(at, (dx, dt), **told), by_x * dx + by_t * dt
+    return [of_focus(x, t) for x, t in ((1.5, 1.0), (-0.4, 0.3), (0.8, 0.6), (-1.3, 0.0))]
 
 
-@equation(
+@reads(r"""\pdv{\ell}{x} = -\alpha\, (1 - p)^\gamma \bigl( 1 - p - \gamma\, p \log p \bigr) .""")
+def focus_on_a_positive():
+    return [of_focus(x, 1.0) for x in (1.5, -0.4)]
+
+
+TRIPLET = RNG.normal(size=(3, 4))
+
+
+def length(v, p):
+    return np.sum(np.where(v.real < 0, -v, v) ** p) ** (1 / p)
+
+
+def of_triplets(p):
+    """Return the environment of the loss of a triplet."""
+    f = functools.partial(formulas.triplet_margin_loss, margin=12.0, p=p, eps=0.1)
+    inputs = dict(zip("abc", TRIPLET, strict=True))
+    return mapped(f, inputs, r"\ell", m=12.0, p=p, **{r"\epsilon": 0.1})
+
+
+@reads(
     r"""d_+ &= \norm{\vec a - \vec b + \epsilon}_p , \qquad
     d_- = \norm{\vec a - \vec c + \epsilon}_p , \\
-    \ell &= \max(0,\, m + d_+ - d_-) .""",
+    \ell &= \max(0,\, m + d_+ - d_-) ."""
+)
+def loss_of_triplets():
+    return [of_triplets(p) for p in (1.0, 2.0, 3.0)]
+
+
+@reads(
     r"""d_- = \min \bigl( \norm{\vec a - \vec c + \epsilon}_p ,\,
-    \norm{\vec b - \vec c + \epsilon}_p \bigr) .""",
+    \norm{\vec b - \vec c + \epsilon}_p \bigr) ."""
+)
+def swapped_triplets():
+    rows = []
+    for p in (1.0, 2.0, 3.0):
+        for a, b, c in (TRIPLET, TRIPLET[[1, 0, 2]]):
+            swapped = formulas.triplet_margin_loss(a, b, c, swap=True, margin=12.0, p=p, eps=0.1)
+            far = 12.0 + length(a - b + 0.1, p) - swapped
+            rows.append({**of_triplets(p), "a": a, "b": b, "c": c, "d_-": far})
+    return rows
+
+
+@reads(
     r"""\pdv{d}{v_i} = \operatorname{sign}(v_i)
-    \Bigl( \frac{\abs{v_i}}{d} \Bigr)^{p - 1} ,""",
+    \Bigl( \frac{\abs{v_i}}{d} \Bigr)^{p - 1} ,"""
+)
+def slope_of_a_length():
+    v = TRIPLET[0] - TRIPLET[1]
+    return [{"v": v, "p": p, "d": Of(lambda v, p=p: length(v, p), "v")} for p in (1.0, 2.0, 3.0)]
+
+
+@reads(
     r"""\pdv{\ell}{\vec a} = \vec g_+ - \vec g_- , \qquad
     \pdv{\ell}{\vec b} = -\vec g_+ , \qquad \pdv{\ell}{\vec c} = \vec g_- .""",
     r"""\pdv{L}{\vec a} = u\, (\vec g_+ - \vec g_-) , \qquad
@@ -391,37 +384,16 @@ def loss_with_a_focus():
     r"""\dot\ell = \vec g_+ \cdot (\dot{\vec a} - \dot{\vec b})
     - \vec g_- \cdot (\dot{\vec a} - \dot{\vec c}) .""",
 )
-def loss_of_triplets():
-    u, m, eps = 1.7, 12.0, 0.1
-
-    def norm(v, p):
-        return np.sum(np.where(v.real < 0, -v, v) ** p) ** (1 / p)
-
+def derivatives_of_triplets():
+    rows = []
     for p in (1.0, 2.0, 3.0):
-        triplet, moves = RNG.normal(size=(2, 3, 4))
-        told = {"margin": m, "p": p, "eps": eps}
-        differences = [triplet[0] - other + eps for other in triplet[1:]]
-        near, far = (norm(v, p) for v in differences)
-        assert m + near - far > 0
-        yield formulas.triplet_margin_loss(*triplet, **told), max(0, m + near - far)
-        far = min(far, norm(triplet[1] - triplet[2] + eps, p))
-        swapped = formulas.triplet_margin_loss(*triplet, swap=True, **told)
-        yield swapped, max(0, m + near - far)
-        g_near, g_far = (np.sign(v) * (np.abs(v) / norm(v, p)) ** (p - 1) for v in differences)
-        for v, g in zip(differences, (g_near, g_far), strict=True):
-            yield gradients(lambda v, p=p: norm(v, p), v)[0], g
-        grads = gradients(lambda *x, t=told: formulas.triplet_margin_loss(*x, **t), *triplet)
-        pulled = triplet_margin_loss_vjp(u, *triplet, **told)
-        wanted = g_near - g_far, -g_near, g_far
-        for grad, ours, by_hand in zip(grads, pulled, wanted, strict=True):
-            yield grad, by_hand, ours / u
-        da, db, dc = moves
-        by_hand = g_near @ (da - db) - g_far @ (da - dc)
-        pushed = triplet_margin_loss_jvp((*triplet,), (da, db, dc), **told)
-        yield pushed, by_hand, sum(np.sum(g * v) for g, v in zip(grads, moves, strict=True))
+        near, far = (TRIPLET[0] - other + 0.1 for other in TRIPLET[1:])
+        slopes = [np.sign(v) * (np.abs(v) / length(v, p)) ** (p - 1) for v in (near, far)]
+        rows.append({**of_triplets(p), "g_+": slopes[0], "g_-": slopes[1]})
+    return rows
 
 
-@equation(
+@reads(
     r"""\tau = \frac{1}{\abs S} \Bigl( \sum_{j \in S} z_j - 1 \Bigr) , \qquad
     \ell = -z_y + \frac12 \sum_{j \in S} (z_j^2 - \tau^2) + \frac12 .""",
     r"\ell = \frac12 \norm{\vec p - \vec e_y}^2 + \max(0,\, \tau - z_y) .",
@@ -430,30 +402,24 @@ def loss_of_triplets():
     r"\dot\ell = \sum_j p_j\, \dot z_j - \dot z_y",
 )
 def loss_of_sparse_probabilities():
-    u = 1.7
+    rows = []
     for y in range(5):
-        z, v = RNG.normal(size=(2, 5))
+        z = RNG.normal(size=5)
         # The support by trial: of all sets of classes, the one whose threshold separates it.
         sets = (s for n in range(1, 6) for s in itertools.combinations(range(5), n))
         found = [(s, (sum(z[j] for j in s) - 1) / len(s)) for s in sets]
         [(S, tau)] = [(s, t) for s, t in found if all((z[j] > t) == (j in s) for j in range(5))]
-        p, e = np.maximum(0, z - tau), np.eye(5)[y]
-        yield np.sum(p), 1
-        loss = -z[y] + 0.5 * sum(z[j] ** 2 - tau**2 for j in S) + 0.5
-        other = 0.5 * np.sum((p - e) ** 2) + max(0, tau - z[y])
-        yield formulas.sparsemax_loss(z, np.array(y)), loss, other
-        (grad,) = gradients(lambda a, y=y: formulas.sparsemax_loss(a, np.array(y)), z)
-        pulled = sparsemax_loss_vjp(u, z, y)
-        for j in range(5):
-            yield grad[j], p[j] - (j == y), pulled[j] / u
-        yield sparsemax_loss_jvp((z, y), (v, None)), sum(p * v) - v[y], grad @ v
+        row = mapped(lambda z, y=y: formulas.sparsemax_loss(z, np.array(y)), {"z": z}, r"\ell")
+        given = {r"\tau": tau, "S": frozenset(S), "p": np.maximum(0, z - tau), "e": np.eye(5)}
+        rows.append({**row, **given, "y": y})
+    return rows
 
 
-@equation(
+@reads(
     r"""\ell = \begin{cases} 0 & t \ge 1 \\ \frac{(1 - t)^2}{4} & -1 < t < 1 \\
     -t & t \le -1 . \end{cases}"""
 )
 def sparsemax_loss_of_two_classes():
-    for t in (-4.0, -1.0, -0.3, 0.0, 0.6, 1.0, 2.5):
-        piece = 0 if t >= 1 else (1 - t) ** 2 / 4 if t > -1 else -t
-        yield formulas.sparsemax_loss(np.array([0.7, 0.7 + t]), np.array(1)), piece
+    t = np.array([-4.0, -1.0, -0.3, 0.0, 0.6, 1.0, 2.5])
+    loss = [formulas.sparsemax_loss(np.array([0.7, 0.7 + d]), np.array(1)) for d in t]
+    return each({"t": t, r"\ell": loss})

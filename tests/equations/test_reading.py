@@ -11,7 +11,7 @@ from equations import evaluate, ledger, places, tex
 places.load_checks()
 READ = {text: c for text, c in ledger.CHECKS.items() if isinstance(c, ledger.Reading)}
 #: The number of displayed equations that are read; it only rises.
-LEAST = 600
+LEAST = 853
 MODULES = sorted({check.function.__module__ for check in READ.values()})
 NAME = re.compile(r"(?<![\\a-zA-Z])[a-z](?![a-zA-Z])")
 ENDING = re.compile(r"\+|-|=|\\qquad|\\quad|\\\\|&|,|\\end|\\(?:[bB]igg?r)?\s*[)\]}]|[)\]}]")
@@ -22,8 +22,10 @@ def test_enough_equations_are_read():
 
 
 def wrong_signs(text):
-    """Exchange plus and minus, or leave out a minus."""
-    for m in re.finditer(r"(?<![_^])[+-](?!infty)", text):
+    """Exchange plus and minus, or leave out a minus; a hyphen in a word is none."""
+    for m in re.finditer(r"\\text\{[^}]*\}|(?<![_^])[+-](?!infty)", text):
+        if len(m[0]) > 1:
+            continue
         before = text[: m.start()].rstrip()
         alone = not before or before[-1] in "=(&{[<," or before.endswith(r"\le")
         new = "" if alone and m[0] == "-" else "-" if m[0] == "+" else "+"
@@ -33,7 +35,7 @@ def wrong_signs(text):
 def wrong_factors(text):
     """Double the first term of a side."""
     for m in re.finditer(r"(?<![<>:!])=\s*(-?)", text):
-        if not re.match(r"\s*(?:0\b|\\min|\\max|\d|&)", text[m.end() :]):
+        if not re.match(r"\s*(?:0\b|\\vec 0|\\min|\\max|\d|&)", text[m.end() :]):
             yield f"{text[: m.end()]} 2 \\, {text[m.end() :]}"
 
 

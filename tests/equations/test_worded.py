@@ -21,8 +21,7 @@ def test_wrong_numbers_are_seen():
     seen = []
     for sentence, *values in entries:
         _, said = worded.marked(sentence)
-        seen += [
-            not worded.holds(wrong, *values) for wrong in (2 * said, said / 2, 1.1 * said, said + 1)
-        ]
+        others = {2 * said, said / 2, 1.1 * said, said + 1} - {said}  # twice 0 is 0
+        seen += [not worded.holds(wrong, *values) for wrong in others]
     assert len(seen) >= 200
     assert sum(seen) >= 0.95 * len(seen)

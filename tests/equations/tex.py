@@ -22,13 +22,14 @@ IGNORED = {
 }
 RELATIONS = {
     "=": "=", "=:": "=", ":=": "=", r"\le": "<=", r"\ge": ">=", "<": "<", ">": ">", r"\ne": "!=",
-    r"\approx": "~", r"\leftarrow": "<-", r"\in": "in",
+    r"\approx": "~", r"\leftarrow": "<-", r"\in": "in", r"\sim": "=",
 }  # fmt: skip
 SEPARATORS = {r"\qquad", r"\quad", r"\\", r"\Rightarrow", r"\Longrightarrow", ",", ";", "&"}
 FUNCTIONS = {
     *(r"\log", r"\exp", r"\tanh", r"\sin", r"\cos", r"\tan", r"\sinh", r"\cosh", r"\det", "sign"),
     *("tr", "diag", "erf", "artanh", "Re", "Im", "softmax", "clip", "round", "ulp", "sg", "relu"),
 }
+MEANS = {r"\E": "E", "Var": "Var"}
 DECORATIONS = {
     r"\vec", r"\mat", r"\dot", r"\hat", r"\bar", r"\tilde", r"\mathcal", r"\mathrm", r"\dd",
     r"\texttt", r"\text", r"\nabla",
@@ -229,7 +230,7 @@ class Parser:
 
     def starts_function(self):
         token = self.tokens[self.place]
-        return (token[1] if isinstance(token, tuple) else token) in FUNCTIONS
+        return (token[1] if isinstance(token, tuple) else token) in {*FUNCTIONS, *MEANS}
 
     def factor(self):
         """Read an atom with its powers and transpositions."""
@@ -280,6 +281,8 @@ class Parser:
             return self.function(self.take())
         if token.startswith(r"\operatorname"):
             word = self.word()
+            if word in MEANS:
+                return self.expectation(MEANS[word])
             if word in FUNCTIONS and not self.is_function(word):
                 return self.function(word)
             return self.called(self.suffixes(word))
@@ -299,7 +302,7 @@ class Parser:
         if token in DECORATIONS:
             inner = self.inside(self.argument(), "plain_name")
             return rf"{token}{{{inner}}}"
-        if token in {r"\dots", r"\cdots", r"\ldots", r"\vdots", r"\infty", r"\int", r"\E", r"\arg"}:
+        if token in {r"\dots", r"\cdots", r"\ldots", r"\vdots", r"\arg"}:
             raise UnreadableError(token)
         return token
 
@@ -374,11 +377,14 @@ class Parser:
             else:
                 self.take()
                 power = self.inside(self.argument(), "sum")
-        if self.next() in {"_"}:
+        base = self.argument() if self.accept("_") else None
+        if base and name != r"\log":
             msg = "a subscript of a function"
             raise UnreadableError(msg)
         arguments = self.arguments() if self.next() == "(" else (self.run(bare=True),)
         value = Node("function", arguments, name + primes)
+        if base:
+            value = Node("/", (value, Node("function", (self.inside(base),), name)))
         return Node("^", (value, power)) if power else value
 
     def group(self):
@@ -439,6 +445,34 @@ class Parser:
         names, condition = bound_names(self, low or [], high)
         body = self.run() if kind in {"max", "min"} else self.product()
         return Node("over", (names, condition, body), kind)
+
+    def expectation(self, kind="E"):
+        """Read a mean or a variance: of what brackets hold, where a condition holds, or factors."""
+        which, condition = joined(self.argument()) if self.accept("_") else "", None
+        if self.next() == "[":
+            self.take()
+            body = self.sum()
+            condition = self.chain() if self.accept(";") else None
+            self.take("]")
+        else:
+            body = self.factor() if self.next() == "(" else self.run(bare=True)
+        return Node("expected", (body, condition), kind + subscript(which))
+
+    def integral(self):
+        """Read an integral: its limits, and all up to the differential of a letter."""
+        limits = {}
+        while self.next() in {"_", "^"}:
+            sign = self.take()
+            limits[sign] = self.inside(self.argument(), "sum")
+        infinite = Name(r"\infty")
+        low, high = limits.get("_", Node("negative", (infinite,))), limits.get("^", infinite)
+        body, depth = [], 0
+        while depth or self.next() not in {"d", r"\dd"} or body[-1:] == ["_"]:
+            body.append(self.tokens[self.place])
+            token = self.take()
+            depth += (token in {"{", "(", "["}) - (token in {"}", ")", "]"})
+        self.take()
+        return Node("integral", (self.inside(body, "sum"), self.suffixes(self.base()), low, high))
 
     def fraction(self):
         """Read a fraction; one of partial differentials is a derivative."""
@@ -523,7 +557,7 @@ class Parser:
     RULES: ClassVar = {
         r"\frac": fraction, r"\tfrac": fraction, r"\dfrac": fraction, r"\pdv": derivative,
         r"\dv": derivative, r"\begin": cases, r"\sqrt": root, r"\abs": absolute, r"\norm": norm,
-        r"\underbrace": brace, r"\overline": mean,
+        r"\underbrace": brace, r"\overline": mean, r"\E": expectation, r"\int": integral,
     }  # fmt: skip
 
 
@@ -662,7 +696,7 @@ def equations(text, is_function):
         word = text_of(piece[0])
         if word.endswith(":"):  # a label, whose name is the alternative
             label = word[:-1]
-        elif word == "or" and result:
+        elif word.partition(",")[0] == "or" and result:
             result[-1] = (result[-1][0], count, result[-1][2])
             count += 1
             continue
@@ -694,7 +728,10 @@ def equations(text, is_function):
 
 def key_of(text):
     """Return the canonical key of a name that is written in TeX."""
-    if re.fullmatch(r"[a-zA-Z]{2,}|[a-z]+(_[a-z]{2,})+", text) or text in FUNCTIONS:
+    word = re.fullmatch(r"((?:[a-z]+-)?[a-z]{2,})(?:_(\w))?('*)", text)
+    if word:
+        return word[1] + subscript(word[2]) + word[3]
+    if re.fullmatch(r"[a-zA-Z]{2,}|[a-z]+(_[a-z]{2,})+|\\E(_\{\w+\})?", text) or text in FUNCTIONS:
         return text
     parser = Parser(text)
     name = parser.differentiated()

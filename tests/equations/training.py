@@ -5,7 +5,7 @@ import itertools
 
 import numpy as np
 import scipy.optimize
-from equations.evaluate import From, each
+from equations.evaluate import From, Of, Random, each
 from equations.ledger import equation, reads
 from equations.numeric import complex_step, jacobian_of
 
@@ -163,21 +163,22 @@ BETA_1, BETA_2 = 0.8, 0.9
 BETAS = {r"\beta_1": BETA_1, r"\beta_2": BETA_2}
 
 
-@equation(
+@reads(
     r"""\E[m_t] = (1 - \beta_1)\, \E[g] \sum_{s=1}^{t} \beta_1^{t-s}
     = (1 - \beta_1^t)\, \E[g] ,"""
 )
 def bias_of_the_start():
-    values, t = np.array([-1.0, 0.5, 3.0]), 4  # of a gradient, equally likely
-    means = []
-    for draw in itertools.product(values, repeat=t):
+    t, names = 4, [f"g_{s}" for s in range(1, 5)]
+    drawn = [Random([1, 1, 1], **{name: [-1.0, 0.5, 3.0]}) for name in [*names, "g"]]
+
+    def average(*gradients):
         m = 0.0
-        for g in draw:
+        for g in gradients:
             m = BETA_1 * m + (1 - BETA_1) * g
-        means.append(m)
-    series = sum(BETA_1 ** (t - s) for s in range(1, t + 1))
-    expected = values.mean()
-    yield np.mean(means), (1 - BETA_1) * expected * series, (1 - BETA_1**t) * expected
+        return m
+
+    given = {**dict.fromkeys([*names, "g"], 0.0), r"\E": drawn, r"\beta_1": BETA_1, "t": t}
+    return {**given, "m_t": Of(average, *names)}
 
 
 @reads(
@@ -307,26 +308,21 @@ def nearest_of_rank_one():
     return S, np.exp(found[:2]), np.exp(found[2:])
 
 
-@equation(
+@reads(
     r"""\sum_j \Bigl( c_j - \frac{S_{ij}}{r_i} \Bigr) = 0 , \qquad
     r_i = \frac{\sum_j S_{ij}}{\sum_j c_j} ,""",
-    rtol=1e-5,
+    rtol=1e-05,
+    atol=1e-6,
 )
 def slope_of_the_divergence():
     S, r, c = nearest_of_rank_one()
-    for i in range(2):
-        yield 1 + sum(c) - sum(S[i]) / r[i], 1.0
-        yield r[i], sum(S[i]) / sum(c)
+    return {"S": S, "r": r, "c": c}
 
 
-@equation(
-    r"""r_i\, c_j = \frac{\sum_l S_{il} \sum_k S_{kj}}{\sum_{kl} S_{kl}} ,""",
-    rtol=1e-5,
-)
+@reads(r"""r_i\, c_j = \frac{\sum_l S_{il} \sum_k S_{kj}}{\sum_{kl} S_{kl}} ,""", rtol=1e-05)
 def product_of_sums():
     S, r, c = nearest_of_rank_one()
-    for i, j in itertools.product(range(2), range(3)):
-        yield r[i] * c[j], sum(S[i]) * sum(S[:, j]) / np.sum(S)
+    return {"S": S, "r": r, "c": c}
 
 
 # Singular values
@@ -337,23 +333,26 @@ def quintic(s, a, b, c):
     return a * s + b * s**3 + c * s**5
 
 
-@equation(
+@reads(
     r"""\mat X_0 = \frac{\mat X}{\max(\norm{\mat X}_F, \epsilon)} , \qquad
     \mat A_k = \mat X_k \mat X_k^\top , \qquad
     \mat X_{k+1} = a\, \mat X_k + (b\, \mat A_k + c\, \mat A_k^2)\, \mat X_k ."""
 )
 def newton_schulz():
-    X, (a, b, c) = GRADIENTS, (3.1, -4.2, 1.9)
+    (a, b, c), rows = (3.1, -4.2, 1.9), []
     for eps in (EPS, 100.0):
-        X_k = X / max(np.sqrt(np.sum(X**2)), eps)
-        for k in range(5):
-            options = {"coefficients": (a, b, c), "eps": eps, "steps": k}
-            yield training.newton_schulz(X, **options), X_k
-            A = X_k @ X_k.T
-            X_k = a * X_k + (b * A + c * A @ A) @ X_k
+        options = {"coefficients": (a, b, c), "eps": eps}
+        X = np.array([training.newton_schulz(GRADIENTS, steps=k, **options) for k in range(6)])
+        given = {"X": GRADIENTS, r"\epsilon": eps, "a": a, "b": b, "c": c, "k": range(5)}
+        rows.append({**given, "X_0": X[0], "X_k": lambda k, X=X: X[k], "X": GRADIENTS})
+    return [
+        {**row, "X_k": row["X_k"](k), "X_{k+1}": row["X_k"](k + 1)}
+        for row in rows
+        for k in range(5)
+    ]
 
 
-@equation(
+@reads(
     r"""\mat X_{k+1} = \mat U\, p(\mat S_k)\, \mat V^\top , \qquad
     p(s) = a s + b s^3 + c s^5 ."""
 )
@@ -361,8 +360,15 @@ def polynomial_of_singular_values():
     a, b, c = 3.1, -4.2, 1.9
     X = GRADIENTS / np.sqrt(np.sum(GRADIENTS**2))
     U, s, Vt = np.linalg.svd(X, full_matrices=False)
-    A = X @ X.T
-    yield a * X + (b * A + c * A @ A) @ X, U @ np.diag(quintic(s, a, b, c)) @ Vt
+    new = training.newton_schulz(X, coefficients=(a, b, c), steps=1, eps=EPS)
+    of_values = U.T @ new @ Vt.T
+    given = {"a": a, "b": b, "c": c, "U": U, "V": Vt.T, "S_k": np.diag(s), "X_{k+1}": new}
+    rows = {
+        "p": lambda at: (
+            of_values if np.ndim(at) else np.interp(at, s[::-1], np.diag(of_values)[::-1])
+        )
+    }
+    return [{**given, **rows, "s": value} for value in s]
 
 
 @reads(r"(a, b, c) = \Bigl( \frac{15}{8}, -\frac{10}{8}, \frac{3}{8} \Bigr) .")
@@ -531,23 +537,21 @@ def inverse_square_root():
     return [{r"\eta_t": f(t), r"\eta": PEAK, "t": t, "W": WARMUP} for t in range(1, 30)]
 
 
-@equation(
+@reads(
     r"""\eta_t &= \eta_{min} + (\eta - \eta_{min})\, f(u) , \qquad u = \frac{t - T + D}{D} \\
     f(u) &= 1 - u \quad \text{or} \quad 1 - \sqrt u \quad \text{or} \quad
     \tfrac12 (1 + \cos \pi u) ,"""
 )
 def warmup_stable_decay():
-    decay = 5
-    given = {"peak": PEAK, "warmup": WARMUP, "steps": LAST, "floor": FLOOR, "decay": decay}
-    curves = {
-        "linear": lambda u: 1 - u,
-        "1-sqrt": lambda u: 1 - np.sqrt(u),
-        "cosine": lambda u: (1 + np.cos(np.pi * u)) / 2,
-    }
-    for kind, f in curves.items():
-        for t in range(LAST - decay, LAST + 1):
-            u = (t - LAST + decay) / decay
-            yield formulas.wsd_schedule(t, kind=kind, **given), FLOOR + (PEAK - FLOOR) * f(u)
+    given = {"peak": PEAK, "warmup": WARMUP, "steps": LAST, "floor": FLOOR, "decay": 5}
+    rows, names = [], {r"\eta_{min}": FLOOR, r"\eta": PEAK, "T": LAST, "D": 5}
+    for branch, kind in enumerate(("linear", "1-sqrt", "cosine")):
+        for t in range(LAST - 5, LAST + 1):
+            rate = formulas.wsd_schedule(t, kind=kind, **given)
+            fall = (rate - FLOOR) / (PEAK - FLOOR)
+            row = {r"\eta_t": rate, "t": t, "f": lambda _, fall=fall: fall, "branch": branch}
+            rows.append({**names, **row, "u": (t - LAST + 5) / 5})
+    return rows
 
 
 # Batches
@@ -563,14 +567,14 @@ def gradient_of_a_batch():
     yield np.mean(means, axis=0), sum(GRADIENTS) / N
 
 
-@equation(r"\operatorname{Var} g_B = \frac{S^2}{m} \Bigl( 1 - \frac mN \Bigr) .")
+@reads(r"\operatorname{Var} g_B = \frac{S^2}{m} \Bigl( 1 - \frac mN \Bigr) .")
 def noise_of_a_batch():
-    g = GRADIENTS[:, 0]
-    N = len(g)
-    square = np.sum((g - g.mean()) ** 2) / (N - 1)
-    for m in range(1, N + 1):
-        means = [g[list(B)].mean() for B in itertools.combinations(range(N), m)]
-        yield np.var(means), square / m * (1 - m / N)
+    g, rows = GRADIENTS[:, 0], []
+    for m in range(1, len(g) + 1):
+        means = [g[list(B)].mean() for B in itertools.combinations(range(len(g)), m)]
+        drawn = {r"\E": [Random(np.ones(len(means)), g_B=means)], "g_B": 0.0}
+        rows.append({**drawn, "S": np.std(g, ddof=1), "m": m, "N": len(g)})
+    return rows
 
 
 # The loss of a deep network

@@ -1,13 +1,15 @@
 """The displayed equations of dlref.transformer."""
 
 import dataclasses
+import functools
 
 import numpy as np
-from equations.ledger import equation
+from equations.evaluate import From, Of
+from equations.ledger import equation, reads
 from equations.numeric import gradients, jacobian_of, rate
 
 from dlref.attention import AttentionParams
-from dlref.formulas.activations import silu, silu_deriv, softmax
+from dlref.formulas.activations import silu, softmax
 from dlref.formulas.losses import cross_entropy
 from dlref.positions import alibi_bias, alibi_slopes, t5_bias
 from dlref.transformer import (
@@ -104,41 +106,44 @@ def new_block():
 BLOCKS, NORM = [new_block(), new_block()], new_norm()
 
 
-@equation(
+@reads(
     r"\text{post-norm: } & \quad \mat Y = \operatorname{norm}_1(\mat X + A(\mat X)), & \quad "
     r"\mat Z &= \operatorname{norm}_2(\mat Y + N(\mat Y)), \\ \text{pre-norm: } & \quad \mat Y "
     r"= \mat X + A(\operatorname{norm}_1(\mat X)), & \quad \mat Z &= \mat Y + "
-    r"N(\operatorname{norm}_2(\mat Y)).",
+    r"N(\operatorname{norm}_2(\mat Y))."
 )
 def both_orders_of_a_block():
     p = BLOCKS[0]
     options = {"num_heads": HEADS, "activation": "silu", "eps": EPS}
-    for norm_first in False, True:
-        computed = encoder_block(X, p, norm_first=norm_first, **options)
-        yield block(X, p, norm_first=norm_first), computed
+    parts = {
+        "A": lambda x: attend(x, x, p.attention),
+        "N": lambda x: network(x, p.feed_forward),
+        "norm_1": functools.partial(normalize, p=p.norm1),
+        "norm_2": functools.partial(normalize, p=p.norm2),
+        "X": X,
+    }
+    return [
+        {**parts, "Z": encoder_block(X, p, norm_first=first, **options), "branch": branch}
+        for first, branch in ((True, "pre-norm"), (False, "post-norm"))
+    ]
 
 
-@equation(
-    r"\pdv{L}{\mat Y} = \mat U + J_{norm}^\top J_f^\top \mat U :",
-    r"\pdv{L}{\mat Y} = \mat V + J_f^\top \mat V , \qquad \mat V = J_{norm}^\top \mat U .",
-)
-def gradients_of_sublayers_by_complex_step():
-    y, u, norm, p = X[0], U[0], NORM, new_network()
+def normed(x):
+    return normalize(x, NORM)
 
-    def transposed(function, at):
-        return jacobian_of(function, at).T
 
-    def f(x):
-        return network(x, p)
+@reads(r"\pdv{L}{\mat Y} = \mat U + J_{norm}^\top J_f^\top \mat U :")
+def gradient_of_a_sublayer_behind_its_norm():
+    y, f, norm = X[0], functools.partial(network, p=new_network()), normed
+    given = {r"J_{norm}": jacobian_of(norm, y), "J_f": jacobian_of(f, norm(y)), "U": U[0]}
+    return {**given, r"\pdv{L}{Y}": gradients(lambda y: np.sum(U[0] * (y + f(norm(y)))), y)[0]}
 
-    def normed(x):
-        return normalize(x, norm)
 
-    before = gradients(lambda y: np.sum(u * (y + f(normed(y)))), y)[0]
-    yield before, u + transposed(normed, y) @ transposed(f, normed(y)) @ u
-    after = gradients(lambda y: np.sum(u * normed(y + f(y))), y)[0]
-    v = transposed(normed, y + f(y)) @ u
-    yield after, v + transposed(f, y) @ v
+@reads(r"\pdv{L}{\mat Y} = \mat V + J_f^\top \mat V , \qquad \mat V = J_{norm}^\top \mat U .")
+def gradient_of_a_sublayer_before_its_norm():
+    y, f, norm = X[0], functools.partial(network, p=new_network()), normed
+    given = {r"J_{norm}": jacobian_of(norm, y + f(y)), "J_f": jacobian_of(f, y), "U": U[0]}
+    return {**given, r"\pdv{L}{Y}": gradients(lambda y: np.sum(U[0] * norm(y + f(y))), y)[0]}
 
 
 def leaves(tree):
@@ -248,56 +253,44 @@ def one_text_given_another():
     yield h @ EMBEDDING.T, encoder_decoder_model(SOURCE, TOKENS, tied, config)
 
 
-@equation(
+@reads(
     r"\vec y = \mat W_2 \, f(\mat W_1 \vec x + \vec b_1) + \vec b_2",
     r"\vec y = \vec b_2 + \sum_i f(\vec k_i \cdot \vec x + b_{1i}) \, \vec v_i",
 )
 def network_as_layers_and_as_a_memory():
     p = new_network()
-    layers = [p.w2 @ silu(p.w1 @ x + p.b1) + p.b2 for x in X]
-    keys, values = p.w1, p.w2.T
-    memory = [p.b2 + sum(silu(keys[i] @ x + p.b1[i]) * values[i] for i in range(F)) for x in X]
-    yield layers, memory, feed_forward(X, p, activation="silu")
+    layers = {"W_1": p.w1, "b_1": p.b1, "W_2": p.w2, "b_2": p.b2, "f": silu, "b": p.b1}
+    y = feed_forward(X, p, activation="silu")
+    return [{**layers, "k": p.w1, "v": p.w2.T, "x": X[t], "y": y[t]} for t in range(T)]
 
 
-@equation(
+def of_network(x):
+    """Return the environment of the network at one position."""
+    p, u = new_network(), U[0]
+    given = {"x": x, "W_1": p.w1, "b_1": p.b1, "W_2": p.w2, "b_2": p.b2, "u": u, "f": silu}
+    given["a"] = Of(lambda x, w, b: w @ x + b, "x", "W_1", "b_1")
+    given["h"] = Of(silu, "a")
+    given["y"] = Of(lambda h, w, b: w @ h + b, "h", "W_2", "b_2")
+    return {**given, "L": Of(lambda y: np.sum(u * y), "y")}
+
+
+@reads(
     r"\pdv{L}{\mat W_2} &= \sum \vec u \vec h^\top , & \pdv{L}{\vec b_2} &= \sum \vec u , & "
     r"\pdv{L}{\vec h} &= \mat W_2^\top \vec u , \\ \vec g = \pdv{L}{\vec a} &= f'(\vec a) "
     r"\odot \pdv{L}{\vec h} , \\ \pdv{L}{\mat W_1} &= \sum \vec g \vec x^\top , & \pdv{L}{\vec "
-    r"b_1} &= \sum \vec g , & \pdv{L}{\vec x} &= \mat W_1^\top \vec g ,",
+    r"b_1} &= \sum \vec g , & \pdv{L}{\vec x} &= \mat W_1^\top \vec g ,"
 )
 def network_gradients_by_complex_step():
-    w1, b1, w2, b2 = p = new_network()
-    dx, dw1, db1, dw2, db2 = gradients(
-        lambda x, *p: np.sum(U * network(x, FeedForwardParams(*p))), X, *p
-    )
-    a = X @ w1.T + b1
-    h = silu(a)
-    yield dw2, sum(np.outer(U[t], h[t]) for t in range(T))
-    yield db2, sum(U)
-    dh = np.array([w2.T @ u for u in U])
-    yield gradients(lambda h: np.sum(U * (h @ w2.T + b2)), h)[0], dh
-    g = silu_deriv(a) * dh
-    yield gradients(lambda a: np.sum(U * (silu(a) @ w2.T + b2)), a)[0], g
-    yield dw1, sum(np.outer(g[t], X[t]) for t in range(T))
-    yield db1, sum(g)
-    yield dx, np.array([w1.T @ g[t] for t in range(T)])
+    return of_network(X[0])
 
 
-@equation(
+@reads(
     r"\dot{\vec a} = \dot{\mat W}_1 \vec x + \mat W_1 \dot{\vec x} + \dot{\vec b}_1 , \qquad "
     r"\dot{\vec y} = \dot{\mat W}_2 f(\vec a) + \mat W_2 \bigl( f'(\vec a) \odot \dot{\vec a} "
-    r"\bigr) + \dot{\vec b}_2 .",
+    r"\bigr) + \dot{\vec b}_2 ."
 )
 def network_tangents_by_complex_step():
-    w1, b1, w2, _ = p = new_network()
-    dx, dw1, db1, dw2, db2 = tangents = [RNG.normal(size=z.shape) for z in (X, *p)]
-    a = X @ w1.T + b1
-    da = np.array([dw1 @ X[t] + w1 @ dx[t] + db1 for t in range(T)])
-    yield rate(lambda x, w, b: x @ w.T + b, (X, w1, b1), (dx, dw1, db1)), da
-    slope = silu_deriv(a) * da
-    dy = np.array([dw2 @ silu(a[t]) + w2 @ slope[t] + db2 for t in range(T)])
-    yield rate(lambda x, *p: network(x, FeedForwardParams(*p)), (X, *p), tangents), dy
+    return of_network(X[0])
 
 
 GATED = GatedFeedForwardParams(*RNG.normal(size=(2, F, D)), RNG.normal(size=(D, F)))
@@ -307,43 +300,39 @@ def gated(x, w_gate, w_up, w_down):
     return (silu(x @ w_gate.T) * (x @ w_up.T)) @ w_down.T
 
 
-@equation(
-    r"\vec y = \mat W_{down} \bigl( f(\mat W_{gate} \vec x) \odot \mat W_{up} \vec x \bigr)",
-)
+OF_GATED = dict(zip(("W_{gate}", "W_{up}", "W_{down}"), GATED, strict=True))
+
+
+def of_gate():
+    """Return the environment of the network with a gate at one position."""
+    u, product = U[0], lambda w, x: w @ x
+    given = {"x": X[0], **OF_GATED, "f": silu, "u": u, "g": GATED.w_down.T @ u}
+    given |= {"a": Of(product, "W_{gate}", "x"), "p": Of(product, "W_{up}", "x")}
+    given |= {"h": Of(lambda a, p: silu(a) * p, "a", "p"), "y": Of(product, "W_{down}", "h")}
+    return {**given, "L": Of(lambda y: np.sum(u * y), "y")}
+
+
+@reads(r"\vec y = \mat W_{down} \bigl( f(\mat W_{gate} \vec x) \odot \mat W_{up} \vec x \bigr)")
 def network_with_a_gate():
-    w_gate, w_up, w_down = GATED
-    y = [w_down @ (silu(w_gate @ x) * (w_up @ x)) for x in X]
-    yield y, gated_feed_forward(X, GATED, activation="silu")
+    y = gated_feed_forward(X, GATED, activation="silu")
+    return [{"x": X[t], "y": y[t], **OF_GATED, "f": silu} for t in range(T)]
 
 
-@equation(
+@reads(
     r"\pdv{L}{\vec p} = \vec g \odot f(\vec a) , \qquad \pdv{L}{\vec a} = \vec g \odot \vec p "
     r"\odot f'(\vec a) , \qquad \pdv{L}{\vec x} = \mat W_{up}^\top \pdv{L}{\vec p} + \mat "
-    r"W_{gate}^\top \pdv{L}{\vec a} ,",
+    r"W_{gate}^\top \pdv{L}{\vec a} ,"
 )
 def gate_gradients_by_complex_step():
-    w_gate, w_up, w_down = GATED
-    a, p, g = X @ w_gate.T, X @ w_up.T, U @ w_down
-    da, dp = gradients(lambda a, p: np.sum(U * ((silu(a) * p) @ w_down.T)), a, p)
-    yield dp, g * silu(a)
-    yield da, g * p * silu_deriv(a)
-    dx = gradients(lambda x: np.sum(U * gated(x, *GATED)), X)[0]
-    yield dx, np.array([w_up.T @ dp[t] + w_gate.T @ da[t] for t in range(T)])
+    return of_gate()
 
 
-@equation(
+@reads(
     r"\dot{\vec h} = f'(\vec a) \odot \dot{\vec a} \odot \vec p + f(\vec a) \odot \dot{\vec p} "
-    r", \qquad \dot{\vec y} = \dot{\mat W}_{down} \vec h + \mat W_{down} \dot{\vec h} ,",
+    r", \qquad \dot{\vec y} = \dot{\mat W}_{down} \vec h + \mat W_{down} \dot{\vec h} ,"
 )
 def gate_tangents_by_complex_step():
-    w_gate, w_up, w_down = GATED
-    dx, dw_gate, dw_up, dw_down = tangents = [RNG.normal(size=z.shape) for z in (X, *GATED)]
-    a, p = X @ w_gate.T, X @ w_up.T
-    da, dp = X @ dw_gate.T + dx @ w_gate.T, X @ dw_up.T + dx @ w_up.T
-    dh = silu_deriv(a) * da * p + silu(a) * dp
-    yield rate(lambda a, p: silu(a) * p, (a, p), (da, dp)), dh
-    dy = np.array([dw_down @ (silu(a[t]) * p[t]) + w_down @ dh[t] for t in range(T)])
-    yield rate(gated, (X, *GATED), tangents), dy
+    return of_gate()
 
 
 MODEL = LanguageModelParams(EMBEDDING, PLACES, tuple(BLOCKS), NORM, HEAD)
@@ -422,7 +411,7 @@ def decoded(x, memory, p):
     return z + n(norm3(z))
 
 
-@equation(
+@reads(
     r"""\text{pre-norm: } & \quad \mat Y = \mat X + A(\operatorname{norm}_1(\mat X)), \quad
     \mat Z = \mat Y + C(\operatorname{norm}_2(\mat Y), \mat M), \quad
     \mat Z' = \mat Z + N(\operatorname{norm}_3(\mat Z)), \\
@@ -431,58 +420,44 @@ def decoded(x, memory, p):
     \mat Z' = \operatorname{norm}_3(\mat Z + N(\mat Z)) ."""
 )
 def three_sublayers_in_both_orders():
-    (a, c, n, norm1, norm2, norm3), p = sublayers(DECODER[0]), DECODER[0]
+    (a, c, n, *norms), p = sublayers(DECODER[0]), DECODER[0]
     options = {"num_heads": HEADS, "activation": "silu", "eps": EPS}
-    yield decoded(X, MEMORY, p), decoder_block(X, MEMORY, p, norm_first=True, **options)
-    y = norm1(X + a(X))
-    z = norm2(y + c(y, MEMORY))
-    yield norm3(z + n(z)), decoder_block(X, MEMORY, p, norm_first=False, **options)
+    parts = {f"norm_{k + 1}": norm for k, norm in enumerate(norms)}
+    parts |= {"A": a, "C": c, "N": n, "X": X, "M": MEMORY}
+    return [
+        {**parts, "Z'": decoder_block(X, MEMORY, p, norm_first=first, **options), "branch": branch}
+        for first, branch in ((True, "pre-norm"), (False, "post-norm"))
+    ]
 
 
-@equation(
-    r"""\mat V &= \mat U + J_{norm_3}^\top J_N^\top\, \mat U, &
-    \mat W &= \mat V + J_{norm_2}^\top J_C^\top\, \mat V, \\
-    \pdv{L}{\mat X} &= \mat W + J_{norm_1}^\top J_A^\top\, \mat W, &
-    \pdv{L}{\mat M} &= J_{C, M}^\top\, \mat V,"""
-)
-def gradients_of_a_decoder_block():
-    p = DECODER[0]
-    a, c, n, norm1, norm2, norm3 = sublayers(p)
-    dx, dmemory = gradients(lambda x, m: np.sum(U * decoded(x, m, p)), X, MEMORY)
+def flat(x):
+    return np.asarray(x).ravel()
+
+
+def matrix(f, x):
+    """Return a Jacobian with the entries of f(x) and of x in a row each."""
+    return jacobian_of(f, x).reshape(-1, np.size(x))
+
+
+def of_decoder_block():
+    """Return the Jacobians of the sublayers and norms of a block of the decoder."""
+    a, c, n, norm1, norm2, norm3 = sublayers(DECODER[0])
     y = X + a(norm1(X))
     z = y + c(norm2(y))
-    v = U + back(norm3, z, back(n, norm3(z), U))
-    w = v + back(norm2, y, back(c, norm2(y), v))
-    yield dx, w + back(norm1, X, back(a, norm1(X), w))
-    yield dmemory, back(lambda m: c(norm2(y), m), MEMORY, v)
+    return {
+        r"J_{norm_1}": matrix(norm1, X),
+        "J_A": matrix(a, norm1(X)),
+        r"J_{norm_2}": matrix(norm2, y),
+        "J_C": matrix(c, norm2(y)),
+        r"J_{norm_3}": matrix(norm3, z),
+        "J_N": matrix(n, norm3(z)),
+        "J_{C, M}": matrix(lambda m: c(norm2(y), m), MEMORY),
+        "U": flat(U),
+    }
 
 
-@equation(
-    r"""\dot{\mat Y} = \dot{\mat X} + J_A J_{norm_1} \dot{\mat X}, \qquad
-    \dot{\mat Z} = \dot{\mat Y} + J_C J_{norm_2} \dot{\mat Y} + J_{C, M} \dot{\mat M},
-    \qquad
-    \dot{\mat Z}' = \dot{\mat Z} + J_N J_{norm_3} \dot{\mat Z},"""
-)
-def tangents_of_a_decoder_block():
-    p = DECODER[0]
-    a, c, n, norm1, norm2, norm3 = sublayers(p)
-    y = X + a(norm1(X))
-    z = y + c(norm2(y))
-    dy = DX + along(a, norm1(X), along(norm1, X, DX))
-    dz = dy + along(c, norm2(y), along(norm2, y, dy))
-    dz = dz + along(lambda m: c(norm2(y), m), MEMORY, DMEMORY)
-    whole = rate(lambda x, m: decoded(x, m, p), (X, MEMORY), (DX, DMEMORY))
-    yield whole, dz + along(n, norm3(z), along(norm3, z, dz))
-
-
-@equation(
-    r"""\dot{\mat Z} = \dot{\mat Y} + J_f J_{norm} \dot{\mat Y} \quad \text{(pre-norm)}, \qquad
-    \dot{\mat Z} = J_{norm} \bigl( \dot{\mat Y} + J_f \dot{\mat Y} \bigr) \quad
-    \text{(post-norm)},""",
-    r"""\dd \mat Z = \dd \mat Y + J_f J_{norm}\, \dd \mat Y \quad \text{and} \quad
-    \dd \mat Z = J_{norm} ( \dd \mat Y + J_f\, \dd \mat Y ) .""",
-)
-def tangents_of_sublayers():
+def of_sublayer(before, after, order):
+    """Return the environments of a sublayer behind its norm, and before it."""
     p = BLOCKS[0]
 
     def f(y):
@@ -491,21 +466,79 @@ def tangents_of_sublayers():
     def norm(y):
         return normalize(y, p.norm2)
 
-    yield along(lambda y: y + f(norm(y)), X, DX), DX + along(f, norm(X), along(norm, X, DX))
-    inner = DX + along(f, X, DX)
-    yield along(lambda y: norm(y + f(y)), X, DX), along(norm, X + f(X), inner)
+    behind = along(lambda y: y + f(norm(y)), X, DX)
+    in_front = along(lambda y: norm(y + f(y)), X, DX)
+    pre = {r"J_{norm}": matrix(norm, X), "J_f": matrix(f, norm(X)), after: flat(behind)}
+    post = {r"J_{norm}": matrix(norm, X + f(X)), "J_f": matrix(f, X), after: flat(in_front)}
+    return [
+        {**pre, before: flat(DX), order: "pre-norm"},
+        {**post, before: flat(DX), order: "post-norm"},
+    ]
+
+
+@reads(
+    r"""\mat V &= \mat U + J_{norm_3}^\top J_N^\top\, \mat U, &
+    \mat W &= \mat V + J_{norm_2}^\top J_C^\top\, \mat V, \\
+    \pdv{L}{\mat X} &= \mat W + J_{norm_1}^\top J_A^\top\, \mat W, &
+    \pdv{L}{\mat M} &= J_{C, M}^\top\, \mat V,"""
+)
+def gradients_of_a_decoder_block():
+    dx, dmemory = gradients(lambda x, m: np.sum(U * decoded(x, m, DECODER[0])), X, MEMORY)
+    return {**of_decoder_block(), r"\pdv{L}{X}": flat(dx), r"\pdv{L}{M}": flat(dmemory)}
+
+
+@reads(
+    r"""\dot{\mat Y} = \dot{\mat X} + J_A J_{norm_1} \dot{\mat X}, \qquad
+    \dot{\mat Z} = \dot{\mat Y} + J_C J_{norm_2} \dot{\mat Y} + J_{C, M} \dot{\mat M},
+    \qquad
+    \dot{\mat Z}' = \dot{\mat Z} + J_N J_{norm_3} \dot{\mat Z},"""
+)
+def tangents_of_a_decoder_block():
+    whole = rate(lambda x, m: decoded(x, m, DECODER[0]), (X, MEMORY), (DX, DMEMORY))
+    tangents = {r"\dot X": flat(DX), r"\dot M": flat(DMEMORY), r"\dot Z'": flat(whole)}
+    return {**of_decoder_block(), **tangents}
+
+
+@reads(
+    r"""\dot{\mat Z} = \dot{\mat Y} + J_f J_{norm} \dot{\mat Y} \quad \text{(pre-norm)}, \qquad
+    \dot{\mat Z} = J_{norm} \bigl( \dot{\mat Y} + J_f \dot{\mat Y} \bigr) \quad
+    \text{(post-norm)},"""
+)
+def tangents_of_sublayers():
+    return of_sublayer(r"\dot Y", r"\dot Z", "branch")
 
 
 @equation(
+    r"""\dd \mat Z = \dd \mat Y + J_f J_{norm}\, \dd \mat Y \quad \text{and} \quad
+    \dd \mat Z = J_{norm} ( \dd \mat Y + J_f\, \dd \mat Y ) ."""
+)
+def differentials_of_sublayers():
+    behind, in_front = of_sublayer("dY", "dZ", "order")
+    dy, f, norm = behind["dY"], behind["J_f"], behind[r"J_{norm}"]
+    yield behind["dZ"], dy + f @ norm @ dy
+    f, norm = in_front["J_f"], in_front[r"J_{norm}"]
+    yield in_front["dZ"], norm @ (dy + f @ dy)
+
+
+@reads(
     r"""\mat H_0 = \mat X, \qquad \mat H_k = B_k(\mat H_{k-1}, \mat M), \qquad
     \operatorname{decoder}(\mat X, \mat M) = \operatorname{norm}(\mat H_K) ."""
 )
 def stack_of_decoder_blocks():
-    h = X
-    for p in DECODER:
-        h = decoded(h, MEMORY, p)
     options = {"num_heads": HEADS, "norm_first": True, "activation": "silu", "eps": EPS}
-    yield normalize(h, NORM), decoder(X, MEMORY, DECODER, NORM, **options)
+    h = [X]
+    for p in DECODER:
+        h.append(decoder_block(h[-1], MEMORY, p, **options))
+    return {
+        "X": X,
+        "M": MEMORY,
+        "H": np.array(h),
+        "K": 2,
+        "k": range(1, 3),
+        "B": lambda k: functools.partial(decoded, p=DECODER[k - 1]),
+        "decoder": lambda x, memory: decoder(x, memory, DECODER, NORM, **options),
+        "norm": functools.partial(normalize, p=NORM),
+    }
 
 
 def with_bias(p, bias):
@@ -513,7 +546,7 @@ def with_bias(p, bias):
     return p._replace(feed_forward=p.feed_forward._replace(b1=bias))
 
 
-@equation(
+@reads(
     r"""\pdv{L}{\mat H_K} = J_{norm}^\top\, \mat U, \qquad
     \pdv{L}{\mat H_{k-1}} = J_{B_k}^\top \pdv{L}{\mat H_k}, \qquad
     \pdv{L}{\theta_k} = \Bigl( \pdv{\mat H_k}{\theta_k} \Bigr)^\top \pdv{L}{\mat H_k},""",
@@ -522,35 +555,45 @@ def with_bias(p, bias):
 )
 def derivatives_of_a_stack():
     biases, dbiases = [p.feed_forward.b1 for p in BLOCKS], RNG.normal(size=(2, F))
-    h = [X, block(X, BLOCKS[0]), block(block(X, BLOCKS[0]), BLOCKS[1])]
 
-    def stack(x, *biases):
-        for p, bias in zip(BLOCKS, biases, strict=True):
-            x = block(x, with_bias(p, bias))
-        return x
+    def layer(k):
+        """Return a block as a function of its input and of its bias."""
+        return lambda x, bias: block(x, with_bias(BLOCKS[k - 1], bias))
 
-    def last(x):
-        return normalize(x, NORM)
+    def rest(k, x, *biases):
+        """Return the loss if the state after k blocks is x."""
+        for n, bias in enumerate(biases):
+            x = layer(k + 1 + n)(x, bias)
+        return np.sum(U * normalize(x, NORM))
 
-    expected = gradients(lambda *a: np.sum(U * last(stack(*a))), X, *biases)
-    du = back(last, h[2], U)
-    yield gradients(lambda y: np.sum(U * last(y)), h[2])[0], du
-    for k in (2, 1):
-        p = BLOCKS[k - 1]
-        yield (
-            expected[k],
-            back(lambda b, k=k, p=p: block(h[k - 1], with_bias(p, b)), biases[k - 1], du),
-        )
-        du = back(lambda x, p=p: block(x, p), h[k - 1], du)
-    yield expected[0], du
-    dh = DX
+    h, dh = [X], [DX]
     for k in (1, 2):
-        p = BLOCKS[k - 1]
-        of_theta = along(
-            lambda b, k=k, p=p: block(h[k - 1], with_bias(p, b)), biases[k - 1], dbiases[k - 1]
-        )
-        dh = along(lambda x, p=p: block(x, p), h[k - 1], dh) + of_theta
-    yield rate(stack, (X, *biases), (DX, *dbiases)), dh
+        pair = (h[-1], biases[k - 1]), (dh[-1], dbiases[k - 1])
+        h.append(layer(k)(*pair[0]))
+        dh.append(rate(layer(k), *pair))
+    of_h = [flat(gradients(functools.partial(rest, k), h[k], *biases[k:])[0]) for k in range(3)]
+    of_theta = np.array([np.zeros(F), *gradients(lambda *b: rest(0, X, *b), *biases)])
+    by_theta = np.zeros((3, 3, X.size, F))
+    for k in (1, 2):
+        by_theta[k, k] = matrix(lambda b, k=k: layer(k)(h[k - 1], b), biases[k - 1])
+    given = {
+        r"\pdv{L}{H}": np.array(of_h),
+        r"\pdv{L}{\theta}": of_theta,
+        "K": 2,
+        "U": flat(U),
+        r"\pdv{H}{\theta}": by_theta,
+        r"J_{norm}": matrix(lambda x: normalize(x, NORM), h[2]),
+        r"\dot H": np.array([flat(d) for d in dh]),
+        r"\dot\theta": np.array([dbiases[0], *dbiases]),
+    }
+    return [
+        {
+            **given,
+            "k": range(k, k + 1),
+            "J_{B_k}": matrix(lambda x, k=k: layer(k)(x, biases[k - 1]), h[k - 1]),
+        }
+        for k in (1, 2)
+    ]
 
 
 @equation(
@@ -627,19 +670,25 @@ def loss_given_a_source():
     yield -total / n, encoder_decoder_model_loss(SOURCE, TOKENS, TRANSLATOR, CONFIG)
 
 
-@equation(
+@reads(
     r"""\pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{token}_{t+1} \,]
     \bigr) .""",
     r"""\pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{target}_{t+1} \,]
     \bigr) .""",
-    r"""\pdv{L}{\text{logits}_{nc}} = \frac1N \bigl( p_{nc} - [\, c = c_n \,] \bigr) .""",
 )
 def prediction_minus_truth():
-    classes, logits = np.array([2, 0, 2]), RNG.normal(size=(3, 4))
-    p = softmax(logits)
-    for n, c in np.ndindex(3, 4):
-        left = gradients(lambda z: cross_entropy(z, classes), logits)[0][n, c]
-        yield left, (p[n, c] - (c == classes[n])) / 3
+    logits, classes = RNG.normal(size=(3, 4)), np.array([2, 0, 2])
+    loss = Of(lambda z: cross_entropy(z, classes), "logits")
+    given = {"logits": logits, "p": softmax(logits), "L": loss, "N": 3}
+    return {**given, "token": From(1, classes), "target": From(1, classes)}
+
+
+@reads(r"""\pdv{L}{\text{logits}_{nc}} = \frac1N \bigl( p_{nc} - [\, c = c_n \,] \bigr) .""")
+def prediction_of_classes_minus_truth():
+    logits, classes = RNG.normal(size=(3, 4)), np.array([2, 0, 2])
+    loss = Of(lambda z: cross_entropy(z, classes), "logits")
+    given = {"logits": logits, "p": softmax(logits), "L": loss, "N": 3}
+    return [{**given, "n": range(n, n + 1), "c_n": classes[n]} for n in range(3)]
 
 
 @equation(
@@ -730,48 +779,46 @@ def hidden(embedding, tokens=TOKENS):
     return through(embedding[tokens] + PLACES[: len(tokens)])
 
 
-@equation(
+@reads(
     r"""\pdv{L}{\mat W} = \sum_t \vec u_t\, \vec h_t^\top, \qquad
-    \pdv{L}{\vec h_t} = \mat W^\top \vec u_t ;""",
-    r"""\pdv{L}{\vec e(v)} = \sum_{t:\, \text{token}_t = v} \pdv{L}{\vec x_t},""",
-    r"""\dot{\text{logits}} = \dot{\mat H} \mat W^\top + \mat H \dot{\mat W}^\top .""",
+    \pdv{L}{\vec h_t} = \mat W^\top \vec u_t ;"""
 )
-def derivatives_of_head_and_embeddings():
+def derivatives_of_the_head():
     u, h = RNG.normal(size=(len(TOKENS), VOCABULARY)), hidden(EMBEDDING)
-    dw = gradients(lambda w: np.sum(u * (h @ w.T)), HEAD)[0]
-    yield dw, sum(np.outer(u[t], h[t]) for t in range(len(TOKENS)))
-    dh = gradients(lambda h: np.sum(u * (h @ HEAD.T)), h)[0]
-    yield dh, np.array([HEAD.T @ u[t] for t in range(len(TOKENS))])
-    tokens = np.array([4, 0, 4, 3])  # one of them twice
-    v = RNG.normal(size=(4, D))
+    return {"u": u, "h": h, "W": HEAD, "L": Of(lambda h, w: np.sum(u * (h @ w.T)), "h", "W")}
+
+
+@reads(r"""\pdv{L}{\vec e_v} = \sum_{t:\, \text{token}_t = v} \pdv{L}{\vec x_t},""")
+def derivatives_of_embeddings():
+    tokens, v = np.array([4, 0, 4, 3]), RNG.normal(size=(4, D))  # one of them twice
     of_x = back(through, EMBEDDING[tokens] + PLACES[:4], v)
     of_e = back(lambda e: hidden(e, tokens), EMBEDDING, v)
-    for token in range(VOCABULARY):
-        yield of_e[token], sum((of_x[t] for t in range(4) if tokens[t] == token), np.zeros(D))
-    d_embedding, d_head = RNG.normal(size=(2, VOCABULARY, D))
-    moved = along(hidden, EMBEDDING, d_embedding)
-    whole = rate(lambda e, w: hidden(e) @ w.T, (EMBEDDING, HEAD), (d_embedding, d_head))
-    yield whole, moved @ HEAD.T + h @ d_head.T
+    return {r"\pdv{L}{x}": of_x, r"\pdv{L}{e}": of_e, "token": tokens, "v": range(VOCABULARY)}
 
 
-@equation(
+@reads(r"""\dot{\text{logits}} = \dot{\mat H} \mat W^\top + \mat H \dot{\mat W}^\top .""")
+def tangent_of_the_logits():
+    h, w = hidden(EMBEDDING), HEAD
+    return {"H": h, "W": w, "logits": Of(lambda h, w: h @ w.T, "H", "W")}
+
+
+@reads(
     r"""\text{projections} &= L (2 D^2 + 2 D H_k E), & \text{scores} &= 2 L D S, \\
     \text{feed-forward} &= 2 L D F \quad \text{or, gated,} \quad 3 L D F, & \text{head} &= V
     D ."""
 )
 def multiplications_of_a_token():
-    v, d, heads, h_k, layers, f, s = 11, 12, 6, 3, 2, 10, 7
-    for gated in False, True:
+    sizes = {"V": 11, "D": 12, "H_k": 3, "L": 2, "F": 10, "S": 7, "E": 2}
+    rows = []
+    for gated in (False, True):
         config = LanguageModelConfig(
-            v, d, heads, num_kv_heads=h_k, num_layers=layers, d_ff=f,
+            11, 12, 6, num_kv_heads=3, num_layers=2, d_ff=10,
             activation="swiglu" if gated else "gelu",
         )  # fmt: skip
-        feed = 3 * layers * d * f if gated else 2 * layers * d * f
-        projections = layers * (2 * d**2 + 2 * d * h_k * (d // heads))
-        yield (
-            (projections, 2 * layers * d * s, feed, v * d),
-            multiplication_counts(config, context=s),
-        )
+        projections, scores, feed, head = multiplication_counts(config, context=7)
+        counts = {"projections": projections, "scores": scores, "feed-forward": feed, "head": head}
+        rows.append({**sizes, **counts, "branch": int(gated)})
+    return rows
 
 
 @equation(
@@ -841,7 +888,7 @@ def loss_of_classes():
     yield -sum(np.log(p[c]) for c in classes) / 2, got
 
 
-@equation(
+@reads(
     r"""\pdv{L}{\mat W} = \vec u\, \vec h_0^\top, \qquad \pdv{L}{\vec b} = \vec u, \qquad
     \pdv{L}{\vec h_0} = \mat W^\top \vec u, \qquad \pdv{L}{\vec h_t} = \vec 0 \quad (t > 0)
     .""",
@@ -850,16 +897,9 @@ def loss_of_classes():
 def derivatives_of_the_class_head():
     w, b, h = CLASSIFIER.w_head, CLASSIFIER.b_head, class_output(X[0])
     u = RNG.normal(size=5)
-    dw, db, dh = gradients(lambda w, b, h: np.sum(u * (w @ h[0] + b)), w, b, h)
-    yield dw, np.outer(u, h[0])
-    yield db, u
-    yield dh[0], w.T @ u
-    yield dh[1:], np.zeros_like(h[1:])
-    d_w, d_b, d_token = (RNG.normal(size=a.shape) for a in (w, b, X[0]))
-    whole = rate(
-        lambda w, b, token: w @ class_output(token)[0] + b, (w, b, X[0]), (d_w, d_b, d_token)
-    )
-    yield whole, d_w @ h[0] + w @ along(class_output, X[0], d_token)[0] + d_b
+    given = {"W": w, "b": b, "u": u, "h": h, "t": range(len(h))}
+    given["logits"] = Of(lambda w, b, h: w @ h[0] + b, "W", "b", "h")
+    return {**given, "L": Of(lambda y: np.sum(u * y), "logits")}
 
 
 @equation(r"""\text{token}_{t+1} = \arg\max_v \text{logits}_{tv} .""")
@@ -872,50 +912,46 @@ def token_of_largest_probability():
     yield tokens, got
 
 
-@equation(
-    r"\mat Y = \mat X + m\, \mat D \odot \operatorname{norm}'(f(\operatorname{norm}(\mat X))),"
-)
+@reads(r"\mat Y = \mat X + m\, \mat D \odot \operatorname{norm}'(f(\operatorname{norm}(\mat X))),")
 def of_a_sublayer_with_a_norm_of_its_output():
     p, m = new_block()._replace(output_norm1=new_norm(), output_norm2=new_norm()), 0.5
     drops = 2.0 * (np.arange(D) % 2), np.linspace(0.5, 1.5, D)
-    y = X + m * drops[0] * normalize(
-        attend(*2 * [normalize(X, p.norm1)], p.attention), p.output_norm1
+    options = {"num_heads": HEADS, "norm_first": True, "activation": "silu", "eps": EPS}
+    options |= {"residual_scale": m, "dropout": drops}
+    after = encoder_block(X, p, **options)
+    silent = p._replace(feed_forward=FeedForwardParams(*(0 * w for w in p.feed_forward)))
+    silent = silent._replace(output_norm2=NormParams(*(0 * w for w in p.output_norm2)))
+    middle = encoder_block(X, silent, **options)  # the second sublayer adds nothing
+    sublayers = (
+        (X, middle, lambda x: attend(x, x, p.attention), p.norm1, p.output_norm1, drops[0]),
+        (middle, after, lambda x: network(x, p.feed_forward), p.norm2, p.output_norm2, drops[1]),
     )
-    y = y + m * drops[1] * normalize(network(normalize(y, p.norm2), p.feed_forward), p.output_norm2)
-    options = {
-        "num_heads": HEADS,
-        "norm_first": True,
-        "activation": "silu",
-        "residual_scale": m,
-        "dropout": drops,
-    }
-    yield y, encoder_block(X, p, **options)
-    plain = p._replace(output_norm1=None, output_norm2=None)
-    y = X + m * attend(*2 * [normalize(X, p.norm1)], p.attention)
-    y = y + m * network(normalize(y, p.norm2), p.feed_forward)
-    yield (
-        y,
-        encoder_block(
-            X, plain, num_heads=HEADS, norm_first=True, activation="silu", residual_scale=m
-        ),
-    )
+    return [
+        {
+            "X": x,
+            "Y": y,
+            "f": f,
+            "m": m,
+            "D": drop * np.ones((T, 1)),
+            "norm": functools.partial(normalize, p=norm),
+            "norm'": functools.partial(normalize, p=last),
+        }
+        for x, y, f, norm, last, drop in sublayers
+    ]
 
 
-@equation(
+@reads(
     r"""\mat Y = \mat X + m\, A(\operatorname{norm}_1(\mat X))
     + m\, N(\operatorname{norm}_2(\mat X)),"""
 )
 def of_a_parallel_block():
-    m = 0.5
-    p = new_block()
-    options = {
-        "num_heads": HEADS,
-        "norm_first": True,
-        "activation": "silu",
-        "residual_scale": m,
-        "parallel": True,
-    }
+    m, p, rows = 0.5, new_block(), []
+    options = {"num_heads": HEADS, "norm_first": True, "activation": "silu"}
+    options |= {"residual_scale": m, "parallel": True}
+    parts = {"A": lambda x: attend(x, x, p.attention), "N": lambda x: network(x, p.feed_forward)}
     for second in (p.norm2, None):
-        one, two = normalize(X, p.norm1), normalize(X, second or p.norm1)
-        y = X + m * attend(one, one, p.attention) + m * network(two, p.feed_forward)
-        yield y, encoder_block(X, p._replace(norm2=second), **options)
+        norms = {"norm_1": functools.partial(normalize, p=p.norm1)}
+        norms["norm_2"] = functools.partial(normalize, p=second or p.norm1)
+        y = encoder_block(X, p._replace(norm2=second), **options)
+        rows.append({**parts, **norms, "X": X, "Y": y, "m": m})
+    return rows

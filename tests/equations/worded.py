@@ -2,13 +2,18 @@ r"""Sentences whose result is a number in words, such as "ten times the step": e
 
 A check names the file where its sentences stand and yields each of them, the number in square
 brackets, with the value that dlref or the formula gives; a third entry says how far the two may
-be apart, relative to the value, where the sentence rounds.
+be apart, relative to the value, where the sentence rounds. `sentences.toml`
+has those whose value is one expression: a line each.
 """
 
 import csv
+import functools
+import inspect
 import math
 import re
+import tomllib
 from fractions import Fraction
+from pathlib import Path
 
 import numpy as np
 from equations import ledger
@@ -17,6 +22,7 @@ from dlref import (
     activations,
     attention,
     calculus,
+    convolution,  # noqa: F401  # an expression of the register uses it
     losses,
     neurons,
     normalization,
@@ -32,6 +38,7 @@ WORDED = {}
 NUMBERS = {
     "half": 0.5, "halve": 0.5, "halves": 0.5, "a third": 1 / 3, "a quarter": 0.25,
     "an eighth": 1 / 8, "one eighth": 1 / 8, "a tenth": 0.1, "three fifths": 0.6, "one": 1,
+    "one millionth": 1e-6, "a hundredth": 0.01,
     "twice": 2, "two": 2, "three": 3, "four": 4, "Four": 4, "five": 5, "six": 6, "eight": 8,
     "squared": 2, "fourth": 4, "nine": 9, "ten": 10, "one half": 0.5, "a thousandth": 0.001,
 }  # fmt: skip
@@ -55,7 +62,7 @@ def number(word):
         return NUMBERS[word]
     if word.endswith(" %"):
         return float(word.removesuffix(" %")) / 100
-    return float(Fraction(word)) if "/" in word else float(word.replace(",", ""))
+    return float(Fraction(word)) if "/" in word else float(word.replace(",", "").replace("−", "-"))
 
 
 def marked(sentence):
@@ -66,6 +73,56 @@ def marked(sentence):
 
 def holds(said, value, slack=1e-9):
     return math.isclose(said, value, rel_tol=slack)
+
+
+# The register of sentences
+
+
+def jump_of(function):
+    """Return the number nearest to 0, in steps of 1/4, where a function jumps."""
+    places = sorted(np.arange(-2, 2.1, 0.25), key=abs)
+    return next(x for x in places if abs(function(x + 1e-9) - function(x - 1e-9)) > 1e-6)
+
+
+def default(function, name):
+    return inspect.signature(function).parameters[name].default
+
+
+def cubed_by(a, b, c, near=1e-3):
+    """Return what a step of a x + b x^3 + c x^5 multiplies the cubed distance from 1 by."""
+    x = 1 - near
+    return round(abs(1 - (a * x + b * x**3 + c * x**5)) / near**3, 1)
+
+
+def smallest_distance(rows):
+    """Return the smallest distance of two rows."""
+    squares = np.sum(rows**2, axis=1)
+    apart = squares[:, None] + squares - 2 * rows @ rows.T
+    return math.sqrt(apart[~np.eye(len(rows), dtype=bool)].min())
+
+
+def largest(name):
+    """Return the largest number that a format of blocks has."""
+    codes, ones = np.resize(np.arange(256 if "8" in name else 16), (256,)), np.full(8, 127)
+    found = quantization.dequantize_blocks(codes, ones, format=name, dtype=np.float64)
+    return np.nanmax(np.where(np.isfinite(found), found, np.nan))
+
+
+def registered():
+    """Register the sentences of the list, each with the value of its expression."""
+    file = Path(__file__).with_name("sentences.toml")
+    for place, rows in tomllib.loads(file.read_text(encoding="utf-8")).items():
+        check = functools.partial(valued, rows)
+        WORDED[f"register of {place}"] = place, check
+
+
+def valued(rows):
+    for sentence, value in rows.items():
+        expression, *slack = [value] if isinstance(value, str) else value
+        yield sentence, float(eval(expression, globals())), *slack
+
+
+registered()
 
 
 @worded("dlref/training/_momentum.py")
