@@ -292,6 +292,29 @@ def _without_mtp(named: dict[str, Any], prefix: str) -> dict[str, Any]:
     return _of_the_text_model(kept, prefix)
 
 
+#: Tensors of a mixture of Granite as published, and in the modules of today.
+OF_GRANITE = {
+    ".input_linear.weight": ".experts.gate_up_proj",
+    ".output_linear.weight": ".experts.down_proj",
+    ".router.layer.weight": ".router.weight",
+}
+
+
+def _with_experts_of_today(named: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Return the tensors of Granite's mixtures by the names of the modules of today."""
+
+    def today(name: str) -> str:
+        end = next((end for end in OF_GRANITE if name.endswith(end)), "")
+        return name.removesuffix(end) + OF_GRANITE.get(end, "")
+
+    return _of_the_text_model({today(name): value for name, value in named.items()}, prefix)
+
+
+def _in_sparse_blocks(state: dict[str, Any], *_: Any) -> dict[str, Any]:
+    """Return the same with the module's name of a mixture."""
+    return {name.replace(".mlp.", ".block_sparse_moe."): array for name, array in state.items()}
+
+
 def _with_both_names(state: dict[str, Any], *_: Any) -> dict[str, Any]:
     """Return a DeepSeek's tensors, its queries named as in the module."""
 
@@ -407,10 +430,13 @@ FAMILIES |= {
     )
     for kind, kin in KIN.items()
 }
-for of_deepseek in ("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2"):
+for of_deepseek in ("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2", "youtu"):
     FAMILIES[of_deepseek] = FAMILIES[of_deepseek]._replace(
         renamed=_with_one_name, apart=_without_predictions, together=_with_both_names
     )
+FAMILIES["granitemoe"] = FAMILIES["granitemoe"]._replace(
+    renamed=_with_experts_of_today, together=_in_sparse_blocks
+)
 FAMILIES["glm4_moe"] = FAMILIES["glm4_moe"]._replace(apart=_without_predictions)
 FAMILIES["qwen3_next"] = FAMILIES["qwen3_next"]._replace(
     renamed=_without_mtp, apart=apart, together=together
