@@ -66,7 +66,8 @@ FAMILIES = {
         "SmolLM3",
         [
             {"no_rope_layer_interval": 2},
-            {"no_rope_layers": [1, 0, 0], "use_sliding_window": True, "sliding_window": 3},
+            {"no_rope_layers": [1, 0, 0], "use_sliding_window": True, "sliding_window": 3}
+            | {"mlp_bias": True},
         ],
     ),
     "gemma": (
@@ -87,7 +88,7 @@ FAMILIES = {
             {"head_dim": 8, "final_logit_softcapping": 3.0, "query_pre_attn_scalar": 7},
         ],
     ),
-    "granite": ("Granite", [MULTIPLIERS, {}]),
+    "granite": ("Granite", [MULTIPLIERS, {"mlp_bias": True, "attention_bias": True}]),
     "olmo2": ("Olmo2", [{}, {"attention_bias": True, "rope_parameters": LINEAR}]),
     "phi3": ("Phi3", [{"sliding_window": 4}, {"partial_rotary_factor": 0.5}]),
     "stablelm": ("StableLm", [{}, {"use_qkv_bias": True, "use_parallel_residual": True}]),
@@ -133,11 +134,20 @@ FAMILIES = {
         ],
     ),
     "gpt_oss": ("GptOss", [EXPERTS | {"head_dim": 8, "sliding_window": 4}]),
-    "helium": ("Helium", [{"head_dim": 8}, {"head_dim": 8, "attention_bias": True}]),
-    "ernie4_5": ("Ernie4_5", [{"head_dim": 10}, {"head_dim": 8, "tie_word_embeddings": False}]),
+    "helium": (
+        "Helium",
+        [{"head_dim": 8, "mlp_bias": True}, {"head_dim": 8, "attention_bias": True}],
+    ),
+    "ernie4_5": (
+        "Ernie4_5",
+        [{"head_dim": 10, "use_bias": True}, {"head_dim": 8, "tie_word_embeddings": False}],
+    ),
     "seed_oss": (
         "SeedOss",
-        [{"head_dim": 10, "attention_out_bias": True}, {"head_dim": 8, "attention_bias": False}],
+        [
+            {"head_dim": 10, "attention_out_bias": True, "mlp_bias": True},
+            {"head_dim": 8, "attention_bias": False},
+        ],
     ),
     "arcee": ("Arcee", [{"mlp_bias": True}, {"attention_bias": True, "rope_parameters": LINEAR}]),
     "glm4_moe_lite": (
@@ -212,7 +222,13 @@ FAMILIES = {
         ],
     ),
     "olmo": ("Olmo", [{}, {"attention_bias": True, "rope_parameters": LINEAR}]),
-    "cwm": ("Cwm", [{"head_dim": 10, "sliding_window": 4}, {"layer_types": TYPES, "head_dim": 8}]),
+    "cwm": (
+        "Cwm",
+        [
+            {"head_dim": 10, "sliding_window": 4, "mlp_bias": True},
+            {"layer_types": TYPES, "head_dim": 8},
+        ],
+    ),
     "vaultgemma": (
         "VaultGemma",
         [{"head_dim": 10, "sliding_window": 4, "query_pre_attn_scalar": 7} | CAPS],
@@ -222,7 +238,8 @@ FAMILIES = {
         "GraniteSWA",
         [
             MULTIPLIERS | {"sliding_window": 4},
-            {"layer_types": TYPES, "layer_rope_theta": [0, 50.0, 1e4], "sliding_window": 3},
+            {"layer_types": TYPES, "layer_rope_theta": [0, 50.0, 1e4], "sliding_window": 3}
+            | {"mlp_bias": True},
         ],
     ),
     "granitemoe": ("GraniteMoe", [EXPERTS | MULTIPLIERS]),

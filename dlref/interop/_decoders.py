@@ -66,6 +66,7 @@ KIN: dict[str, Kin] = {
             sliding_window=None, attention_bias=False,
         ),
         settings.smollm3,
+        network=layouts.network_with_biases,
     ),
     "gemma": Kin(
         "Gemma",
@@ -147,6 +148,7 @@ KIN: dict[str, Kin] = {
         "multipliers of embeddings, scores, sums and logits",
         _defaults(32000, 4096, 11008, 32, 32, 32, attention_bias=False),
         settings.granite,
+        network=layouts.network_with_biases,
     ),
     "olmo2": Kin(
         "Olmo2",
@@ -244,6 +246,7 @@ KIN: dict[str, Kin] = {
         settings.helium,
         biases="qkv",
         interleaved=True,
+        network=layouts.network_with_biases,
     ),
     "ernie4_5": Kin(
         "Ernie4_5",
@@ -254,6 +257,7 @@ KIN: dict[str, Kin] = {
         ),
         settings.ernie4_5,
         interleaved=True,
+        network=layouts.network_with_biases,
     ),
     "seed_oss": Kin(
         "SeedOss",
@@ -262,6 +266,7 @@ KIN: dict[str, Kin] = {
         settings.seed_oss,
         biases="qkv",
         some_biases="o",
+        network=layouts.network_with_biases,
     ),
     "arcee": Kin(
         "Arcee",
@@ -427,6 +432,7 @@ KIN: dict[str, Kin] = {
             rope_scaling=OF_CWM, sliding_window=8192,
         ),
         settings.cwm,
+        network=layouts.network_with_biases,
     ),
     "vaultgemma": Kin(
         "VaultGemma",
@@ -461,6 +467,7 @@ KIN: dict[str, Kin] = {
         ),
         settings.granite_swa,
         sinks=True,
+        network=layouts.network_with_biases,
     ),
     "granitemoe": Kin(
         "GraniteMoe",

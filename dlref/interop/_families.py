@@ -46,7 +46,7 @@ from ._encoders import (
 )
 from ._fused import apart, together
 from ._kin import decoder_config
-from ._kin_layouts import decoder_layout
+from ._kin_layouts import decoder_layout, network_with_biases
 from ._modules import linear_layout, norm_layout
 from ._settings import INSIDE, SIMILAR, Settings, rope_settings, text_config
 from ._tensors import Sizes, Tensor, raise_all, read, write
@@ -127,7 +127,7 @@ def _llama_config(s: Settings) -> LanguageModelConfig:
     heads = s.divisor(width, 32, "num_attention_heads")
     kv_heads = s.divisor(heads, heads, "num_key_value_heads")
     E = s.integer(width // heads, "head_dim")
-    s.no_bias("mlp_bias")
+    s.biases_of_network(s.flag(False, "mlp_bias"))
     base, scaling, _ = rope_settings(s, E)
     s.refuse()
     return LanguageModelConfig(
@@ -163,14 +163,10 @@ def _llama_block(config: LanguageModelConfig, name: str) -> EncoderBlockParams:
         ]
         for part in zip(*pairs, strict=True)
     )
-    network = [
-        Tensor(f"{name}mlp.{x}_proj.weight", shape)
-        for x, shape in (("gate", "F, D"), ("up", "F, D"), ("down", "D, F"))
-    ]
     return EncoderBlockParams(
         AttentionParams(*weights, *biases),  # type: ignore[arg-type]
         norm_layout(f"{name}input_layernorm.", bias=False),
-        GatedFeedForwardParams(*network),  # type: ignore[arg-type]
+        network_with_biases(name, config),
         norm_layout(f"{name}post_attention_layernorm.", bias=False),
     )
 
@@ -491,7 +487,7 @@ def prepare(
         settings.config["tie_word_embeddings"] = _is_tied(named, table, prefix)
     found = family.config(settings)
     settings.finish()
-    _check_tensors(named, settings, prefix)
+    _check_tensors(named, settings, prefix, getattr(found, "num_layers", 0))
     base = family.base if any(name.startswith(family.base) for name in named) else ""
     return Prepared(named, family, found, base, whole)
 
@@ -545,13 +541,13 @@ def _check_layers(config: Any, tensors: int) -> None:
             raise ValueError(msg)
 
 
-def _check_tensors(named: dict[str, Any], settings: Settings, prefix: str) -> None:
+def _check_tensors(named: dict[str, Any], settings: Settings, prefix: str, layers: int) -> None:
     """Raise if tensors are there that the configuration says are not, or the other way round."""
-    there = {end: any(name.endswith(end) for name in named) for end in settings.tensors}
+    counts = {end: sum(name.endswith(end) for name in named) for end in settings.tensors}
     problems = [
-        f"{prefix}...{end!r} is {'there' if there[end] else 'missing'}"
+        f"{prefix}...{end!r} is {'missing' if wanted else 'there'}"
         for end, wanted in settings.tensors.items()
-        if there[end] != wanted
+        if (counts[end] < layers if wanted else counts[end])
     ]
     raise_all("Argument 'state' must fit its configuration", problems)
 

@@ -125,6 +125,15 @@ def gated_network(name: str, config: LanguageModelConfig) -> GatedFeedForwardPar
     return _gated(f"{name}mlp.", "F")
 
 
+def network_with_biases(name: str, config: LanguageModelConfig) -> GatedFeedForwardParams:
+    """Return a gated network that has biases in some models (``mlp_bias``)."""
+    sizes = {"gate": "F", "up": "F", "down": "D"}
+    biases: list[Any] = [
+        Tensor(f"{name}mlp.{x}_proj.bias", size, optional=True) for x, size in sizes.items()
+    ]
+    return GatedFeedForwardParams(*gated_network(name, config)[:3], *biases)
+
+
 def fused_network(name: str, config: LanguageModelConfig) -> GatedFeedForwardParams:
     """Return a gated network, gate and up in one matrix (Phi-3, GLM)."""
     both: Any = Tensor(f"{name}mlp.gate_up_proj.weight", "2 F, D", parts=2)

@@ -81,7 +81,7 @@ def smollm3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
         return None
     window = _switched(s, kin)
     s.known |= {"max_window_layers"}
-    s.no_bias("mlp_bias")
+    s.biases_of_network(s.flag(False, "mlp_bias"))
     types = _types(s, layers, lambda i: bool(window) and not rotated[i])
     return [
         (window if sliding else {}) | ({} if rope else {"rope": None})
@@ -172,7 +172,7 @@ def _multipliers(s: Settings, told: dict[str, Any]) -> None:
 
 def granite(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     _multipliers(s, told)
-    s.no_bias("mlp_bias")
+    s.biases_of_network(s.flag(False, "mlp_bias"))
 
 
 def granitemoe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
@@ -204,12 +204,11 @@ def stablelm(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 
 
 def helium(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    s.no_bias("mlp_bias")
+    s.biases_of_network(s.flag(False, "mlp_bias"))
 
 
 def arcee(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    there = s.flag(kin.defaults["mlp_bias"], "mlp_bias")
-    s.tensors |= {"mlp.up_proj.bias": there, "mlp.down_proj.bias": there}
+    s.biases_of_network(s.flag(kin.defaults["mlp_bias"], "mlp_bias"), "up_proj", "down_proj")
 
 
 def nemotron(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
@@ -218,18 +217,19 @@ def nemotron(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 
 
 def cwm(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    s.no_bias("mlp_bias")
+    s.biases_of_network(s.flag(False, "mlp_bias"))
     return _some_sliding(s, kin, told, lambda i: i % 4 != 0)
 
 
 def ernie4_5(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    s.no_bias("use_bias")
+    told["biases"] = s.flag(False, "use_bias")
+    s.biases_of_network(told["biases"])
     s.only("compression_ratio", 1.0)
 
 
 def seed_oss(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     s.tensors["self_attn.o_proj.bias"] = s.flag(False, "attention_out_bias")
-    s.no_bias("mlp_bias")
+    s.biases_of_network(s.flag(False, "mlp_bias"))
 
 
 def hunyuan(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
@@ -245,7 +245,7 @@ def hunyuan(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 
 def starcoder2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     told["biases"] = s.flag(True, "use_bias")
-    s.tensors |= {f"mlp.{name}.bias": told["biases"] for name in ("c_fc", "c_proj")}
+    s.biases_of_network(told["biases"], "c_fc", "c_proj")
     s.only("activation_function", s.get(GELU, "hidden_act"))
     s.only("layer_norm_epsilon", told["eps"])
     s.known |= {"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"}  # dtypes
@@ -407,8 +407,7 @@ def _no_default(s: Settings, *names: str) -> None:
 def deepseek_v2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     _no_default(s, "num_experts_per_tok")
     _of_deepseek(s, told, 64, "softmax")
-    s.no_bias("mlp_bias")
-    s.only("norm_topk_prob", False)
+    s.only_these(mlp_bias=False, norm_topk_prob=False)
     method, groups = s.get("greedy", "topk_method"), (s.get(1, "n_group"), s.get(1, "topk_group"))
     if method not in ("greedy", "group_limited_greedy"):
         given = f"greedy or group_limited_greedy, not {shown(method)}"

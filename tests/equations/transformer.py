@@ -300,19 +300,25 @@ def network_tangents_by_complex_step():
     yield rate(lambda x, *p: network(x, FeedForwardParams(*p)), (X, *p), tangents), dy
 
 
-GATED = GatedFeedForwardParams(*RNG.normal(size=(2, F, D)), RNG.normal(size=(D, F)))
+GATED = GatedFeedForwardParams(
+    *RNG.normal(size=(2, F, D)),
+    RNG.normal(size=(D, F)),
+    *RNG.normal(size=(2, F)),
+    RNG.normal(size=D),
+)
 
 
-def gated(x, w_gate, w_up, w_down):
-    return (silu(x @ w_gate.T) * (x @ w_up.T)) @ w_down.T
+def gated(x, w_gate, w_up, w_down, b_gate, b_up, b_down):
+    return (silu(x @ w_gate.T + b_gate) * (x @ w_up.T + b_up)) @ w_down.T + b_down
 
 
 @equation(
-    r"\vec y = \mat W_{down} \bigl( f(\mat W_{gate} \vec x) \odot \mat W_{up} \vec x \bigr)",
+    r"\vec y = \mat W_{down} \bigl( f(\mat W_{gate} \vec x + \vec b_{gate}) \odot (\mat W_{up} "
+    r"\vec x + \vec b_{up}) \bigr) + \vec b_{down}",
 )
 def network_with_a_gate():
-    w_gate, w_up, w_down = GATED
-    y = [w_down @ (silu(w_gate @ x) * (w_up @ x)) for x in X]
+    w_gate, w_up, w_down, b_gate, b_up, b_down = GATED
+    y = [w_down @ (silu(w_gate @ x + b_gate) * (w_up @ x + b_up)) + b_down for x in X]
     yield y, gated_feed_forward(X, GATED, activation="silu")
 
 
@@ -322,8 +328,8 @@ def network_with_a_gate():
     r"W_{gate}^\top \pdv{L}{\vec a} ,",
 )
 def gate_gradients_by_complex_step():
-    w_gate, w_up, w_down = GATED
-    a, p, g = X @ w_gate.T, X @ w_up.T, U @ w_down
+    w_gate, w_up, w_down, b_gate, b_up, _ = GATED
+    a, p, g = X @ w_gate.T + b_gate, X @ w_up.T + b_up, U @ w_down
     da, dp = gradients(lambda a, p: np.sum(U * ((silu(a) * p) @ w_down.T)), a, p)
     yield dp, g * silu(a)
     yield da, g * p * silu_deriv(a)
@@ -333,16 +339,18 @@ def gate_gradients_by_complex_step():
 
 @equation(
     r"\dot{\vec h} = f'(\vec a) \odot \dot{\vec a} \odot \vec p + f(\vec a) \odot \dot{\vec p} "
-    r", \qquad \dot{\vec y} = \dot{\mat W}_{down} \vec h + \mat W_{down} \dot{\vec h} ,",
+    r", \qquad \dot{\vec y} = \dot{\mat W}_{down} \vec h + \mat W_{down} \dot{\vec h} + "
+    r"\dot{\vec b}_{down} ,",
 )
 def gate_tangents_by_complex_step():
-    w_gate, w_up, w_down = GATED
-    dx, dw_gate, dw_up, dw_down = tangents = [RNG.normal(size=z.shape) for z in (X, *GATED)]
-    a, p = X @ w_gate.T, X @ w_up.T
-    da, dp = X @ dw_gate.T + dx @ w_gate.T, X @ dw_up.T + dx @ w_up.T
+    w_gate, w_up, w_down, b_gate, b_up, _ = GATED
+    tangents = [RNG.normal(size=z.shape) for z in (X, *GATED)]
+    dx, dw_gate, dw_up, dw_down, db_gate, db_up, db_down = tangents
+    a, p = X @ w_gate.T + b_gate, X @ w_up.T + b_up
+    da, dp = X @ dw_gate.T + dx @ w_gate.T + db_gate, X @ dw_up.T + dx @ w_up.T + db_up
     dh = silu_deriv(a) * da * p + silu(a) * dp
     yield rate(lambda a, p: silu(a) * p, (a, p), (da, dp)), dh
-    dy = np.array([dw_down @ (silu(a[t]) * p[t]) + w_down @ dh[t] for t in range(T)])
+    dy = np.array([dw_down @ (silu(a[t]) * p[t]) + w_down @ dh[t] + db_down for t in range(T)])
     yield rate(gated, (X, *GATED), tangents), dy
 
 

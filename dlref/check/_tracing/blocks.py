@@ -161,12 +161,12 @@ def _network(x: FloatArray, p: Any, o: Options) -> Steps:
     f = _quick_gelu if o.get("wrong") == "quick" else by_name(o["activation"]).map
     if isinstance(p, GatedFeedForwardParams):
         steps: Steps = {
-            "feed_forward.gate": linear(x, p.w_gate),
-            "feed_forward.up": linear(x, p.w_up),
+            "feed_forward.gate": linear(x, p.w_gate, p.b_gate),
+            "feed_forward.up": linear(x, p.w_up, p.b_up),
         }
         gate, up = steps.values()
         hidden: Any = gate * f(up) if o.get("wrong") == "up" else f(gate) * up
-        out = linear(hidden, p.w_down)
+        out = linear(hidden, p.w_down, p.b_down)
     else:
         steps = {"feed_forward.inner": linear(x, p.w1, p.b1)}
         hidden = f(steps["feed_forward.inner"])
