@@ -10,7 +10,7 @@ from interop_states import configured, state_of
 from dlref.check import first_difference, trace
 from dlref.check._tracing import pieces
 from dlref.interop import from_state_dict
-from dlref.transformer import LanguageModelConfig, language_model
+from dlref.transformer import LanguageModelConfig, gated_feed_forward, language_model
 
 
 @functools.cache
@@ -184,6 +184,33 @@ def test_another_factor_of_the_sums_is_fitted():
     kept = {name: port[name] for name in ("blocks.0.attention.out", "blocks.0.sum1", OUT)}
     message = "the sub-layers' outputs are multiplied by 0.7 before the sums instead of by 0.3"
     assert first_difference(right, kept).cause == message
+
+
+def test_the_factor_of_the_sums_in_another_place():
+    right = traced("granite")[-1]
+    x, f = right["embedding"], right["blocks.0.attention.out"]
+    for out, cause in (
+        (0.3 * x + f, "the inputs of the sub-layers are multiplied by 0.3 before the sums, not"),
+        (0.3 * (x + f), "the sums themselves are multiplied by 0.3, not the outputs alone"),
+    ):
+        found = first_difference(right, {"embedding": x, "blocks.0.sum1": out})
+        assert found.cause.startswith(cause)
+
+
+def test_the_gate_of_a_shared_expert():
+    _, params, _, right = traced("qwen2_moe")
+    p, x = params.blocks[0].feed_forward, right["blocks.0.norm2"]
+    shared, logits = gated_feed_forward(x, p.shared), x @ p.shared_gate.T
+    gate = 1 / (1 + np.exp(-logits))
+    others = right["blocks.0.feed_forward.out"] - gate * shared
+    for out, cause in (
+        (others + logits * shared, "lacks its sigmoid"),
+        (gate * (others + shared), "multiplies the output of all experts"),
+        (gate * others + shared, "multiplies the output of the other experts"),
+        (others + shared, "is missing"),
+    ):
+        found = first_difference(right, {"blocks.0.norm2": x, "blocks.0.feed_forward.out": out})
+        assert found.cause == f"the gate of the shared expert {cause}"
 
 
 def test_a_factor_that_is_rounded_to_float32_is_no_difference():

@@ -396,7 +396,9 @@ class TestConfigurations:
         want = "'n_head' must .*; 'scale_attn_weights' must be .*; 'add_cross_attention' must be"
         with pytest.raises(ValueError, match=want):
             ported("gpt2", n_head=3, scale_attn_weights=2, add_cross_attention=True)
-        want = "'num_attention_heads' must .*; 'mlp_bias' must be True or .*; the rope type must not"
+        want = (
+            "'num_attention_heads' must .*; 'mlp_bias' must be True or .*; the rope type must not"
+        )
         scaling = {"type": "dynamic", "factor": 2.0}
         with pytest.raises(ValueError, match=want):
             ported("llama", num_attention_heads=3, mlp_bias="no", rope_scaling=scaling)

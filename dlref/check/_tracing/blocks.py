@@ -185,12 +185,31 @@ def _mixture(x: FloatArray, p: Any, o: Options) -> Steps:
     routing = top_k_router(x, p.router, bias=bias, correction=correction, **chosen)
     units = {activation: unit for unit, activation in GATES.items()}
     more = {"router_bias": bias, "correction": correction, "activation": units[o["activation"]]}
-    more |= {"shared": p.shared, "shared_gate": p.shared_gate}
+    by_mistake = o.get("wrong") in SHARED
+    more |= {} if by_mistake else {"shared": p.shared, "shared_gate": p.shared_gate}
+    out = mixture_of_experts(x, p.router, p.experts, **options, **more)
     return {
         "feed_forward.router": linear(x, p.router, bias),
         "feed_forward.weights": routing.weights,
-        "feed_forward.out": mixture_of_experts(x, p.router, p.experts, **options, **more),
+        "feed_forward.out": _with_shared(out, x, p, o) if by_mistake else out,
     }
+
+
+#: Mistakes in the gate of the shared expert, by their names in the options.
+SHARED = {
+    "shared open": "the gate of the shared expert lacks its sigmoid",
+    "all gated": "the gate of the shared expert multiplies the output of all experts",
+    "others gated": "the gate of the shared expert multiplies the output of the other experts",
+}
+
+
+def _with_shared(out: FloatArray, x: FloatArray, p: Any, o: Options) -> FloatArray:
+    """Add the output of the shared expert by mistake to the output of the others."""
+    shared: FloatArray = _network(x, p.shared, o | {"wrong": ""})["feed_forward.out"]
+    gate = linear(x, p.shared_gate)
+    if o["wrong"] == "shared open":
+        return out + gate * shared
+    return sigmoid(gate) * out + (sigmoid(gate) if o["wrong"] == "all gated" else 1) * shared
 
 
 #: Mistakes in the choice of experts, by their names in the options.
@@ -253,9 +272,11 @@ def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:
         if output_norm is not None:
             out = out if wrong == f"no output_norm{i}" else normed(out, output_norm, o)
             steps[f"output_norm{i}"] = out
-        is_scaled = o["residual_scale"] != 1 and wrong != f"unscaled {i}"
-        out = out if not is_scaled else out * out.dtype.type(o["residual_scale"])
+        factor = out.dtype.type(o["residual_scale"])
+        is_scaled = factor != 1 and wrong not in (f"unscaled {i}", "input scaled")
+        out = out * factor if is_scaled else out
         beside = {f"left out {i}": np.zeros_like(x), "normed": z}.get(wrong, x)
+        beside = beside * factor if wrong in ("input scaled", "sum scaled") else beside
         x = steps[f"sum{i}"] = np.asarray(beside + out)
         if not o["norm_first"] and norm is not None:
             x = steps[f"norm{i}"] = normed(x, norm, o)

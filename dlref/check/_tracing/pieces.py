@@ -8,7 +8,7 @@ import numpy as np
 
 from ...transformer import MixtureParams
 from ...transformer._structure import norm_fields
-from .blocks import ROUTING
+from .blocks import ROUTING, SHARED
 from .common import Mistakes, Options
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ def network_pieces(p: Any, o: Options) -> Mistakes:
         if getattr(network, name) is not None:
             changed = {name: None} | ({"shared_gate": None} if name == "shared" else {})
             yield message, p._replace(feed_forward=network._replace(**changed)), o
+    for wrong, message in SHARED.items() if network.shared_gate is not None else ():
+        yield message, p, o | {"wrong": wrong}
     scale = o["router"].get("scale", 1.0)
     if network.shared is not None and scale != 1:
         down = np.asarray(network.shared.w_down)
@@ -154,3 +156,11 @@ def norm_pieces(p: Any, o: Options) -> Mistakes:
         for i, which in ((1, "attention"), (2, "network")):
             message = f"the output of the {which} is not multiplied by {o['residual_scale']:g}"
             yield message, p, o | {"wrong": f"unscaled {i}"}
+        told = f"multiplied by {o['residual_scale']:g}"
+        message = f"the inputs of the sub-layers are {told} before the sums, not the outputs"
+        yield message, p, o | {"wrong": "input scaled"}
+        yield (
+            f"the sums themselves are {told}, not the outputs alone",
+            p,
+            o | {"wrong": "sum scaled"},
+        )
