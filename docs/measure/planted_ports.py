@@ -117,7 +117,7 @@ def steps_of(kind, model, ids):
         for module, step in parts_of(kind, layer):
             handles.append(module.register_forward_hook(keep(f"blocks.{i}.{step}")))
         attention = getattr(layer, "attention" if kind == "gpt_neox" else "self_attn", None)
-        if attention is not None and kind not in ("gpt_oss",):  # whose sink is among the weights
+        if attention is not None and kind not in ("gpt_oss", "granite_swa"):  # with sinks
             name = f"blocks.{i}.attention.weights"
             handles.append(attention.register_forward_hook(keep_weights(name)))
     with torch.no_grad():

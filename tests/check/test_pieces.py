@@ -197,6 +197,39 @@ def test_the_factor_of_the_sums_in_another_place():
         assert found.cause.startswith(cause)
 
 
+def test_norms_without_parameters_have_no_weights_to_be_wrong():
+    right = traced("olmo")[-1]
+    found = first_difference(right, {"blocks.0.norm1": 2 * right["blocks.0.norm1"]})
+    assert found.name == "blocks.0.norm1"
+    assert found.cause == "it is multiplied by 2"
+
+
+def test_the_activation_of_a_product():
+    _, params, _, right = traced("granite")
+    gate, up = (right[f"blocks.0.feed_forward.{name}"] for name in ("gate", "up"))
+    hidden = gate * up / (1 + np.exp(-gate * up))
+    out = hidden @ params.blocks[0].feed_forward.w_down.T
+    found = first_difference(right, {"blocks.0.feed_forward.out": out})
+    assert found.cause == "the activation is that of the product of gate and up, not of the gate"
+
+
+def test_a_mask_after_the_softmax_and_averaged_heads():
+    right = traced("granite")[-1]
+    q, k = (right[f"blocks.0.attention.{name}_rotated"] for name in "qk")
+    seen = np.tril(np.ones((7, 7), bool))
+
+    def weights(k, masked):
+        scores = 0.2 * q @ np.swapaxes(k, -1, -2)
+        e = np.exp(scores) if not masked else np.where(seen, np.exp(scores), 0.0)
+        return e / e.sum(-1, keepdims=True) * seen
+
+    name = "blocks.0.attention.weights"
+    found = first_difference(right, {name: weights(np.repeat(k, 2, axis=-3), masked=False)})
+    assert found.cause == "the causal mask multiplies the weights after the softmax"
+    found = first_difference(right, {name: weights(k.mean(-3, keepdims=True), masked=True)})
+    assert found.cause == "all queries use the mean of all heads of keys and values"
+
+
 def test_the_gate_of_a_shared_expert():
     _, params, _, right = traced("qwen2_moe")
     p, x = params.blocks[0].feed_forward, right["blocks.0.norm2"]

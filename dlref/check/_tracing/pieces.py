@@ -136,6 +136,7 @@ def _choices(options: Mapping[str, Any], count: int) -> Iterator[tuple[str, dict
 def _misroutings(network: MixtureParams, options: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of the mistakes in the choice that this router can have."""
     yield "weighted inputs"
+    yield "weighted twice"
     if network.correction is not None:
         yield "corrected"
     if options.get("groups", 1) > 1:
@@ -149,6 +150,9 @@ def norm_pieces(p: Any, o: Options) -> Mistakes:
     for name in (n for n in norm_fields(type(p)) if getattr(p, n) is not None):
         if o["norm_first"] or name.startswith("output"):
             yield f"{name} is missing", p, o | {"wrong": f"no {name}"}
+    if getattr(p, "output_norm1", None) is not None:
+        message = "the norms of the sub-layers' outputs normalize the sums instead"
+        yield message, p, o | {"wrong": "normed sums"}
     yield "eps is added to the root, not under it", p, o | {"wrong": "eps outside"}
     if o["residual_scale"] != 1:
         message = f"the outputs of the sub-layers are not multiplied by {o['residual_scale']:g}"
