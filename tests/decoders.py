@@ -26,10 +26,13 @@ MULTIPLIERS = {
     "attention_multiplier": 0.2,
 }
 EXPERTS = {"num_local_experts": 4, "num_experts": 4, "num_experts_per_tok": 2}
-LATENT = {
+OF_LATENTS = {
+    "kv_lora_rank": 6, "qk_rope_head_dim": 4, "qk_nope_head_dim": 6, "v_head_dim": 5,
+    "num_key_value_heads": 4,
+}  # fmt: skip
+LATENT = OF_LATENTS | {
     "n_routed_experts": 8, "num_experts_per_tok": 3, "n_group": 4, "topk_group": 2,
-    "moe_intermediate_size": 12, "n_shared_experts": 2, "kv_lora_rank": 6,
-    "qk_rope_head_dim": 4, "qk_nope_head_dim": 6, "v_head_dim": 5, "num_key_value_heads": 4,
+    "moe_intermediate_size": 12, "n_shared_experts": 2,
 }  # fmt: skip
 DELTA = {
     "linear_num_key_heads": 2, "linear_num_value_heads": 4, "linear_key_head_dim": 5,
@@ -63,7 +66,8 @@ FAMILIES = {
         "SmolLM3",
         [
             {"no_rope_layer_interval": 2},
-            {"no_rope_layers": [1, 0, 0], "use_sliding_window": True, "sliding_window": 3},
+            {"no_rope_layers": [1, 0, 0], "use_sliding_window": True, "sliding_window": 3}
+            | {"mlp_bias": True},
         ],
     ),
     "gemma": (
@@ -84,7 +88,7 @@ FAMILIES = {
             {"head_dim": 8, "final_logit_softcapping": 3.0, "query_pre_attn_scalar": 7},
         ],
     ),
-    "granite": ("Granite", [MULTIPLIERS, {}]),
+    "granite": ("Granite", [MULTIPLIERS, {"mlp_bias": True, "attention_bias": True}]),
     "olmo2": ("Olmo2", [{}, {"attention_bias": True, "rope_parameters": LINEAR}]),
     "phi3": ("Phi3", [{"sliding_window": 4}, {"partial_rotary_factor": 0.5}]),
     "stablelm": ("StableLm", [{}, {"use_qkv_bias": True, "use_parallel_residual": True}]),
@@ -130,10 +134,22 @@ FAMILIES = {
         ],
     ),
     "gpt_oss": ("GptOss", [EXPERTS | {"head_dim": 8, "sliding_window": 4}]),
-    "helium": ("Helium", [{"head_dim": 8}, {"head_dim": 8, "attention_bias": True}]),
-    "ernie4_5": ("Ernie4_5", [{"head_dim": 10}, {"head_dim": 8, "tie_word_embeddings": False}]),
-    "seed_oss": ("SeedOss", [{"head_dim": 10}, {"head_dim": 8, "attention_bias": False}]),
-    "arcee": ("Arcee", [{}, {"attention_bias": True, "rope_parameters": LINEAR}]),
+    "helium": (
+        "Helium",
+        [{"head_dim": 8, "mlp_bias": True}, {"head_dim": 8, "attention_bias": True}],
+    ),
+    "ernie4_5": (
+        "Ernie4_5",
+        [{"head_dim": 10, "use_bias": True}, {"head_dim": 8, "tie_word_embeddings": False}],
+    ),
+    "seed_oss": (
+        "SeedOss",
+        [
+            {"head_dim": 10, "attention_out_bias": True, "mlp_bias": True},
+            {"head_dim": 8, "attention_bias": False},
+        ],
+    ),
+    "arcee": ("Arcee", [{"mlp_bias": True}, {"attention_bias": True, "rope_parameters": LINEAR}]),
     "glm4_moe_lite": (
         "Glm4MoeLite",
         [
@@ -143,7 +159,10 @@ FAMILIES = {
             | {"mlp_layer_types": ["sparse"] * 3, "first_k_dense_replace": 0},
         ],
     ),
-    "nemotron": ("Nemotron", [{"head_dim": 8}, {"head_dim": 8, "attention_bias": True}]),
+    "nemotron": (
+        "Nemotron",
+        [{"head_dim": 8, "mlp_bias": True}, {"head_dim": 8, "attention_bias": True}],
+    ),
     "starcoder2": (
         "Starcoder2",
         [{}, {"sliding_window": 4, "use_bias": False, "tie_word_embeddings": False}],
@@ -200,6 +219,49 @@ FAMILIES = {
             LATENT
             | {"topk_method": "group_limited_greedy", "q_lora_rank": None}
             | {"routed_scaling_factor": 1.5, "rope_parameters": YARN},
+        ],
+    ),
+    "olmo": ("Olmo", [{}, {"attention_bias": True, "rope_parameters": LINEAR}]),
+    "cwm": (
+        "Cwm",
+        [
+            {"head_dim": 10, "sliding_window": 4, "mlp_bias": True},
+            {"layer_types": TYPES, "head_dim": 8},
+        ],
+    ),
+    "vaultgemma": (
+        "VaultGemma",
+        [{"head_dim": 10, "sliding_window": 4, "query_pre_attn_scalar": 7} | CAPS],
+    ),
+    "jais2": ("Jais2", [{}, {"attention_bias": False, "mlp_bias": False}, {"mlp_bias": False}]),
+    "granite_swa": (
+        "GraniteSWA",
+        [
+            MULTIPLIERS | {"sliding_window": 4},
+            {"layer_types": TYPES, "layer_rope_theta": [0, 50.0, 1e4], "sliding_window": 3}
+            | {"mlp_bias": True},
+        ],
+    ),
+    "granitemoe": ("GraniteMoe", [EXPERTS | MULTIPLIERS]),
+    "flex_olmo": ("FlexOlmo", [EXPERTS, EXPERTS | {"norm_topk_prob": True}]),
+    "dots1": (
+        "Dots1",
+        [
+            OF_GLM | {"attention_bias": True, "first_k_dense_replace": 1},
+            OF_GLM
+            | {"n_group": 4, "topk_group": 2, "norm_topk_prob": True}
+            | {"sliding_window": 4, "max_window_layers": 1},
+        ],
+    ),
+    "solar_open": (
+        "SolarOpen",
+        [OF_GLM | {"attention_bias": True}, OF_GLM | {"n_group": 4, "topk_group": 2}],
+    ),
+    "youtu": (
+        "Youtu",
+        [
+            OF_LATENTS | {"q_lora_rank": 5},
+            OF_LATENTS | {"q_lora_rank": None, "rope_interleave": False, "rope_parameters": YARN},
         ],
     ),
 }

@@ -26,7 +26,6 @@ def state_of(kind, config, rng):
     family, settings = known[kind], Settings(config, kind, families.KNOWN)
     found = family.config(settings)
     counts = ("n_routed_experts", "num_local_experts", "num_experts")
-    config = {"use_qk_norm": kind != "glm4_moe"} | config
     sizes = {"n": next((config[name] for name in counts if name in config), 4)}  # of experts
     sizes |= {"M": 12, "MS": 24}  # their widths
     whole = config.get("q_lora_rank", 5) is None  # queries come from the tokens themselves
@@ -44,7 +43,8 @@ def state_of(kind, config, rng):
         sizes["HV"] = 24
     state = {}
     for tensor in tensors(family.layout(found, family.base)):
-        if tensor.optional and (whole or not config.get("use_qk_norm", True)):
+        said = [there for end, there in settings.tensors.items() if tensor.name.endswith(end)]
+        if tensor.optional and not (said[0] if said else not whole):
             continue
         axes = [families_axis(term) for term in tensor.shape.split(", ")]
         shape = [factor * sizes[symbol] for factor, symbol in axes]

@@ -321,6 +321,12 @@ PUBLISHED = {
         num_local_experts=32, rms_norm_eps=1e-5, sliding_window=128, swiglu_limit=7.0,
         tie_word_embeddings=False, **_sizes(201088, 2880, 2880, 24, 64, 8, 131072),
     ),
+    "allenai/OLMo-7B-hf": _file(
+        "olmo", "Olmo", "float32", "4.40.0.dev0", attention_bias=False, attention_dropout=0.0,
+        clip_qkv=None, eos_token_id=50279, hidden_act="silu", pad_token_id=1, rope_scaling=None,
+        rope_theta=10000.0, tie_word_embeddings=False,
+        **_sizes(50304, 4096, 11008, 32, 32, 32, 2048),
+    ),
     "allenai/OLMo-2-1124-7B": _file(
         "olmo2", "Olmo2", "float32", "4.47.0.dev0", attention_bias=False, attention_dropout=0.0,
         eos_token_id=100257, hidden_act="silu", pad_token_id=100277, rms_norm_eps=1e-6,
@@ -386,6 +392,15 @@ PUBLISHED = {
         hidden_act="silu", logits_scaling=8.0, mlp_bias=False, pad_token_id=0,
         residual_multiplier=0.22, rms_norm_eps=1e-5, rope_scaling=None, rope_theta=10000.0,
         tie_word_embeddings=True, **_sizes(49155, 2048, 8192, 40, 32, 8, 4096),
+    ),
+    "ibm-granite/granite-3.0-1b-a400m-base": _file(
+        "granitemoe", "GraniteMoe", version="4.46.0.dev0", attention_bias=False,
+        attention_dropout=0.0, attention_multiplier=0.015625, bos_token_id=0,
+        embedding_multiplier=12.0, eos_token_id=0, hidden_act="silu", logits_scaling=6.0,
+        num_experts_per_tok=8, num_local_experts=32, output_router_logits=False, pad_token_id=0,
+        residual_multiplier=0.22, rms_norm_eps=1e-6, rope_scaling=None, rope_theta=10000,
+        router_aux_loss_coef=0.0, tie_word_embeddings=True,
+        **_sizes(49155, 1024, 512, 24, 16, 8, 4096),
     ),
     "deepseek-ai/DeepSeek-V3": _file(
         "deepseek_v3", "DeepseekV3", version="4.33.1", attention_bias=False,

@@ -107,11 +107,14 @@ class FeedForwardParams(NamedTuple):
 
 
 class GatedFeedForwardParams(NamedTuple):
-    """Weights of a gated network."""
+    """Weights and biases of a gated network."""
 
     w_gate: np.ndarray
     w_up: np.ndarray
     w_down: np.ndarray
+    b_gate: np.ndarray = None
+    b_up: np.ndarray = None
+    b_down: np.ndarray = None
 
 
 class ExpertParams(NamedTuple):
@@ -275,8 +278,8 @@ def gated_feed_forward(x, params, *, activation="silu"):
     """
     p = params
     f, _ = activation_of(activation)
-    h = f(linear(x, p.w_gate)) * linear(x, p.w_up)
-    return linear(h, p.w_down)
+    h = f(linear(x, p.w_gate, p.b_gate)) * linear(x, p.w_up, p.b_up)
+    return linear(h, p.w_down, p.b_down)
 
 
 def gated_feed_forward_vjp(dout, x, params, *, activation="silu"):
@@ -292,13 +295,14 @@ def gated_feed_forward_vjp(dout, x, params, *, activation="silu"):
     """
     p = params
     f, f_deriv = activation_of(activation)
-    gate, up = linear(x, p.w_gate), linear(x, p.w_up)
-    dh, dw_down = linear_vjp(dout, f(gate) * up, p.w_down)
+    gate, up = linear(x, p.w_gate, p.b_gate), linear(x, p.w_up, p.b_up)
+    dh, dw_down, db_down = dense_vjp(dout, f(gate) * up, p.w_down, p.b_down)
     dup = dh * f(gate)
     dgate = dh * up * f_deriv(gate)
-    dx_up, dw_up = linear_vjp(dup, x, p.w_up)
-    dx_gate, dw_gate = linear_vjp(dgate, x, p.w_gate)
-    return dx_up + dx_gate, type(p)(w_gate=dw_gate, w_up=dw_up, w_down=dw_down)
+    dx_up, dw_up, db_up = dense_vjp(dup, x, p.w_up, p.b_up)
+    dx_gate, dw_gate, db_gate = dense_vjp(dgate, x, p.w_gate, p.b_gate)
+    weights = {"w_gate": dw_gate, "w_up": dw_up, "w_down": dw_down}
+    return dx_up + dx_gate, type(p)(**weights, b_gate=db_gate, b_up=db_up, b_down=db_down)
 
 
 # == router

@@ -24,6 +24,11 @@ OSS_YARN = {
     "rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
     "original_max_position_embeddings": 4096,
 }  # fmt: skip
+#: The scaling of the Code World Model where a file has none.
+OF_CWM = {
+    "rope_type": "llama3", "factor": 16.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 8192,
+}  # fmt: skip
 KIN: dict[str, Kin] = {
     "mistral": Kin(
         "Mistral",
@@ -61,6 +66,7 @@ KIN: dict[str, Kin] = {
             sliding_window=None, attention_bias=False,
         ),
         settings.smollm3,
+        network=layouts.network_with_biases,
     ),
     "gemma": Kin(
         "Gemma",
@@ -142,6 +148,7 @@ KIN: dict[str, Kin] = {
         "multipliers of embeddings, scores, sums and logits",
         _defaults(32000, 4096, 11008, 32, 32, 32, attention_bias=False),
         settings.granite,
+        network=layouts.network_with_biases,
     ),
     "olmo2": Kin(
         "Olmo2",
@@ -239,6 +246,7 @@ KIN: dict[str, Kin] = {
         settings.helium,
         biases="qkv",
         interleaved=True,
+        network=layouts.network_with_biases,
     ),
     "ernie4_5": Kin(
         "Ernie4_5",
@@ -249,6 +257,7 @@ KIN: dict[str, Kin] = {
         ),
         settings.ernie4_5,
         interleaved=True,
+        network=layouts.network_with_biases,
     ),
     "seed_oss": Kin(
         "SeedOss",
@@ -256,30 +265,32 @@ KIN: dict[str, Kin] = {
         _defaults(155136, 4096, 27648, 64, 80, 8, head_dim=128, attention_bias=True),
         settings.seed_oss,
         biases="qkv",
+        some_biases="o",
+        network=layouts.network_with_biases,
     ),
     "arcee": Kin(
         "Arcee",
         "a plain network with the square of relu",
         _defaults(
             32000, 2560, 18432, 32, 32, None, rms_norm_eps=1e-5, hidden_act="relu2",
-            attention_bias=False,
+            attention_bias=False, mlp_bias=False,
         ),
-        settings.helium,
+        settings.arcee,
         gated=False,
-        network=layouts.plain_network("up_proj", "down_proj", bias=False),
+        network=layouts.plain_network("up_proj", "down_proj"),
     ),
     "nemotron": Kin(
         "Nemotron",
         "layer norms that multiply by 1 + w, and a plain network with the square of relu",
         _defaults(
             256000, 6144, 24576, 32, 48, None, head_dim=None, norm_eps=1e-5, hidden_act="relu2",
-            partial_rotary_factor=0.5, attention_bias=False,
+            partial_rotary_factor=0.5, attention_bias=False, mlp_bias=False,
         ),
         settings.nemotron,
         norm="layer",
         norm_bias=True,
         gated=False,
-        network=layouts.plain_network("up_proj", "down_proj", bias=False),
+        network=layouts.plain_network("up_proj", "down_proj"),
     ),
     "starcoder2": Kin(
         "Starcoder2",
@@ -292,7 +303,7 @@ KIN: dict[str, Kin] = {
         norm="layer",
         norm_bias=True,
         gated=False,
-        network=layouts.plain_network("c_fc", "c_proj", bias=True),
+        network=layouts.plain_network("c_fc", "c_proj"),
     ),
     "glm": Kin(
         "Glm",
@@ -404,6 +415,110 @@ KIN: dict[str, Kin] = {
         latent=True,
         interleaved=True,
         experts=layouts.with_shared,
+    ),
+    "olmo": Kin(
+        "Olmo",
+        "layer norms without parameters",
+        _defaults(50304, 4096, 11008, 32, 32, None, attention_bias=False),
+        settings.olmo,
+        norm="layer",
+        norm_weight=False,
+    ),
+    "cwm": Kin(
+        "Cwm",
+        "windows in three of four layers",
+        _defaults(
+            128256, 6144, 21504, 64, 48, 8, head_dim=128, rms_norm_eps=1e-5, rope_theta=1e6,
+            rope_scaling=OF_CWM, sliding_window=8192,
+        ),
+        settings.cwm,
+        network=layouts.network_with_biases,
+    ),
+    "vaultgemma": Kin(
+        "VaultGemma",
+        "Gemma 2's pieces, and norms before each sub-layer alone",
+        _defaults(
+            256000, 2304, 9216, 26, 8, 4, head_dim=256, hidden_activation=GELU,
+            tie_word_embeddings=True, attention_bias=False, sliding_window=4096,
+            query_pre_attn_scalar=256, attn_logit_softcapping=50.0, final_logit_softcapping=30.0,
+        ),
+        settings.gemma2,
+        norms={"norm1": "input_layernorm", "norm2": "pre_feedforward_layernorm"},
+    ),
+    "jais2": Kin(
+        "Jais2",
+        "layer norms, and a plain network with the square of relu and biases",
+        _defaults(
+            150272, 3328, 26624, 32, 26, None, hidden_act="relu2", attention_bias=True,
+            mlp_bias=True,
+        ),
+        settings.arcee,
+        norm="layer",
+        norm_bias=True,
+        gated=False,
+        network=layouts.plain_network("up_proj", "down_proj"),
+    ),
+    "granite_swa": Kin(
+        "GraniteSWA",
+        "Granite's multipliers, sinks, and windows in three of four layers",
+        _defaults(
+            100352, 2560, 8192, 24, 20, 4, rms_norm_eps=1e-5, tie_word_embeddings=True,
+            attention_bias=False, sliding_window=128,
+        ),
+        settings.granite_swa,
+        sinks=True,
+        network=layouts.network_with_biases,
+    ),
+    "granitemoe": Kin(
+        "GraniteMoe",
+        "Granite's multipliers, and experts",
+        _defaults(
+            32000, 4096, 11008, 32, 32, None, attention_bias=False, experts=8, k=2,
+        ),
+        settings.granitemoe,
+        experts=layouts.experts_of_granite,
+    ),
+    "flex_olmo": Kin(
+        "FlexOlmo",
+        "OLMo 2's pieces, and experts",
+        _defaults(
+            100352, 4096, 11008, 32, 32, None, rope_theta=5e5, attention_bias=False, experts=7, k=5
+        ),
+        settings.olmoe,
+        norms=BEHIND,
+        qk_norm="all heads",
+        experts=layouts.experts,
+    ),
+    "dots1": Kin(
+        "Dots1",
+        "experts that a correction chooses, and norms of queries and keys",
+        _defaults(
+            152064, 4608, 10944, 62, 32, 32, attention_bias=False, sliding_window=4096,
+            max_window_layers=62, experts=128, k=6,
+        ),
+        settings.dots1,
+        qk_norm="each head",
+        experts=layouts.with_both,
+    ),
+    "solar_open": Kin(
+        "SolarOpen",
+        "experts that a correction chooses, in every layer",
+        _defaults(
+            196608, 4096, 10240, 48, 64, 8, head_dim=128, rms_norm_eps=1e-5, rope_theta=1e6,
+            attention_bias=False, experts=128, k=8,
+        ),
+        settings.solar_open,
+        biases="qkv",
+        experts=layouts.with_both,
+    ),
+    "youtu": Kin(
+        "Youtu",
+        "latent attention, and a gated network",
+        _defaults(
+            128256, 2048, 6144, 32, 16, 16, tie_word_embeddings=True, attention_bias=False
+        ),
+        settings.youtu,
+        latent=True,
     ),
 }  # fmt: skip
 

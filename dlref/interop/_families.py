@@ -46,7 +46,7 @@ from ._encoders import (
 )
 from ._fused import apart, together
 from ._kin import decoder_config
-from ._kin_layouts import decoder_layout
+from ._kin_layouts import decoder_layout, network_with_biases
 from ._modules import linear_layout, norm_layout
 from ._settings import INSIDE, SIMILAR, Settings, rope_settings, text_config
 from ._tensors import Sizes, Tensor, raise_all, read, write
@@ -127,7 +127,7 @@ def _llama_config(s: Settings) -> LanguageModelConfig:
     heads = s.divisor(width, 32, "num_attention_heads")
     kv_heads = s.divisor(heads, heads, "num_key_value_heads")
     E = s.integer(width // heads, "head_dim")
-    s.no_bias("mlp_bias")
+    s.biases_of_network(s.flag(False, "mlp_bias"))
     base, scaling, _ = rope_settings(s, E)
     s.refuse()
     return LanguageModelConfig(
@@ -163,14 +163,10 @@ def _llama_block(config: LanguageModelConfig, name: str) -> EncoderBlockParams:
         ]
         for part in zip(*pairs, strict=True)
     )
-    network = [
-        Tensor(f"{name}mlp.{x}_proj.weight", shape)
-        for x, shape in (("gate", "F, D"), ("up", "F, D"), ("down", "D, F"))
-    ]
     return EncoderBlockParams(
         AttentionParams(*weights, *biases),  # type: ignore[arg-type]
         norm_layout(f"{name}input_layernorm.", bias=False),
-        GatedFeedForwardParams(*network),  # type: ignore[arg-type]
+        network_with_biases(name, config),
         norm_layout(f"{name}post_attention_layernorm.", bias=False),
     )
 
@@ -292,6 +288,29 @@ def _without_mtp(named: dict[str, Any], prefix: str) -> dict[str, Any]:
     return _of_the_text_model(kept, prefix)
 
 
+#: Tensors of a mixture of Granite as published, and in the modules of today.
+OF_GRANITE = {
+    ".input_linear.weight": ".experts.gate_up_proj",
+    ".output_linear.weight": ".experts.down_proj",
+    ".router.layer.weight": ".router.weight",
+}
+
+
+def _with_experts_of_today(named: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Return the tensors of Granite's mixtures by the names of the modules of today."""
+
+    def today(name: str) -> str:
+        end = next((end for end in OF_GRANITE if name.endswith(end)), "")
+        return name.removesuffix(end) + OF_GRANITE.get(end, "")
+
+    return _of_the_text_model({today(name): value for name, value in named.items()}, prefix)
+
+
+def _in_sparse_blocks(state: dict[str, Any], *_: Any) -> dict[str, Any]:
+    """Return the same with the module's name of a mixture."""
+    return {name.replace(".mlp.", ".block_sparse_moe."): array for name, array in state.items()}
+
+
 def _with_both_names(state: dict[str, Any], *_: Any) -> dict[str, Any]:
     """Return a DeepSeek's tensors, its queries named as in the module."""
 
@@ -407,10 +426,13 @@ FAMILIES |= {
     )
     for kind, kin in KIN.items()
 }
-for of_deepseek in ("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2"):
+for of_deepseek in ("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2", "youtu"):
     FAMILIES[of_deepseek] = FAMILIES[of_deepseek]._replace(
         renamed=_with_one_name, apart=_without_predictions, together=_with_both_names
     )
+FAMILIES["granitemoe"] = FAMILIES["granitemoe"]._replace(
+    renamed=_with_experts_of_today, together=_in_sparse_blocks
+)
 FAMILIES["glm4_moe"] = FAMILIES["glm4_moe"]._replace(apart=_without_predictions)
 FAMILIES["qwen3_next"] = FAMILIES["qwen3_next"]._replace(
     renamed=_without_mtp, apart=apart, together=together
@@ -465,7 +487,7 @@ def prepare(
         settings.config["tie_word_embeddings"] = _is_tied(named, table, prefix)
     found = family.config(settings)
     settings.finish()
-    _check_tensors(named, settings, prefix)
+    _check_tensors(named, settings, prefix, getattr(found, "num_layers", 0))
     base = family.base if any(name.startswith(family.base) for name in named) else ""
     return Prepared(named, family, found, base, whole)
 
@@ -519,13 +541,13 @@ def _check_layers(config: Any, tensors: int) -> None:
             raise ValueError(msg)
 
 
-def _check_tensors(named: dict[str, Any], settings: Settings, prefix: str) -> None:
+def _check_tensors(named: dict[str, Any], settings: Settings, prefix: str, layers: int) -> None:
     """Raise if tensors are there that the configuration says are not, or the other way round."""
-    there = {end: any(name.endswith(end) for name in named) for end in settings.tensors}
+    counts = {end: sum(name.endswith(end) for name in named) for end in settings.tensors}
     problems = [
-        f"{prefix}...{end!r} is {'there' if there[end] else 'missing'}"
+        f"{prefix}...{end!r} is {'missing' if wanted else 'there'}"
         for end, wanted in settings.tensors.items()
-        if there[end] != wanted
+        if (counts[end] < layers if wanted else counts[end])
     ]
     raise_all("Argument 'state' must fit its configuration", problems)
 

@@ -36,7 +36,9 @@ class Kin(NamedTuple):
     norms: dict[str, str] = BEFORE
     norm: str = "rms"
     norm_bias: bool = False
+    norm_weight: bool = True  # whether norms have parameters
     biases: str = "qkvo"  # which projections have one, where there are biases
+    some_biases: str = ""  # which have one in some models, by an entry of their own
     qk_norm: str = ""  # of queries and keys: of "each head", or of "all heads" at once
     qk_names: tuple[str, str] = ("q_norm", "k_norm")
     qk_optional: bool = False  # whether there are models without them

@@ -14,6 +14,7 @@ from ..transformer import (
     LanguageModelConfig,
     LanguageModelParams,
     MixtureParams,
+    NormParams,
 )
 from ._modules import linear_layout, norm_layout
 from ._tensors import Tensor
@@ -31,9 +32,11 @@ def projections(name: str, config: LanguageModelConfig, kin: Kin) -> list[Any]:
     """Return where the weights and biases of queries, keys, values and the output are."""
     rows = {"q": "Q, D", "k": "K, D", "v": "K, D", "o": "D, Q"}
     weights = [Tensor(f"{name}self_attn.{x}_proj.weight", shape) for x, shape in rows.items()]
-    has = kin.biases if config.biases else ""
+    has = (kin.biases if config.biases else "") + kin.some_biases
     biases = [
-        Tensor(f"{name}self_attn.{x}_proj.bias", shape.split(", ")[0]) if x in has else None
+        Tensor(f"{name}self_attn.{x}_proj.bias", shape[0], optional=x in kin.some_biases)
+        if x in has
+        else None
         for x, shape in rows.items()
     ]
     return [*weights, *biases]
@@ -122,19 +125,30 @@ def gated_network(name: str, config: LanguageModelConfig) -> GatedFeedForwardPar
     return _gated(f"{name}mlp.", "F")
 
 
+def network_with_biases(name: str, config: LanguageModelConfig) -> GatedFeedForwardParams:
+    """Return a gated network that has biases in some models (``mlp_bias``)."""
+    sizes = {"gate": "F", "up": "F", "down": "D"}
+    biases: list[Any] = [
+        Tensor(f"{name}mlp.{x}_proj.bias", size, optional=True) for x, size in sizes.items()
+    ]
+    return GatedFeedForwardParams(*gated_network(name, config)[:3], *biases)
+
+
 def fused_network(name: str, config: LanguageModelConfig) -> GatedFeedForwardParams:
     """Return a gated network, gate and up in one matrix (Phi-3, GLM)."""
     both: Any = Tensor(f"{name}mlp.gate_up_proj.weight", "2 F, D", parts=2)
     return gated_network(name, config)._replace(w_gate=both, w_up=both._replace(part=1))
 
 
-def plain_network(first: str, second: str, *, bias: bool) -> Callable[..., FeedForwardParams]:
+def plain_network(first: str, second: str) -> Callable[..., FeedForwardParams]:
     """Return where a network without a gate is, by the names of its layers."""
 
     def network(name: str, config: LanguageModelConfig) -> FeedForwardParams:
-        one = linear_layout(f"{name}mlp.{first}.", "F", "D", bias=bias and config.biases)
-        two = linear_layout(f"{name}mlp.{second}.", "D", "F", bias=bias and config.biases)
-        return FeedForwardParams(*one, *two)
+        one = linear_layout(f"{name}mlp.{first}.", "F", "D", bias=True)
+        two = linear_layout(f"{name}mlp.{second}.", "D", "F", bias=True)
+        layout: list[Any] = [*one, *two]
+        layout[1::2] = [b._replace(optional=True) for b in layout[1::2]]
+        return FeedForwardParams(*layout)
 
     return network
 
@@ -194,7 +208,18 @@ def experts_with_biases(name: str) -> MixtureParams:
     return MixtureParams(router, ExpertParams(*arrays), of_router)  # type: ignore[arg-type]
 
 
+def experts_of_granite(name: str) -> MixtureParams:
+    """Return where a router and its experts are (Granite 3's mixtures)."""
+    router: Any = Tensor(f"{name}mlp.router.weight", "n, D")
+    return experts(name)._replace(router=router)
+
+
 # Blocks and models.
+
+
+def _norm(name: str, kin: Kin) -> NormParams:
+    """Return where a norm is, which may have no parameters (OLMo)."""
+    return norm_layout(name, bias=kin.norm_bias) if kin.norm_weight else NormParams(None)
 
 
 def decoder_block(
@@ -215,9 +240,7 @@ def decoder_block(
         attention = _delta_rule(f"{name}linear_attn.")
     mixed = kin.experts is not None and told.get("router") is not None
     network = kin.experts(name) if mixed else kin.network(name, config)
-    norms = {
-        field: norm_layout(f"{name}{key}.", bias=kin.norm_bias) for field, key in kin.norms.items()
-    }
+    norms = {field: _norm(f"{name}{key}.", kin) for field, key in kin.norms.items()}
     if kin.one_norm and told.get("parallel"):
         del norms["norm2"]
     block = EncoderBlockParams(attention, None, network, None)
@@ -230,5 +253,5 @@ def decoder_layout(config: LanguageModelConfig, base: str, kin: Kin) -> Language
     _, table, norm = kin.tables
     embedding: Any = Tensor(f"{base}{table}.weight", "V, D")
     blocks = [decoder_block(config, f"{base}layers.{i}.", kin, i) for i in range(config.num_layers)]
-    last = norm_layout(f"{base}{norm}", bias=kin.norm_bias)
+    last = _norm(f"{base}{norm}", kin)
     return LanguageModelParams(embedding, None, tuple(blocks), last, head)

@@ -40,7 +40,7 @@ def _types(s: Settings, layers: int, default: Callable[[int], bool]) -> list[boo
 
 def _some_sliding(s: Settings, kin: Kin, told: Any, default: Callable[[int], bool]) -> Any:
     window = _window(s, kin)
-    return [window if is_one else {} for is_one in _types(s, told["num_layers"], default)]
+    return [{**window} if is_one else {} for is_one in _types(s, told["num_layers"], default)]
 
 
 def everywhere(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
@@ -81,7 +81,7 @@ def smollm3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
         return None
     window = _switched(s, kin)
     s.known |= {"max_window_layers"}
-    s.no_bias("mlp_bias")
+    s.biases_of_network(s.flag(False, "mlp_bias"))
     types = _types(s, layers, lambda i: bool(window) and not rotated[i])
     return [
         (window if sliding else {}) | ({} if rope else {"rope": None})
@@ -129,6 +129,7 @@ def gemma2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 
 def gemma3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     _of_gemma(s, told)
+    s.only("attn_logit_softcapping", None)  # transformers ignores it
     _caps(s, kin, told)
     s.known |= {"hidden_act"}  # hidden_activation goes before it
     types = _by_pattern(s, told, 6)
@@ -161,12 +162,39 @@ def olmo3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     return [near if is_one else {} for is_one in types]
 
 
-def granite(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+def _multipliers(s: Settings, told: dict[str, Any]) -> None:
+    """Read the factors that Granite's models have."""
     told["embedding_scale"] = s.number(1.0, "embedding_multiplier")
     told["logit_scale"] = 1 / s.number(1.0, "logits_scaling")
     told["blocks"]["residual_scale"] = s.number(1.0, "residual_multiplier")
     told["blocks"]["scale"] = s.number(1.0, "attention_multiplier")
-    s.no_bias("mlp_bias")
+
+
+def granite(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    _multipliers(s, told)
+    s.biases_of_network(s.flag(False, "mlp_bias"))
+
+
+def granitemoe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    _multipliers(s, told)
+    _router(s, kin, told)
+
+
+def granite_swa(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    """Return windows, and the base of each layer's rotation; a layer with 0 has none."""
+    granite(s, kin, told)
+    layers, base = told["num_layers"], told["rope_base"]
+    bases = s.get([base] * layers, "layer_rope_theta")
+    if not isinstance(bases, list) or len(bases) != layers:
+        s.problems.append(f"'layer_rope_theta' must be a list of {layers}, not {shown(bases)}")
+        return None
+    windows = _some_sliding(s, kin, told, lambda i: i % 4 != 0)
+    scaling = told["rope_scaling"]
+    for options, one in zip(windows, bases, strict=True):
+        number = as_number("config.layer_rope_theta", one, least=0)
+        if number != base:
+            options |= {"rope": {"base": number, "scaling": scaling} if number else None}
+    return windows
 
 
 def stablelm(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
@@ -176,22 +204,32 @@ def stablelm(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 
 
 def helium(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    s.no_bias("mlp_bias")
+    s.biases_of_network(s.flag(False, "mlp_bias"))
+
+
+def arcee(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    s.biases_of_network(s.flag(kin.defaults["mlp_bias"], "mlp_bias"), "up_proj", "down_proj")
 
 
 def nemotron(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     told["blocks"]["norm_offset"] = 1.0
-    s.no_bias("mlp_bias")
+    arcee(s, kin, told)
+
+
+def cwm(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    s.biases_of_network(s.flag(False, "mlp_bias"))
+    return _some_sliding(s, kin, told, lambda i: i % 4 != 0)
 
 
 def ernie4_5(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    s.no_bias("use_bias")
+    told["biases"] = s.flag(False, "use_bias")
+    s.biases_of_network(told["biases"])
     s.only("compression_ratio", 1.0)
 
 
 def seed_oss(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    s.only("attention_out_bias", False)
-    s.no_bias("mlp_bias")
+    s.tensors["self_attn.o_proj.bias"] = s.flag(False, "attention_out_bias")
+    s.biases_of_network(s.flag(False, "mlp_bias"))
 
 
 def hunyuan(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
@@ -207,6 +245,7 @@ def hunyuan(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 
 def starcoder2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     told["biases"] = s.flag(True, "use_bias")
+    s.biases_of_network(told["biases"], "c_fc", "c_proj")
     s.only("activation_function", s.get(GELU, "hidden_act"))
     s.only("layer_norm_epsilon", told["eps"])
     s.known |= {"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"}  # dtypes
@@ -311,6 +350,11 @@ def _only_silu(s: Settings, told: dict[str, Any]) -> None:
         s.problems.append("'hidden_act' must be 'silu'")
 
 
+def olmo(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    s.only("clip_qkv", None, "bounds of queries, keys and values")
+    s.only("layer_norm_eps", 1e-5)  # whatever the configuration says
+
+
 def olmoe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     _router(s, kin, told, normalize=s.flag(False, "norm_topk_prob"))
     s.only("clip_qkv", None, "bounds of queries, keys and values")
@@ -327,11 +371,16 @@ def gpt_oss(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 
 def _of_deepseek(s: Settings, told: dict[str, Any], usual: int, score: str) -> None:
     """Read the entries that DeepSeek-V2 and V3 share; `usual` is the number of experts."""
-    s.known |= {"head_dim", "qk_head_dim", "v_head_dim", "kv_lora_rank", "q_lora_rank"}
-    s.known |= {"num_key_value_heads"}  # in the tensors
+    _latents(s, told)
     _shared_experts(s, told, usual)
     s.only("moe_layer_freq", 1)
     s.only("scoring_func", score)
+
+
+def _latents(s: Settings, told: dict[str, Any]) -> None:
+    """Read the entries of latent attention."""
+    s.known |= {"head_dim", "qk_head_dim", "v_head_dim", "kv_lora_rank", "q_lora_rank"}
+    s.known |= {"num_key_value_heads"}  # in the tensors
     if told["eps"] != OF_LATENTS:
         told["blocks"]["inner_eps"] = OF_LATENTS
     scaling = told["rope_scaling"] or {}
@@ -348,12 +397,17 @@ def _shared_experts(s: Settings, told: dict[str, Any], usual: int) -> None:
     s.config.setdefault("num_experts", s.integer(usual, "n_routed_experts"))
 
 
+def _no_default(s: Settings, *names: str) -> None:
+    """Note a problem for each entry that is missing, of those without a default in transformers."""
+    for name in names if s.config else ():
+        if s.get(None, name) is None:
+            s.problems.append(f"{name!r} must be there")
+
+
 def deepseek_v2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    if s.config and s.get(None, "num_experts_per_tok") is None:  # transformers has no default
-        s.problems.append("'num_experts_per_tok' must be there")
+    _no_default(s, "num_experts_per_tok")
     _of_deepseek(s, told, 64, "softmax")
-    s.no_bias("mlp_bias")
-    s.only("norm_topk_prob", False)
+    s.only_these(mlp_bias=False, norm_topk_prob=False)
     method, groups = s.get("greedy", "topk_method"), (s.get(1, "n_group"), s.get(1, "topk_group"))
     if method not in ("greedy", "group_limited_greedy"):
         given = f"greedy or group_limited_greedy, not {shown(method)}"
@@ -372,6 +426,12 @@ def deepseek_v3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     return _dense_first(s, told, 3)
 
 
+def youtu(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    _latents(s, told)
+    told["blocks"]["rope_interleaved"] = s.flag(True, "rope_interleave")
+    s.known |= {"embedding_initializer_range"}
+
+
 def glm4_moe_lite(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     _of_deepseek(s, told, 64, "sigmoid")
     told["blocks"]["rope_interleaved"] = s.flag(True, "rope_interleave")
@@ -388,11 +448,12 @@ def glm4_moe_lite(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 
 
 def _sigmoid_router(
-    s: Settings, kin: Kin, told: dict[str, Any], *, groups: tuple[int, int], scale: float
-) -> None:
+    s: Settings, kin: Kin, told: dict[str, Any], *, groups: tuple[int, int], scale: float,
+    normalize: bool = True,
+) -> None:  # fmt: skip
     """Read how experts are chosen by sigmoids, in groups; the defaults are given."""
     _router(
-        s, kin, told, score="sigmoid", normalize=s.flag(True, "norm_topk_prob"),
+        s, kin, told, score="sigmoid", normalize=s.flag(normalize, "norm_topk_prob"),
         groups=s.integer(groups[0], "n_group"), top_groups=s.integer(groups[1], "topk_group"),
         scale=s.number(scale, "routed_scaling_factor"),
     )  # fmt: skip
@@ -400,9 +461,28 @@ def _sigmoid_router(
 
 def glm4_moe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     _shared_experts(s, told, 128)
-    s.tensors["self_attn.q_norm.weight"] = s.flag(False, "use_qk_norm")
+    there = s.flag(False, "use_qk_norm")
+    s.tensors |= {f"self_attn.{x}_norm.weight": there for x in "qk"}
     _sigmoid_router(s, kin, told, groups=(1, 1), scale=1.0)
     return _dense_first(s, told, 1)
+
+
+def solar_open(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    s.known |= {"first_k_dense_replace"}  # no layer is dense
+    _shared_experts(s, told, 128)
+    _sigmoid_router(s, kin, told, groups=(1, 1), scale=1.0)
+
+
+def dots1(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+    _no_default(s, "num_experts_per_tok", "n_routed_experts", "n_shared_experts")
+    s.only("moe_layer_freq", 1)
+    if s.get("sigmoid", "scoring_func") not in ("sigmoid", "noaux_tc"):  # as published
+        s.problems.append("'scoring_func' must be 'sigmoid' or 'noaux_tc'")
+    _shared_experts(s, told, kin.defaults["experts"])
+    _sigmoid_router(s, kin, told, groups=(1, 1), scale=1.0, normalize=False)
+    first = as_integer("config.max_window_layers", plain(s, kin, "max_window_layers"), least=0)
+    windows = _some_sliding(s, kin, told, lambda i: i >= first)
+    return [own | d for own, d in zip(windows, _dense_first(s, told, 0), strict=True)]
 
 
 def minimax_m2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:

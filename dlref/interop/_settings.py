@@ -271,9 +271,10 @@ class Settings:
         for name, value in wanted.items():
             self.only(name, value)
 
-    def no_bias(self, name: str) -> None:
-        """Note a problem if gated networks have biases."""
-        self.only(name, False, "biases of gated networks")
+    def biases_of_network(self, there: bool, *names: str) -> None:
+        """Say whether each layer has the biases of its network."""
+        names = names or ("gate_proj", "up_proj", "down_proj")
+        self.tensors |= {f"mlp.{name}.bias": there for name in names}
 
     def activation(self, default: str, name: str, *, gated: bool = False) -> str:
         return self.translated(name, self.get(default, name), gated=gated)

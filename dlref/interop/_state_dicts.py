@@ -240,7 +240,7 @@ def from_state_dict(
     gpt_oss           experts with bounded gates, sinks, and windows in every other layer
     helium            rotations of neighbors
     ernie4_5          the same
-    seed_oss          biases of queries, keys and values
+    seed_oss          biases of queries, keys and values, and of the output if it says so
     arcee             a plain network with the square of relu
     nemotron          layer norms by 1 + w, and a plain network with the square of relu
     starcoder2        layer norms, and a plain network with biases
@@ -256,6 +256,17 @@ def from_state_dict(
     deepseek_v2       latent attention, and experts in groups
     glm4_moe_lite     the same as deepseek_v3, in one group
     kimi_k2           the same as deepseek_v3
+    olmo              layer norms without parameters
+    cwm               windows in three of four layers
+    vaultgemma        gemma2 without norms of the sub-layers' outputs
+    jais2             layer norms, and a plain network with the square of relu and biases
+    granite_swa       Granite's multipliers, sinks, windows in three of four layers, and a base of
+                      the rotation for each layer
+    granitemoe        Granite's multipliers, and experts
+    flex_olmo         OLMo 2's pieces, and experts
+    dots1             glm4_moe's experts, norms of queries and keys, windows in the upper layers
+    solar_open        glm4_moe's experts in every layer
+    youtu             latent attention, and a gated network
     ================= ======================================================================
 
     Their rotations turn the pairs for which their rows are ordered: ``rope_interleaved`` is among

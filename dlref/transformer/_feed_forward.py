@@ -51,18 +51,19 @@ def network_forward(x: FloatArray, p: Params, activation: str) -> tuple[FloatArr
             return dx, FeedForwardParams(dw1, db1, dw2, db2)
 
         return affine(h, p.w2, p.b2), pullback
-    gate, up = affine(x, p.w_gate), affine(x, p.w_up)
+    gate, up = affine(x, p.w_gate, p.b_gate), affine(x, p.w_up, p.b_up)
     opened = f(gate)
     product = opened * up
 
     @np.errstate(all="ignore")
     def pullback_gated(u: FloatArray) -> tuple[FloatArray, Params]:
-        dh, dw_down, _ = affine_vjp(u, product, p.w_down)
-        dx, dw_up, _ = affine_vjp(dh * opened, x, p.w_up)
-        dx_gate, dw_gate, _ = affine_vjp(vjp(dh * up, gate), x, p.w_gate)
-        return dx + dx_gate, GatedFeedForwardParams(dw_gate, dw_up, dw_down)
+        dh, dw_down, db_down = affine_vjp(u, product, p.w_down, p.b_down)
+        dx, dw_up, db_up = affine_vjp(dh * opened, x, p.w_up, p.b_up)
+        dx_gate, dw_gate, db_gate = affine_vjp(vjp(dh * up, gate), x, p.w_gate, p.b_gate)
+        grads = GatedFeedForwardParams(dw_gate, dw_up, dw_down, db_gate, db_up, db_down)
+        return dx + dx_gate, grads
 
-    return affine(product, p.w_down), pullback_gated
+    return affine(product, p.w_down, p.b_down), pullback_gated
 
 
 def affine_tangent(
@@ -86,17 +87,19 @@ def network_tangent(
     if isinstance(p, FeedForwardParams):
         a, da = affine_tangent(x, v, p.w1, dp[0], p.b1, dp[1])
         return affine_tangent(f(a), vjp(da, a), p.w2, dp[2], p.b2, dp[3])
-    gate, dgate = affine_tangent(x, v, p.w_gate, dp[0])
-    up, dup = affine_tangent(x, v, p.w_up, dp[1])
+    gate, dgate = affine_tangent(x, v, p.w_gate, dp.w_gate, p.b_gate, dp.b_gate)
+    up, dup = affine_tangent(x, v, p.w_up, dp.w_up, p.b_up, dp.b_up)
     opened = f(gate)
-    return affine_tangent(opened * up, vjp(dgate, gate) * up + opened * dup, p.w_down, dp[2])
+    dh = vjp(dgate, gate) * up + opened * dup
+    return affine_tangent(opened * up, dh, p.w_down, dp.w_down, p.b_down, dp.b_down)
 
 
 def check_network(name: str, params: Params, width: int) -> None:
     """Raise unless the shapes fit each other and rows of the given width."""
     check_axes(f"{name}.{params._fields[0]}", params[0], 2)
     inner, outer = (len(params[0]), width), (width, len(params[0]))
-    shapes = {"w_down": outer, "w2": outer, "b1": inner[:1], "b2": outer[:1]}
+    shapes = {"w_down": outer, "w2": outer, "b2": outer[:1], "b_down": outer[:1]}
+    shapes |= dict.fromkeys(("b1", "b_gate", "b_up"), inner[:1])
     for key, array in zip(params._fields, params, strict=True):
         if array is not None:
             check_shape(f"{name}.{key}", array, shapes.get(key, inner))
@@ -326,7 +329,8 @@ def gated_feed_forward(
     x : array_like, shape (..., D)
         One vector for each position.
     params : GatedFeedForwardParams
-        Weights ``w_gate``, ``w_up`` (F, D) and ``w_down`` (D, F).
+        Weights ``w_gate``, ``w_up`` (F, D) and ``w_down`` (D, F), and biases ``b_gate``, ``b_up``
+        (F,) and ``b_down`` (D,), which may be None.
     activation : str, default "silu"
         Activation of the gate: "silu" makes it SwiGLU, "gelu" GEGLU, "sigmoid" GLU. Any name
         that :func:`feed_forward` takes.
@@ -350,12 +354,15 @@ def gated_feed_forward(
 
     Notes
     -----
-    .. math:: \vec y = \mat W_{down} \bigl( f(\mat W_{gate} \vec x) \odot \mat W_{up} \vec x \bigr)
+    .. math::
 
-    The product of two linear forms is a quadratic form: with f the identity each hidden unit is
-    :math:`(\vec g \cdot \vec x)(\vec p \cdot \vec x)`, which no finite sum of ReLUs can be. It
-    has :math:`3 D F` multiplications per position; :math:`F = 8 D / 3` gives it the cost of a plain
-    network with :math:`F = 4 D`.
+        \vec y = \mat W_{down} \bigl( f(\mat W_{gate} \vec x + \vec b_{gate}) \odot
+            (\mat W_{up} \vec x + \vec b_{up}) \bigr) + \vec b_{down}
+
+    Most models leave the biases out. The product of two linear forms is a quadratic form: with f
+    the identity each hidden unit is :math:`(\vec g \cdot \vec x)(\vec p \cdot \vec x)`, which no
+    finite sum of ReLUs can be. It has :math:`3 D F` multiplications per position; :math:`F = 8 D /
+    3` gives it the cost of a plain network with :math:`F = 4 D`.
 
     References
     ----------
@@ -397,7 +404,7 @@ def gated_feed_forward_vjp(
     dx : ndarray, shape (..., D)
         Gradient with respect to `x`.
     dparams : GatedFeedForwardParams
-        Gradient of each matrix, summed over positions.
+        Gradient of each matrix and bias, summed over positions.
 
     See Also
     --------
@@ -405,9 +412,10 @@ def gated_feed_forward_vjp(
 
     Notes
     -----
-    **The differential.** With :math:`\vec a = \mat W_{gate} \vec x`, :math:`\vec p = \mat W_{up}
-    \vec x` and :math:`\vec h = f(\vec a) \odot \vec p`, the product rule gives
-    :math:`\dd \vec h = f(\vec a) \odot \dd \vec p + \vec p \odot f'(\vec a) \odot \dd \vec a`.
+    **The differential.** With :math:`\vec a = \mat W_{gate} \vec x + \vec b_{gate}`, :math:`\vec p
+    = \mat W_{up} \vec x + \vec b_{up}` and :math:`\vec h = f(\vec a) \odot \vec p`, the product
+    rule gives :math:`\dd \vec h = f(\vec a) \odot \dd \vec p + \vec p \odot f'(\vec a) \odot \dd
+    \vec a`.
 
     **The inner product.** :math:`\dd L = \sum \vec u \cdot \dd \vec y` over the positions, so
     :math:`\vec g = \mat W_{down}^\top \vec u` is the gradient of :math:`\vec h`.
@@ -422,7 +430,8 @@ def gated_feed_forward_vjp(
         \pdv{L}{\vec x} = \mat W_{up}^\top \pdv{L}{\vec p} + \mat W_{gate}^\top \pdv{L}{\vec a} ,
 
     and the matrices get :math:`\sum \vec u \vec h^\top`, :math:`\sum \pdv{L}{\vec p} \vec
-    x^\top` and :math:`\sum \pdv{L}{\vec a} \vec x^\top`. A closed gate stops the gradient of its
+    x^\top` and :math:`\sum \pdv{L}{\vec a} \vec x^\top`. The biases get the same sums without
+    :math:`\vec h` and :math:`\vec x`. A closed gate stops the gradient of its
     input, but not, where :math:`f' \ne 0`, its own.
 
     Examples
@@ -464,10 +473,11 @@ def gated_feed_forward_jvp(primals: Any, tangents: Any, *, activation: str = "si
     .. math::
 
         \dot{\vec h} = f'(\vec a) \odot \dot{\vec a} \odot \vec p + f(\vec a) \odot \dot{\vec p} ,
-        \qquad \dot{\vec y} = \dot{\mat W}_{down} \vec h + \mat W_{down} \dot{\vec h} ,
+        \qquad \dot{\vec y} = \dot{\mat W}_{down} \vec h + \mat W_{down} \dot{\vec h}
+            + \dot{\vec b}_{down} ,
 
-    with :math:`\dot{\vec a} = \dot{\mat W}_{gate} \vec x + \mat W_{gate} \dot{\vec x}`, and
-    :math:`\dot{\vec p}` likewise.
+    with :math:`\dot{\vec a} = \dot{\mat W}_{gate} \vec x + \mat W_{gate} \dot{\vec x} +
+    \dot{\vec b}_{gate}`, and :math:`\dot{\vec p}` likewise.
 
     Examples
     --------

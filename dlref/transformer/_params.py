@@ -66,7 +66,7 @@ class FeedForwardParams(NamedTuple):
 @displayed
 class GatedFeedForwardParams(NamedTuple):
     r"""
-    Parameters of a gated feed-forward network: three matrices, no biases.
+    Parameters of a gated feed-forward network: three matrices, usually without biases.
 
     Parameters
     ----------
@@ -76,6 +76,10 @@ class GatedFeedForwardParams(NamedTuple):
         Weights of the gated branch.
     w_down : ndarray, shape (D, F)
         Weights of the output.
+    b_gate, b_up : ndarray or None, shape (F,)
+        Biases of the gate and of the gated branch; None leaves them out.
+    b_down : ndarray or None, shape (D,)
+        Biases of the output; None leaves them out.
 
     See Also
     --------
@@ -92,13 +96,16 @@ class GatedFeedForwardParams(NamedTuple):
     >>> import numpy as np
     >>> from dlref.transformer import GatedFeedForwardParams
     >>> params = GatedFeedForwardParams(np.ones((8, 3)), np.ones((8, 3)), np.ones((3, 8)))
-    >>> sum(w.size for w in params)
+    >>> sum(w.size for w in params if w is not None)
     72
     """
 
     w_gate: FloatArray
     w_up: FloatArray
     w_down: FloatArray
+    b_gate: FloatArray | None = None
+    b_up: FloatArray | None = None
+    b_down: FloatArray | None = None
 
 
 @displayed

@@ -41,7 +41,7 @@ def as_network(kind: type[Kind], name: str, value: Any) -> Kind:
     """Return the parameters of a network; of three arrays without a name the kind is not known."""
     if kind is FeedForwardParams and type(value) is tuple and len(value) == 3:
         plain, gated = (
-            f"{k.__name__}({', '.join(k._fields)})"
+            f"{k.__name__}({', '.join(n for n in k._fields if n not in k._field_defaults)})"
             for k in (FeedForwardParams, GatedFeedForwardParams)
         )
         msg = (

@@ -27,7 +27,8 @@ HEADER = ["family", "positions", "norms", "attention", "network", "also"]
 CHOICES = ["family", "model", "pairs", "rotated", "scaling", "window", "sinks", "rounding"]
 #: Families whose RMS norm in Hugging Face multiplies in float32 and then rounds to 16 bits.
 ROUNDED_LAST = (
-    "gemma", "gemma2", "gemma3_text", "gpt_oss", "helium", "olmo2", "olmo3", "qwen3_next",
+    "flex_olmo", "gemma", "gemma2", "gemma3_text", "gpt_oss", "helium", "olmo2", "olmo3",
+    "qwen3_next", "vaultgemma",
 )  # fmt: skip
 LINKS = {
     "learned": "positions.learned_positions",
@@ -58,21 +59,29 @@ MODELS = {
     "arcee": "AFM",
     "cohere": "Command R",
     "cohere2": "Command R7B, Command A",
+    "cwm": "Code World Model",
     "deepseek_v3": "DeepSeek-V3, R1, Kimi K2, Moonlight",
+    "dots1": "dots.llm1",
     "ernie4_5": "ERNIE 4.5",
+    "flex_olmo": "FlexOlmo",
     "glm": "GLM-4-9B",
     "glm4": "GLM-4-0414, GLM-Z1",
     "glm4_moe": "GLM-4.5, 4.6",
     "glm4_moe_lite": "GLM-4.7-Flash",
     "gpt_neox": "GPT-NeoX, Pythia",
+    "granitemoe": "Granite 3.0 and 3.1, 1B and 3B",
     "hunyuan_v1_dense": "Hunyuan",
+    "jais2": "Jais 2",
     "llama": "LLaMA to Llama 3.3, Yi, DeepSeek Coder, R1 distilled",
     "mistral": "Mistral 7B, Nemo, Small",
     "nemotron": "Nemotron-4, Minitron",
+    "olmo": "OLMo 1",
     "phi3": "Phi-3, Phi-4",
     "qwen2": "Qwen2, Qwen2.5, R1 distilled",
     "qwen2_moe": "Qwen1.5-MoE, Qwen2-57B-A14B",
+    "solar_open": "Solar Open",
     "t5": "T5, T5 1.1, Flan-T5",
+    "youtu": "Youtu-LLM",
 }
 
 
@@ -177,7 +186,7 @@ class Model:
             words.append("attention and network side by side")
         if c.embedding_scale != 1:
             words.append("embeddings times the root of D")
-        if self.kind == "granite":
+        if self.kind.startswith("granite"):
             words.append("factors of embeddings, scores, sums and logits")
         elif c.logit_scale != 1:
             words.append(f"logits times {c.logit_scale:.3g}")

@@ -16,6 +16,7 @@ import csv
 import functools
 import importlib
 import sys
+import types
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -116,7 +117,7 @@ def steps_of(kind, model, ids):
         for module, step in parts_of(kind, layer):
             handles.append(module.register_forward_hook(keep(f"blocks.{i}.{step}")))
         attention = getattr(layer, "attention" if kind == "gpt_neox" else "self_attn", None)
-        if attention is not None and kind not in ("gpt_oss",):  # whose sink is among the weights
+        if attention is not None and kind not in ("gpt_oss", "granite_swa"):  # with sinks
             name = f"blocks.{i}.attention.weights"
             handles.append(attention.register_forward_hook(keep_weights(name)))
     with torch.no_grad():
@@ -504,6 +505,33 @@ def of_networks():
     change = weights("experts.gate_up_proj", lambda w: w.roll(w.shape[1] // 2, 1))
     words = "gate and up of the experts are exchanged"
     yield Port("mixtral", 0, "gate and up exchanged", change, out, words)
+    yield Port("qwen2_moe", 0, "gate without sigmoid", open_gate, out, "lacks its sigmoid")
+
+
+@contextlib.contextmanager
+def open_gate(_model, module):
+    """Change the file of a model: no sigmoid of the gate of its shared expert."""
+    functions = {name: getattr(torch.nn.functional, name) for name in ("linear", "softmax")}
+    without = types.SimpleNamespace(**functions, sigmoid=lambda x: x)
+    with mock.patch.object(module, "F", without):
+        yield
+
+
+def sums_of(join):
+    """Return a change of the sums of a layer; `join` is given the input, an output, a factor."""
+
+    def forward(layer, x, **told):
+        m = layer.residual_multiplier
+        x = join(x, layer.self_attn(hidden_states=layer.input_layernorm(x), **told)[0], m)
+        return join(x, layer.mlp(layer.post_attention_layernorm(x)), m)
+
+    @contextlib.contextmanager
+    def changed(model, _module):
+        for layer in model.model.layers:
+            layer.forward = functools.partial(forward, layer)
+        yield
+
+    return changed
 
 
 def of_sums():
@@ -517,6 +545,11 @@ def of_sums():
                {"residual_multiplier": 1.0})  # fmt: skip
     yield Port("granite", 0, "another factor", None, "blocks.0.norm2",
                "multiplied by 0.22 before the sums", {"residual_multiplier": 0.22})  # fmt: skip
+    norm2 = "blocks.0.norm2"
+    change = sums_of(lambda x, f, m: m * x + f)
+    yield Port("granite", 0, "inputs scaled", change, norm2, "the inputs of the sub-layers are")
+    change = sums_of(lambda x, f, m: m * (x + f))
+    yield Port("granite", 0, "both scaled", change, norm2, "the sums themselves are multiplied")
     yield Port("granite", 0, "logits not divided", None, "logits", "not multiplied by 0.4",
                {"logits_scaling": 1.0})  # fmt: skip
     yield Port("cohere", 0, "another factor", None, "logits", "multiplied by", {"logit_scale": 1.0})

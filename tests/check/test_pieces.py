@@ -10,7 +10,7 @@ from interop_states import configured, state_of
 from dlref.check import first_difference, trace
 from dlref.check._tracing import pieces
 from dlref.interop import from_state_dict
-from dlref.transformer import LanguageModelConfig, language_model
+from dlref.transformer import LanguageModelConfig, gated_feed_forward, language_model
 
 
 @functools.cache
@@ -184,6 +184,66 @@ def test_another_factor_of_the_sums_is_fitted():
     kept = {name: port[name] for name in ("blocks.0.attention.out", "blocks.0.sum1", OUT)}
     message = "the sub-layers' outputs are multiplied by 0.7 before the sums instead of by 0.3"
     assert first_difference(right, kept).cause == message
+
+
+def test_the_factor_of_the_sums_in_another_place():
+    right = traced("granite")[-1]
+    x, f = right["embedding"], right["blocks.0.attention.out"]
+    for out, cause in (
+        (0.3 * x + f, "the inputs of the sub-layers are multiplied by 0.3 before the sums, not"),
+        (0.3 * (x + f), "the sums themselves are multiplied by 0.3, not the outputs alone"),
+    ):
+        found = first_difference(right, {"embedding": x, "blocks.0.sum1": out})
+        assert found.cause.startswith(cause)
+
+
+def test_norms_without_parameters_have_no_weights_to_be_wrong():
+    right = traced("olmo")[-1]
+    found = first_difference(right, {"blocks.0.norm1": 2 * right["blocks.0.norm1"]})
+    assert found.name == "blocks.0.norm1"
+    assert found.cause == "it is multiplied by 2"
+
+
+def test_the_activation_of_a_product():
+    _, params, _, right = traced("granite")
+    gate, up = (right[f"blocks.0.feed_forward.{name}"] for name in ("gate", "up"))
+    hidden = gate * up / (1 + np.exp(-gate * up))
+    out = hidden @ params.blocks[0].feed_forward.w_down.T
+    found = first_difference(right, {"blocks.0.feed_forward.out": out})
+    assert found.cause == "the activation is that of the product of gate and up, not of the gate"
+
+
+def test_a_mask_after_the_softmax_and_averaged_heads():
+    right = traced("granite")[-1]
+    q, k = (right[f"blocks.0.attention.{name}_rotated"] for name in "qk")
+    seen = np.tril(np.ones((7, 7), bool))
+
+    def weights(k, masked):
+        scores = 0.2 * q @ np.swapaxes(k, -1, -2)
+        e = np.exp(scores) if not masked else np.where(seen, np.exp(scores), 0.0)
+        return e / e.sum(-1, keepdims=True) * seen
+
+    name = "blocks.0.attention.weights"
+    found = first_difference(right, {name: weights(np.repeat(k, 2, axis=-3), masked=False)})
+    assert found.cause == "the causal mask multiplies the weights after the softmax"
+    found = first_difference(right, {name: weights(k.mean(-3, keepdims=True), masked=True)})
+    assert found.cause == "all queries use the mean of all heads of keys and values"
+
+
+def test_the_gate_of_a_shared_expert():
+    _, params, _, right = traced("qwen2_moe")
+    p, x = params.blocks[0].feed_forward, right["blocks.0.norm2"]
+    shared, logits = gated_feed_forward(x, p.shared), x @ p.shared_gate.T
+    gate = 1 / (1 + np.exp(-logits))
+    others = right["blocks.0.feed_forward.out"] - gate * shared
+    for out, cause in (
+        (others + logits * shared, "lacks its sigmoid"),
+        (gate * (others + shared), "multiplies the output of all experts"),
+        (gate * others + shared, "multiplies the output of the other experts"),
+        (others + shared, "is missing"),
+    ):
+        found = first_difference(right, {"blocks.0.norm2": x, "blocks.0.feed_forward.out": out})
+        assert found.cause == f"the gate of the shared expert {cause}"
 
 
 def test_a_factor_that_is_rounded_to_float32_is_no_difference():

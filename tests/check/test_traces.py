@@ -255,7 +255,7 @@ class Port:
         return q, k, v
 
     def network(self, x, p):
-        if len(p) == 3:
+        if hasattr(p, "w_gate"):
             gate, up = x @ p.w_gate.T, x @ p.w_up.T
             if self.bug == "gate":
                 gate, up = up, gate

@@ -293,26 +293,37 @@ def network_tangents_by_complex_step():
     return of_network(X[0])
 
 
-GATED = GatedFeedForwardParams(*RNG.normal(size=(2, F, D)), RNG.normal(size=(D, F)))
+GATED = GatedFeedForwardParams(
+    *RNG.normal(size=(2, F, D)),
+    RNG.normal(size=(D, F)),
+    *RNG.normal(size=(2, F)),
+    RNG.normal(size=D),
+)
 
 
-def gated(x, w_gate, w_up, w_down):
-    return (silu(x @ w_gate.T) * (x @ w_up.T)) @ w_down.T
-
-
-OF_GATED = dict(zip(("W_{gate}", "W_{up}", "W_{down}"), GATED, strict=True))
+OF_GATED = dict(
+    zip(
+        ("W_{gate}", "W_{up}", "W_{down}", "b_{gate}", "b_{up}", "b_{down}"),
+        GATED,
+        strict=True,
+    )
+)
 
 
 def of_gate():
     """Return the environment of the network with a gate at one position."""
-    u, product = U[0], lambda w, x: w @ x
+    u, affine = U[0], lambda w, x, b: w @ x + b
     given = {"x": X[0], **OF_GATED, "f": silu, "u": u, "g": GATED.w_down.T @ u}
-    given |= {"a": Of(product, "W_{gate}", "x"), "p": Of(product, "W_{up}", "x")}
-    given |= {"h": Of(lambda a, p: silu(a) * p, "a", "p"), "y": Of(product, "W_{down}", "h")}
+    given |= {"a": Of(affine, "W_{gate}", "x", "b_{gate}")}
+    given |= {"p": Of(affine, "W_{up}", "x", "b_{up}"), "h": Of(lambda a, p: silu(a) * p, "a", "p")}
+    given |= {"y": Of(affine, "W_{down}", "h", "b_{down}")}
     return {**given, "L": Of(lambda y: np.sum(u * y), "y")}
 
 
-@reads(r"\vec y = \mat W_{down} \bigl( f(\mat W_{gate} \vec x) \odot \mat W_{up} \vec x \bigr)")
+@reads(
+    r"\vec y = \mat W_{down} \bigl( f(\mat W_{gate} \vec x + \vec b_{gate}) \odot (\mat W_{up} "
+    r"\vec x + \vec b_{up}) \bigr) + \vec b_{down}"
+)
 def network_with_a_gate():
     y = gated_feed_forward(X, GATED, activation="silu")
     return [{"x": X[t], "y": y[t], **OF_GATED, "f": silu} for t in range(T)]
@@ -329,7 +340,8 @@ def gate_gradients_by_complex_step():
 
 @reads(
     r"\dot{\vec h} = f'(\vec a) \odot \dot{\vec a} \odot \vec p + f(\vec a) \odot \dot{\vec p} "
-    r", \qquad \dot{\vec y} = \dot{\mat W}_{down} \vec h + \mat W_{down} \dot{\vec h} ,"
+    r", \qquad \dot{\vec y} = \dot{\mat W}_{down} \vec h + \mat W_{down} \dot{\vec h} + "
+    r"\dot{\vec b}_{down} ,"
 )
 def gate_tangents_by_complex_step():
     return of_gate()

@@ -356,7 +356,7 @@ class TestConfigurations:
             ("llama", {"model_type": "gemma"}, "'model_type' must be 'llama', not 'gemma'"),
             ("llama", {"head_dim": 3}, "must be even and from 2 to .*, not 3"),
             ("llama", {"sliding_window": 4096}, "'sliding_window' is 4096"),
-            ("llama", {"mlp_bias": True}, "'mlp_bias' must be False"),
+            ("llama", {"mlp_bias": True}, r"\.\.\.'mlp\.gate_proj\.bias' is missing"),
             ("llama", {"hidden_act": "mish"}, "'hidden_act' must not be 'mish' for a gate"),
             ("llama", {"partial_rotary_factor": 0.5}, "'partial_rotary_factor' must be 1"),
             ("llama", {"rope_scaling": {"type": "dynamic", "factor": 2.0}}, "not be 'dynamic'"),
@@ -396,10 +396,12 @@ class TestConfigurations:
         want = "'n_head' must .*; 'scale_attn_weights' must be .*; 'add_cross_attention' must be"
         with pytest.raises(ValueError, match=want):
             ported("gpt2", n_head=3, scale_attn_weights=2, add_cross_attention=True)
-        want = "'num_attention_heads' must .*; 'mlp_bias' must .*; the rope type must not be"
+        want = (
+            "'num_attention_heads' must .*; 'mlp_bias' must be True or .*; the rope type must not"
+        )
         scaling = {"type": "dynamic", "factor": 2.0}
         with pytest.raises(ValueError, match=want):
-            ported("llama", num_attention_heads=3, mlp_bias=True, rope_scaling=scaling)
+            ported("llama", num_attention_heads=3, mlp_bias="no", rope_scaling=scaling)
         scaling = {"type": "linear"}  # whether it fits depends on the width of a head
         with pytest.raises(ValueError, match=r"'num_attention_heads' must divide 8, not be 3\.$"):
             ported(

@@ -563,6 +563,7 @@ def test_arrow_keys_move_through_the_results(visit):
 
 def test_a_long_table_is_filtered_by_words(visit, site):
     page = visit(site / "reference" / "interop.html").page
+    page.locator("summary", has_text="The pieces of each family").click()
     field = page.get_by_role("searchbox", name="Filter the rows of the table").first
     table = page.locator("table.filtered").first
     rows = table.locator("tbody tr:visible")

@@ -542,7 +542,7 @@ class TestErrors:
         params = params._replace(feed_forward=gated)
         assert encoder_block(x, params, num_heads=2, activation="silu").shape == (3, 4)
         with pytest.raises(TypeError, match=r"three matrices is GatedFeedForwardParams\(w_gate, "):
-            encoder_block(x, params._replace(feed_forward=tuple(gated)), num_heads=2)
+            encoder_block(x, params._replace(feed_forward=tuple(gated[:3])), num_heads=2)
 
     def test_rms_norm_has_no_bias(self, x, draw):
         with pytest.raises(

@@ -48,7 +48,9 @@ def test_multiplications_are_two_for_each_weight_and_key(rng):
     params, counts = init_language_model(rng, config), multiplication_counts(config, context=7)
     weights = [a for b in params.blocks for a in trees.leaves(b.attention) if a.ndim == 2]
     assert counts.projections == sum(a.size for a in weights)
-    assert counts.feed_forward == sum(w.size for b in params.blocks for w in b.feed_forward)
+    assert counts.feed_forward == sum(
+        w.size for b in params.blocks for w in b.feed_forward if w is not None
+    )
     queries, keys = np.ones((6, 2)), np.ones((7, 6, 2))
     assert counts.scores == 3 * 2 * (queries * keys).size
     assert counts.head == params.embedding.size

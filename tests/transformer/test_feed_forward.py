@@ -27,9 +27,10 @@ def plain(D=3, F=5, biases=True, shape=(2, 4), **options):
     return problem
 
 
-def gated(D=3, F=5, shape=(2, 4), **options):
+def gated(D=3, F=5, shape=(2, 4), biases=False, **options):
     def problem(rng):
-        params = GatedFeedForwardParams(*(rng.normal(size=s) for s in ((F, D), (F, D), (D, F))))
+        shapes = [(F, D), (F, D), (D, F), *([(F,), (F,), (D,)] if biases else [])]
+        params = GatedFeedForwardParams(*(rng.normal(size=s) for s in shapes))
         return (rng.normal(size=(*shape, D)), params), (), options
 
     return problem
@@ -59,6 +60,7 @@ class TestGated(trees.Contract):
         gated(activation="gelu", shape=()),
         gated(D=1, F=2, activation="sigmoid", shape=(1, 2, 3)),
         gated(activation="gelu_tanh"),
+        gated(biases=True),
     ]
 
 

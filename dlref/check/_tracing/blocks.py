@@ -76,6 +76,10 @@ def _attend(x: FloatArray, p: Any, o: Options, y: Any = None, part: str = "atten
     steps["weights"] = attention_weights(q, k, sink=p.sink, **options)
     if wrong == "axis":
         steps["weights"] = _over_queries(steps["scores"])
+    if wrong == "masked weights":
+        seen = np.isfinite(steps["scores"])
+        free = options | {"mask": None, "is_causal": False, "window": None}
+        steps["weights"] = np.asarray(softmax(attention_scores(q, k, **free))) * seen
     if wrong == "clipped":
         scores, cap = attention_scores(q, k, **options | {"softcap": None}), o["softcap"]
         steps["scores"] = np.where(np.isfinite(scores), np.clip(scores, -cap, cap), scores)
@@ -161,12 +165,14 @@ def _network(x: FloatArray, p: Any, o: Options) -> Steps:
     f = _quick_gelu if o.get("wrong") == "quick" else by_name(o["activation"]).map
     if isinstance(p, GatedFeedForwardParams):
         steps: Steps = {
-            "feed_forward.gate": linear(x, p.w_gate),
-            "feed_forward.up": linear(x, p.w_up),
+            "feed_forward.gate": linear(x, p.w_gate, p.b_gate),
+            "feed_forward.up": linear(x, p.w_up, p.b_up),
         }
         gate, up = steps.values()
-        hidden: Any = gate * f(up) if o.get("wrong") == "up" else f(gate) * up
-        out = linear(hidden, p.w_down)
+        hidden: Any = f(gate) * up
+        if o.get("wrong") in ("up", "product"):
+            hidden = gate * f(up) if o["wrong"] == "up" else f(gate * up)
+        out = linear(hidden, p.w_down, p.b_down)
     else:
         steps = {"feed_forward.inner": linear(x, p.w1, p.b1)}
         hidden = f(steps["feed_forward.inner"])
@@ -185,12 +191,31 @@ def _mixture(x: FloatArray, p: Any, o: Options) -> Steps:
     routing = top_k_router(x, p.router, bias=bias, correction=correction, **chosen)
     units = {activation: unit for unit, activation in GATES.items()}
     more = {"router_bias": bias, "correction": correction, "activation": units[o["activation"]]}
-    more |= {"shared": p.shared, "shared_gate": p.shared_gate}
+    by_mistake = o.get("wrong") in SHARED
+    more |= {} if by_mistake else {"shared": p.shared, "shared_gate": p.shared_gate}
+    out = mixture_of_experts(x, p.router, p.experts, **options, **more)
     return {
         "feed_forward.router": linear(x, p.router, bias),
         "feed_forward.weights": routing.weights,
-        "feed_forward.out": mixture_of_experts(x, p.router, p.experts, **options, **more),
+        "feed_forward.out": _with_shared(out, x, p, o) if by_mistake else out,
     }
+
+
+#: Mistakes in the gate of the shared expert, by their names in the options.
+SHARED = {
+    "shared open": "the gate of the shared expert lacks its sigmoid",
+    "all gated": "the gate of the shared expert multiplies the output of all experts",
+    "others gated": "the gate of the shared expert multiplies the output of the other experts",
+}
+
+
+def _with_shared(out: FloatArray, x: FloatArray, p: Any, o: Options) -> FloatArray:
+    """Add the output of the shared expert by mistake to the output of the others."""
+    shared: FloatArray = _network(x, p.shared, o | {"wrong": ""})["feed_forward.out"]
+    gate = linear(x, p.shared_gate)
+    if o["wrong"] == "shared open":
+        return out + gate * shared
+    return sigmoid(gate) * out + (sigmoid(gate) if o["wrong"] == "all gated" else 1) * shared
 
 
 #: Mistakes in the choice of experts, by their names in the options.
@@ -199,6 +224,7 @@ ROUTING = {
     "one of a group": "groups of experts are chosen by their best expert, not by their two best",
     "two of a group": "groups of experts are chosen by their two best experts, not by the best one",
     "weighted inputs": "the experts' weights multiply their inputs, not their outputs",
+    "weighted twice": "the experts' weights multiply their outputs twice",
     "masked as 0": "scores outside the best groups are 0, not minus infinity",
 }
 
@@ -228,7 +254,7 @@ def _misrouted(x: FloatArray, p: Any, options: Options, o: Options) -> Steps:
     first = dense if wrong == "weighted inputs" else np.ones_like(dense)
     inputs = [first[..., e, None] * x for e in range(n)]
     parts = [plain.expert(z, plain.of_expert(p.experts, e), units) for e, z in enumerate(inputs)]
-    after = dense != 0 if wrong == "weighted inputs" else dense
+    after = {"weighted inputs": dense != 0, "weighted twice": dense * dense}.get(wrong, dense)
     out = sum(after[..., e, None] * part for e, part in enumerate(parts))
     if p.shared is not None:
         out = out + plain.shared_expert(x, p.shared, p.shared_gate)
@@ -250,13 +276,18 @@ def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:
         if "stop" in o:
             o["stop"](steps)
         out = list(steps.values())[-1]
-        if output_norm is not None:
+        of_sum = wrong == "normed sums" and output_norm is not None
+        if output_norm is not None and not of_sum:
             out = out if wrong == f"no output_norm{i}" else normed(out, output_norm, o)
             steps[f"output_norm{i}"] = out
-        is_scaled = o["residual_scale"] != 1 and wrong != f"unscaled {i}"
-        out = out if not is_scaled else out * out.dtype.type(o["residual_scale"])
+        factor = out.dtype.type(o["residual_scale"])
+        is_scaled = factor != 1 and wrong not in (f"unscaled {i}", "input scaled")
+        out = out * factor if is_scaled else out
         beside = {f"left out {i}": np.zeros_like(x), "normed": z}.get(wrong, x)
+        beside = beside * factor if wrong in ("input scaled", "sum scaled") else beside
         x = steps[f"sum{i}"] = np.asarray(beside + out)
+        if of_sum:
+            x = steps[f"output_norm{i}"] = normed(x, output_norm, o)
         if not o["norm_first"] and norm is not None:
             x = steps[f"norm{i}"] = normed(x, norm, o)
     return steps | {"out": x}

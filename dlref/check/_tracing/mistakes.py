@@ -82,6 +82,7 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Mistakes:
     message = f"values are rotated, too, as {pairs[1]}"
     yield message, p, o | {"wrong": "values by other pairs"}
     yield "the rotation goes backwards", p, o | {"rope": (cos, -sin)}
+    yield "the rotation lacks its terms with the sine", p, o | {"rope": (cos, np.zeros_like(sin))}
     if len(cos) > 1:
         step, slope = cos[1] / cos[0], sin[1] / cos[0]
         later = cos * step - sin * slope, sin * step + cos * slope
@@ -109,6 +110,9 @@ def _scores(p: Any, o: Options, part: str = "attention") -> Mistakes:
         yield "the scores are divided by the root of E", p, o | {"scale": None}
     if o["is_causal"]:
         yield "the causal mask is missing", p, o | {"is_causal": False}
+        if getattr(getattr(p, part), "sink", None) is None:
+            message = "the causal mask multiplies the weights after the softmax"
+            yield message, p, o | {"wrong": "masked weights"}
         for by, message in ((-1, "hides a token from itself"), (1, "shows one token too many")):
             yield f"the causal mask {message}", p, o | {"q_offset": o["q_offset"] + by}
     else:
@@ -142,6 +146,19 @@ def _tiled(p: Any, o: Options, part: str) -> Mistakes:
         mixed = _repeated(a, keys, H) | {name: tiled[name] for name in moved}
         message = f"query head h uses {said} h mod Hk instead of h // (H / Hk)"
         yield message, p._replace(**{part: weights._replace(**mixed)}), o | {"num_kv_heads": H}
+
+    for pick, said in ((_mean_head, "the mean of all heads"), (_first_head, "the first head")):
+        one = {name: None if w is None else pick(w, keys) for name, w in a.items()}
+        message = f"all queries use {said} of keys and values"
+        yield message, p._replace(**{part: weights._replace(**one)}), o | {"num_kv_heads": 1}
+
+
+def _mean_head(w: Any, heads: int) -> Any:
+    return np.asarray(w).reshape(heads, -1, *w.shape[1:]).mean(0)
+
+
+def _first_head(w: Any, heads: int) -> Any:
+    return np.asarray(w)[: len(w) // heads]
 
 
 def _repeated(arrays: Mapping[str, Any], keys: int, heads: int) -> dict[str, Any]:
@@ -198,6 +215,8 @@ def _weights(p: Any, o: Options) -> Mistakes:
     network = p.feed_forward
     if isinstance(network, GatedFeedForwardParams):
         yield "the activation is that of up instead of gate", p, o | {"wrong": "up"}
+        message = "the activation is that of the product of gate and up, not of the gate"
+        yield message, p, o | {"wrong": "product"}
 
 
 def _changes(part: str, arrays: Any) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -267,7 +286,10 @@ def _heads_apart(w: FloatArray | None, heads: int) -> FloatArray | None:
 
 def changed_norms(some: Mapping[str, Any], o: Options) -> Iterator[tuple[str, Any, Options]]:
     """Yield norms with other weights, without biases, or that divide by another sum of squares."""
+    some = {name: norm for name, norm in some.items() if norm.weight is not None}
     names, offset = " and ".join(some), o["norm_offset"]
+    if not some:  # OLMo's have no parameters
+        return
 
     def weighed(change: Callable[..., FloatArray], by: float) -> dict[str, Any]:
         weights = {name: (norm.weight, norm.weight.dtype.type(by)) for name, norm in some.items()}

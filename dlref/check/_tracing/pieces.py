@@ -8,7 +8,7 @@ import numpy as np
 
 from ...transformer import MixtureParams
 from ...transformer._structure import norm_fields
-from .blocks import ROUTING
+from .blocks import ROUTING, SHARED
 from .common import Mistakes, Options
 
 if TYPE_CHECKING:
@@ -94,6 +94,8 @@ def network_pieces(p: Any, o: Options) -> Mistakes:
         if getattr(network, name) is not None:
             changed = {name: None} | ({"shared_gate": None} if name == "shared" else {})
             yield message, p._replace(feed_forward=network._replace(**changed)), o
+    for wrong, message in SHARED.items() if network.shared_gate is not None else ():
+        yield message, p, o | {"wrong": wrong}
     scale = o["router"].get("scale", 1.0)
     if network.shared is not None and scale != 1:
         down = np.asarray(network.shared.w_down)
@@ -134,6 +136,7 @@ def _choices(options: Mapping[str, Any], count: int) -> Iterator[tuple[str, dict
 def _misroutings(network: MixtureParams, options: Mapping[str, Any]) -> Iterator[str]:
     """Yield the names of the mistakes in the choice that this router can have."""
     yield "weighted inputs"
+    yield "weighted twice"
     if network.correction is not None:
         yield "corrected"
     if options.get("groups", 1) > 1:
@@ -147,6 +150,9 @@ def norm_pieces(p: Any, o: Options) -> Mistakes:
     for name in (n for n in norm_fields(type(p)) if getattr(p, n) is not None):
         if o["norm_first"] or name.startswith("output"):
             yield f"{name} is missing", p, o | {"wrong": f"no {name}"}
+    if getattr(p, "output_norm1", None) is not None:
+        message = "the norms of the sub-layers' outputs normalize the sums instead"
+        yield message, p, o | {"wrong": "normed sums"}
     yield "eps is added to the root, not under it", p, o | {"wrong": "eps outside"}
     if o["residual_scale"] != 1:
         message = f"the outputs of the sub-layers are not multiplied by {o['residual_scale']:g}"
@@ -154,3 +160,11 @@ def norm_pieces(p: Any, o: Options) -> Mistakes:
         for i, which in ((1, "attention"), (2, "network")):
             message = f"the output of the {which} is not multiplied by {o['residual_scale']:g}"
             yield message, p, o | {"wrong": f"unscaled {i}"}
+        told = f"multiplied by {o['residual_scale']:g}"
+        message = f"the inputs of the sub-layers are {told} before the sums, not the outputs"
+        yield message, p, o | {"wrong": "input scaled"}
+        yield (
+            f"the sums themselves are {told}, not the outputs alone",
+            p,
+            o | {"wrong": "sum scaled"},
+        )
