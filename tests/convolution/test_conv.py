@@ -65,13 +65,13 @@ def test_padding_of_each_side_against_pytorch(shape, kernel, options, padding, s
     moves = tuple(normal(*a.shape) for a in arrays)
     tensors, directions = (tuple(map(torch.tensor, some)) for some in (arrays, moves))
     want, tangent = torch.func.jvp(of, tensors, directions)
-    told = {**options, "padding": padding}
-    got = conv(*arrays, **told)
+    kwargs = {**options, "padding": padding}
+    got = conv(*arrays, **kwargs)
     u = normal(*got.shape)
     close(got, want)
-    close(conv_jvp(arrays, moves, **told), tangent)
+    close(conv_jvp(arrays, moves, **kwargs), tangent)
     grads = torch.func.vjp(of, *tensors)[1](torch.tensor(u))
-    for a, b in zip(conv_vjp(u, *arrays, **told), grads, strict=True):
+    for a, b in zip(conv_vjp(u, *arrays, **kwargs), grads, strict=True):
         close(a, b)
     if padding == "same":
         close(got, f(*tensors, padding="same", **options))
@@ -82,8 +82,8 @@ def test_causal_outputs_read_no_later_input():
     x, w = normal(2, 9), normal(3, 2, 4)
     changed = x.copy()
     changed[:, 5:] += 1
-    told = {"padding": "causal", "dilation": 2}
-    same = conv(x, w, **told) == conv(changed, w, **told)
+    options = {"padding": "causal", "dilation": 2}
+    same = conv(x, w, **options) == conv(changed, w, **options)
     assert same[:, :5].all()
     assert not same[:, 5:].any()
 

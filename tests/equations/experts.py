@@ -63,8 +63,8 @@ def scores_and_weights():
     for score in SCORES:
         s, at = scored(X @ WEIGHT.T + BIAS, score), chosen(score)
         for normalize in (True, False):
-            told = {"bias": BIAS, "score": score, "scale": M, "normalize": normalize}
-            found = top_k_router(X, WEIGHT, k=K, **told)
+            options = {"bias": BIAS, "score": score, "scale": M, "normalize": normalize}
+            found = top_k_router(X, WEIGHT, k=K, **options)
             yield s, found.scores
             yield weights(s, at, normalize), found.weights
 
@@ -149,13 +149,13 @@ def z_loss():
 def mixture():
     at, w = chosen("softmax"), weights(scored(X @ WEIGHT.T + BIAS, "softmax"), chosen("softmax"))
     y = [sum(w[t, i] * expert(X[t], e) for i, e in enumerate(at[t])) for t in range(T)]
-    told = {"k": K, "scale": M, "router_bias": BIAS, "limit": LIMIT, "shift": SHIFT}
-    yield np.array(y), mixture_of_experts(X, WEIGHT, EXPERTS, **told)
+    options = {"k": K, "scale": M, "router_bias": BIAS, "limit": LIMIT, "shift": SHIFT}
+    yield np.array(y), mixture_of_experts(X, WEIGHT, EXPERTS, **options)
     for t in range(T):
         network = SHARED.w_down @ (silu(SHARED.w_gate @ X[t]) * (SHARED.w_up @ X[t]))
         y[t] = y[t] + network / (1 + np.exp(-GATE[0] @ X[t]))
-    told |= {"shared": SHARED, "shared_gate": GATE}
-    yield np.array(y), mixture_of_experts(X, WEIGHT, EXPERTS, **told)
+    options |= {"shared": SHARED, "shared_gate": GATE}
+    yield np.array(y), mixture_of_experts(X, WEIGHT, EXPERTS, **options)
 
 
 @equation(

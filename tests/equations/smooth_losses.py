@@ -168,14 +168,14 @@ def derivatives_of_preferences():
     \dv{\ell^{ipo}}{z} = \frac2\beta \Bigl( g_1 - g_2 - \frac{1}{2 \beta} \Bigr) ,""",
 )
 def other_losses_of_preferences():
-    told = {"beta": BETA, "reduction": "none"}
+    options = {"beta": BETA, "reduction": "none"}
     zero = np.zeros(2)
     for h in (-3.0, 0.2, 1.0, 4.0):
         z, pair = BETA * h, np.array([h, 0.0])
-        yield formulas.dpo_loss(pair, zero, kind="hinge", **told), max(0, 1 - z)
-        yield formulas.dpo_loss(pair, zero, kind="ipo", **told), (h - 1 / (2 * BETA)) ** 2
+        yield formulas.dpo_loss(pair, zero, kind="hinge", **options), max(0, 1 - z)
+        yield formulas.dpo_loss(pair, zero, kind="ipo", **options), (h - 1 / (2 * BETA)) ** 2
         for kind, by_z in (("hinge", -(z < 1.0)), ("ipo", 2 / BETA * (h - 1 / (2 * BETA)))):
-            of_h = functools.partial(formulas.dpo_loss, log_ref=zero, kind=kind, **told)
+            of_h = functools.partial(formulas.dpo_loss, log_ref=zero, kind=kind, **options)
             (slope,) = gradients(lambda x, f=of_h: f(np.stack([x / BETA, 0 * x])), np.array(z))
             yield slope, by_z
 
@@ -189,21 +189,21 @@ def other_losses_of_preferences():
 )
 def loss_of_single_answers():
     u, k, weights = 1.7, 0.3, {True: 1.5, False: 0.5}
-    told = {"beta": BETA, "kl": k, "desirable_weight": 1.5, "undesirable_weight": 0.5}
+    options = {"beta": BETA, "kl": k, "desirable_weight": 1.5, "undesirable_weight": 0.5}
     (p, _), (ref, _) = ANSWERS
     (dp, _), (dref, _) = RNG.normal(size=(2, *ANSWERS[0].shape))
     for n, good in itertools.product(range(4), (True, False)):
         at, kind = (np.array([p[n]]), np.array([ref[n]])), np.array([good])
         y, w, z = 2 * good - 1, weights[good], BETA * (p[n] - ref[n] - k)
-        loss = formulas.kto_loss(*at, kind, **told)
+        loss = formulas.kto_loss(*at, kind, **options)
         yield loss, w * (1 - sigmoid(y * z)), w * sigmoid(-y * z)
-        by_p, by_ref = gradients(lambda a, b, c=kind: formulas.kto_loss(a, b, c, **told), *at)
+        by_p, by_ref = gradients(lambda a, b, c=kind: formulas.kto_loss(a, b, c, **options), *at)
         by_hand = -y * w * BETA * sigmoid(z) * sigmoid(-z)
         yield by_p, by_hand
-        dlog_p, dlog_ref = kto_loss_vjp(u, *at, kind, **told)
+        dlog_p, dlog_ref = kto_loss_vjp(u, *at, kind, **options)
         yield dlog_p, -u * y * w * BETA * sigmoid(z) * sigmoid(-z), -dlog_ref, -u * by_ref
         moves = np.array([dp[n]]), np.array([dref[n]]), None
-        yield kto_loss_jvp((*at, kind), moves, **told), by_hand * (dp[n] - dref[n])
+        yield kto_loss_jvp((*at, kind), moves, **options), by_hand * (dp[n] - dref[n])
 
 
 @equation(
@@ -241,11 +241,11 @@ def loss_of_odds():
 def several_positives():
     s, positives = RNG.normal(size=(4, 4)), [[1, 2], [0, 2], [0], []]
     mask = np.array([[j in positives[i] for j in range(4)] for i in range(4)])
-    told = {"positives": mask, "symmetric": False, "reduction": "none"}
-    losses = formulas.info_nce(s, **told)
+    options = {"positives": mask, "symmetric": False, "reduction": "none"}
+    losses = formulas.info_nce(s, **options)
     for i, row in enumerate(positives[:3]):
         p = [np.exp(s[i, j]) / sum(np.exp(s[i, k]) for k in range(4)) for j in range(4)]
-        yield losses[i], info_nce(s, **told)[i], -sum(np.log(p[j]) for j in row) / len(row)
+        yield losses[i], info_nce(s, **options)[i], -sum(np.log(p[j]) for j in row) / len(row)
 
 
 HOT, SHARE = 2.0, 0.3
@@ -312,20 +312,20 @@ def hinge_of_several_classes():
     u, m, w = 1.7, 0.8, RNG.uniform(0.5, 2.0, 5)
     for p, y in itertools.product((1, 2), range(5)):
         x, v = RNG.normal(size=(2, 5))
-        told, others = {"p": p, "margin": m, "weight": w}, [j for j in range(5) if j != y]
+        options, others = {"p": p, "margin": m, "weight": w}, [j for j in range(5) if j != y]
         h = {j: max(0, m - x[y] + x[j]) for j in others}
         by_hand = w[y] / 5 * sum(h[j] ** p for j in others)
-        yield formulas.multi_margin_loss(x, np.array(y), **told), by_hand
+        yield formulas.multi_margin_loss(x, np.array(y), **options), by_hand
         g = {j: p * h[j] ** (p - 1) * (h[j] > 0) for j in others}
         (slopes,) = gradients(
-            lambda a, y=y, t=told: formulas.multi_margin_loss(a, np.array(y), **t), x
+            lambda a, y=y, t=options: formulas.multi_margin_loss(a, np.array(y), **t), x
         )
-        pulled = multi_margin_loss_vjp(u, x, y, **told)
+        pulled = multi_margin_loss_vjp(u, x, y, **options)
         for j in others:
             yield slopes[j], w[y] / 5 * g[j], pulled[j] / u
         yield slopes[y], -w[y] / 5 * sum(g.values()), pulled[y] / u
         pushed = w[y] / 5 * sum(g[j] * (v[j] - v[y]) for j in others)
-        yield multi_margin_loss_jvp((x, y), (v, None), **told), pushed, slopes @ v
+        yield multi_margin_loss_jvp((x, y), (v, None), **options), pushed, slopes @ v
 
 
 @equation(
@@ -346,7 +346,7 @@ def hinge_of_several_classes():
 )
 def loss_with_a_focus():
     u, alpha, gamma = 1.7, 0.3, 1.6
-    told = {"alpha": alpha, "gamma": gamma}
+    options = {"alpha": alpha, "gamma": gamma}
 
     def parts(x, t):
         p = 1 / (1 + np.exp(-x))
@@ -359,21 +359,21 @@ def loss_with_a_focus():
         p, (q, b) = sigmoid(x), parts(x, t)
         a, r = alpha * t + (1 - alpha) * (1 - t), 1 / (1 + t * np.exp(-x) + (1 - t) * np.exp(x))
         at = np.array(x), np.array(t)
-        yield formulas.sigmoid_focal_loss(*at, **told), a * q**gamma * b
+        yield formulas.sigmoid_focal_loss(*at, **options), a * q**gamma * b
         dq, db = (gradients(lambda x, i=i, t=t: parts(x, t)[i], at[0])[0] for i in (0, 1))
         yield dq, (1 - 2 * t) * p * (1 - p)
         yield db, p - t
         yield r, p * (1 - p) / q
-        by_x, by_t = gradients(lambda x, t: formulas.sigmoid_focal_loss(x, t, **told), *at)
+        by_x, by_t = gradients(lambda x, t: formulas.sigmoid_focal_loss(x, t, **options), *at)
         second = a * gamma * q ** (gamma - 1) * (1 - 2 * t) * p * (1 - p) * b
         yield by_x, a * q**gamma * (p - t) + second
         if t == 1:
             yield by_x, -alpha * (1 - p) ** gamma * (1 - p - gamma * p * np.log(p))
-        pulled = sigmoid_focal_loss_vjp(u, *at, **told)
+        pulled = sigmoid_focal_loss_vjp(u, *at, **options)
         yield pulled[0], u * a * q**gamma * (p - t + gamma * (1 - 2 * t) * r * b), u * by_x
         of_wrong = gamma * q ** (gamma - 1) * (1 - 2 * p) * b - q**gamma * x
         yield pulled[1], u * (2 * alpha - 1) * q**gamma * b + u * a * of_wrong, u * by_t
-        yield sigmoid_focal_loss_jvp(at, (dx, dt), **told), by_x * dx + by_t * dt
+        yield sigmoid_focal_loss_jvp(at, (dx, dt), **options), by_x * dx + by_t * dt
 
 
 @equation(
@@ -399,25 +399,25 @@ def loss_of_triplets():
 
     for p in (1.0, 2.0, 3.0):
         triplet, moves = RNG.normal(size=(2, 3, 4))
-        told = {"margin": m, "p": p, "eps": eps}
+        options = {"margin": m, "p": p, "eps": eps}
         differences = [triplet[0] - other + eps for other in triplet[1:]]
         near, far = (norm(v, p) for v in differences)
         assert m + near - far > 0
-        yield formulas.triplet_margin_loss(*triplet, **told), max(0, m + near - far)
+        yield formulas.triplet_margin_loss(*triplet, **options), max(0, m + near - far)
         far = min(far, norm(triplet[1] - triplet[2] + eps, p))
-        swapped = formulas.triplet_margin_loss(*triplet, swap=True, **told)
+        swapped = formulas.triplet_margin_loss(*triplet, swap=True, **options)
         yield swapped, max(0, m + near - far)
         g_near, g_far = (np.sign(v) * (np.abs(v) / norm(v, p)) ** (p - 1) for v in differences)
         for v, g in zip(differences, (g_near, g_far), strict=True):
             yield gradients(lambda v, p=p: norm(v, p), v)[0], g
-        grads = gradients(lambda *x, t=told: formulas.triplet_margin_loss(*x, **t), *triplet)
-        pulled = triplet_margin_loss_vjp(u, *triplet, **told)
+        grads = gradients(lambda *x, t=options: formulas.triplet_margin_loss(*x, **t), *triplet)
+        pulled = triplet_margin_loss_vjp(u, *triplet, **options)
         wanted = g_near - g_far, -g_near, g_far
         for grad, ours, by_hand in zip(grads, pulled, wanted, strict=True):
             yield grad, by_hand, ours / u
         da, db, dc = moves
         by_hand = g_near @ (da - db) - g_far @ (da - dc)
-        pushed = triplet_margin_loss_jvp((*triplet,), (da, db, dc), **told)
+        pushed = triplet_margin_loss_jvp((*triplet,), (da, db, dc), **options)
         yield pushed, by_hand, sum(np.sum(g * v) for g, v in zip(grads, moves, strict=True))
 
 
