@@ -211,13 +211,13 @@ def _blocks(rng):
 def _mixtures(rng, x):
     shapes = (5, 6, D), (5, 6, D), (5, D, 6)
     experts = transformer.ExpertParams(*(rng.normal(size=s) / 2 for s in shapes))
-    weight, told = rng.normal(size=(5, D)), {"k": 2}
-    yield from _derivatives(rng, transformer, "mixture_of_experts", (x, weight, experts), **told)
-    yield "transformer.top_k_router", (x, weight), told
+    weight, options = rng.normal(size=(5, D)), {"k": 2}
+    yield from _derivatives(rng, transformer, "mixture_of_experts", (x, weight, experts), **options)
+    yield "transformer.top_k_router", (x, weight), options
     u, v = rng.normal(size=(B, T, 2)), rng.normal(size=(B, T, 5))
-    yield "transformer.top_k_router_vjp", ((None, u, v), x, weight), told
+    yield "transformer.top_k_router_vjp", ((None, u, v), x, weight), options
     moves = tuple(rng.normal(size=a.shape) for a in (x, weight))
-    yield "transformer.top_k_router_jvp", ((x, weight), moves), told
+    yield "transformer.top_k_router_jvp", ((x, weight), moves), options
     scores, chosen = rng.uniform(size=(B, T, 5)), rng.integers(0, 5, (B, T, 2))
     for form in ("", "_grad"):
         yield f"transformer.load_balancing_loss{form}", (scores, chosen), {}
@@ -249,8 +249,8 @@ def _models(rng):
     )
     yield from _losses("encoder_decoder_model", (*both, config), **options)
     yield "transformer.encoder_decoder_weights", (*both, config), options
-    told = {"start": 1, "steps": 2, **options}
-    yield "transformer.encoder_decoder_generate", (tokens, model, config), told
+    kwargs = {"start": 1, "steps": 2, **options}
+    yield "transformer.encoder_decoder_generate", (tokens, model, config), kwargs
 
 
 def _training_step(rng):

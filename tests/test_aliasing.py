@@ -67,18 +67,18 @@ def _mixtures(rng):
     shared = shared._replace(**{name: w[0] for name, w in shared._asdict().items()})
     x, weight, bias = rng.normal(size=(B, T, D)), rng.normal(size=(n, D)), rng.normal(size=n)
     gate, correction = rng.normal(size=(1, D)), rng.normal(size=n)
-    told = {"k": 2, "correction": correction}
-    mixed = told | {"router_bias": bias, "shared": shared, "shared_gate": gate}
+    options = {"k": 2, "correction": correction}
+    mixed = options | {"router_bias": bias, "shared": shared, "shared_gate": gate}
     moves = {"drouter_bias": bias + 1, "dshared": shared, "dshared_gate": gate + 1}
     args = x, weight, experts
     for call in calls._derivatives(rng, transformer, "mixture_of_experts", args, **mixed):
         yield *call[:2], call[2] | (moves if call[0].endswith("_jvp") else {})
-    told |= {"bias": bias}
-    yield "transformer.top_k_router", (x, weight), told
+    options |= {"bias": bias}
+    yield "transformer.top_k_router", (x, weight), options
     dout = None, rng.normal(size=(B, T, 2)), rng.normal(size=(B, T, n))
-    yield "transformer.top_k_router_vjp", (dout, x, weight), told
+    yield "transformer.top_k_router_vjp", (dout, x, weight), options
     moves = rng.normal(size=x.shape), rng.normal(size=weight.shape)
-    yield "transformer.top_k_router_jvp", ((x, weight), moves), told | {"dbias": bias + 1}
+    yield "transformer.top_k_router_jvp", ((x, weight), moves), options | {"dbias": bias + 1}
 
 
 def _attention(rng):
@@ -108,8 +108,8 @@ def _attention(rng):
             yield f"attention.{name}_jvp", (primals, tangents), {**both, **moving}
     scale = rng.uniform(0.5, 1.0, (H, T, 1))
     two = q, k, np.flip(q, 0).copy(), np.flip(k, 0).copy(), v, np.full((H, 1, 1), 0.5)
-    told = {"mask": mask, "bias": bias, "scale": scale}
-    yield from calls._derivatives(rng, attention, "differential_attention", two, **told)
+    kwargs = {"mask": mask, "bias": bias, "scale": scale}
+    yield from calls._derivatives(rng, attention, "differential_attention", two, **kwargs)
     some = {"scale": scale, "indices": rng.integers(-1, S, (H, T, 3))}
     yield from calls._derivatives(rng, attention, "scaled_dot_product_attention", (q, k, v), **some)
     yield from _heads(rng, moving, all_of_it)
@@ -165,14 +165,14 @@ def _losses(rng):
          {"weight": np.ones(3), "pos_weight": np.full(3, 2.0)}),
     ):  # fmt: skip
         for reduction in ("none", "sum"):
-            told = {**options, "reduction": reduction}
-            args, dout = (scores, target), getattr(losses, name)(scores, target, **told)
-            yield f"losses.{name}", args, told
-            yield f"losses.{name}_vjp", (dout, *args), told
+            kwargs = {**options, "reduction": reduction}
+            args, dout = (scores, target), getattr(losses, name)(scores, target, **kwargs)
+            yield f"losses.{name}", args, kwargs
+            yield f"losses.{name}_vjp", (dout, *args), kwargs
             still = None if target is classes else np.ones(scores.shape)
-            yield f"losses.{name}_jvp", (args, (scores, still)), told
+            yield f"losses.{name}_jvp", (args, (scores, still)), kwargs
             if reduction == "sum":
-                yield f"losses.{name}_grad", args, told
+                yield f"losses.{name}_grad", args, kwargs
     yield "losses.cross_entropy_value_and_grad", (scores, classes), {"weight": np.ones(3)}
 
 
@@ -234,10 +234,10 @@ def _transformers(rng):
         ("decoder_block", (x, memory, decoder), {"dropout": 3 * (factors,)}),
         ("decoder", (x, memory, (decoder,), norm), {"dropout": (3 * (factors,),)}),
     ):
-        told = {**(options if "block" in name else several), **own}
+        kwargs = {**(options if "block" in name else several), **own}
         if "decoder" in name:
-            told["memory_mask"] = np.arange(S) != 2
-        for call in calls._derivatives(rng, transformer, name, args, **told):
+            kwargs["memory_mask"] = np.arange(S) != 2
+        for call in calls._derivatives(rng, transformer, name, args, **kwargs):
             last = {"dbias": bias} if call[0].endswith("_jvp") else {}
             yield *call[:2], {**call[2], **last}
     for name, args in (("encoder", (x, ())), ("decoder", (x, memory, ()))):
@@ -343,9 +343,9 @@ def _without_arrays(rng):
     x = rng.normal(size=(T, D))
     yield "check.trace", (transformer.language_model, [1, 2, 3], model, config), {}
     for order in (False, True):
-        told = {"num_heads": H, "norm_first": order, "bias": rng.normal(size=(T, T))}
-        yield "check.trace", (transformer.encoder_block, x, encoder), told
-        yield "check.trace", (transformer.encoder, x, (encoder, encoder)), told
+        options = {"num_heads": H, "norm_first": order, "bias": rng.normal(size=(T, T))}
+        yield "check.trace", (transformer.encoder_block, x, encoder), options
+        yield "check.trace", (transformer.encoder, x, (encoder, encoder)), options
     steps = check.trace(transformer.encoder_block, x, encoder, num_heads=H)
     yield "check.first_difference", (steps, {**steps, "out": steps["out"] + 1}), {}
     yield "check.hard_inputs", (neurons.linear, "float32"), {}

@@ -21,9 +21,9 @@ def bits(result):
 
 
 def in_memory_of(byte, f, arguments, options):
-    given, told = copy.deepcopy((arguments, options))  # some of it is written to, or drawn from
+    given, kwargs = copy.deepcopy((arguments, options))  # some of it is written to, or drawn from
     with np.errstate(all="ignore"), poisoned((), byte):
-        return bits(f(*given, **told))
+        return bits(f(*given, **kwargs))
 
 
 def same_in_any_memory(f, arguments, options):

@@ -194,12 +194,12 @@ class TestPublicObject:
         whole = form and getattr(getattr(dlref, chapter), form[1], None)
         if not inspect.isfunction(whole):
             return
-        own, told = (inspect.signature(g).parameters for g in (f, whole))
-        for name, option in told.items():
+        own, kwargs = (inspect.signature(g).parameters for g in (f, whole))
+        for name, option in kwargs.items():
             if option.kind == inspect.Parameter.KEYWORD_ONLY and name in own:
                 assert own[name].default == option.default or name == "q_offset"
                 assert own[name].annotation == option.annotation or name == "q_offset"
-        options = {n for n, p in told.items() if p.kind == inspect.Parameter.KEYWORD_ONLY}
+        options = {n for n, p in kwargs.items() if p.kind == inspect.Parameter.KEYWORD_ONLY}
         assert options - {*own} <= ONLY_OF_MAPS
 
     def test_docstring_has_every_section_in_order(self, chapter, f):
@@ -215,8 +215,8 @@ class TestPublicObject:
         documented = own != stem and getattr(getattr(dlref, chapter), stem, None)
         if not documented or chapter == "check":
             return
-        told = {block for block in parameters(documented) if len(block.split()) > 4}
-        assert not told & set(parameters(f))
+        kwargs = {block for block in parameters(documented) if len(block.split()) > 4}
+        assert not kwargs & set(parameters(f))
 
     def test_example_calls_it(self, chapter, f):
         examples = inspect.getdoc(f).split("Examples\n--------\n")[-1]

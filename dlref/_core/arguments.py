@@ -274,7 +274,7 @@ def present(values: Mapping[str, Any]) -> dict[str, Any]:
 
 def as_cotangents(
     given: dict[str, Any],
-    found: Sequence[FloatArray],
+    floats: Sequence[FloatArray],
     shapes: Sequence[tuple[int, ...]],
     dtype: np.dtype[Any],
 ) -> list[FloatArray]:
@@ -283,7 +283,7 @@ def as_cotangents(
 
     `found` are the converted ones of `given` that are not None.
     """
-    arrays = dict(zip(present(given), found, strict=True))
+    arrays = dict(zip(present(given), floats, strict=True))
     out = []
     for name, shape in zip(given, shapes, strict=True):
         array = arrays[name] if name in arrays else np.zeros(shape, dtype)
@@ -507,9 +507,9 @@ def tangents_by_name(
         if point is None:
             check_constant(label, move)
     given = {label: move for label, move in moves.items() if move is not None}
-    dtype, arrays, found = operands(points, given)
+    dtype, arrays, floats = operands(points, given)
     of_labels = dict(zip(moves, names, strict=True))
-    moving = {of_labels[label]: move for label, move in zip(given, found, strict=True)}
+    moving = {of_labels[label]: move for label, move in zip(given, floats, strict=True)}
     for label in given:
         name = of_labels[label]
         check_shape(label, moving[name], arrays[name].shape)

@@ -71,10 +71,10 @@ def folder_of(key: str) -> Path | None:
         return None
 
 
-def _is_safe(found: os.stat_result) -> bool:
+def _is_safe(status: os.stat_result) -> bool:
     """Return whether a file or folder is the user's own, and no one else can write to it."""
     return not hasattr(os, "geteuid") or (
-        found.st_uid == os.geteuid() and not found.st_mode & 0o022
+        status.st_uid == os.geteuid() and not status.st_mode & 0o022
     )
 
 
@@ -86,23 +86,23 @@ def _is_ours(folder: Path) -> bool:
     Further up a folder may be root's, and may be writable by all if it is sticky, as /tmp is.
     """
     made = [folder.lstat(), folder.parent.lstat()]
-    if not all(stat.S_ISDIR(found.st_mode) and _is_safe(found) for found in made):
+    if not all(stat.S_ISDIR(status.st_mode) and _is_safe(status) for status in made):
         return False
     return all(_keeps_names(above.stat()) for above in folder.parent.resolve().parents)
 
 
-def _keeps_names(found: os.stat_result) -> bool:
+def _keeps_names(status: os.stat_result) -> bool:
     """Return whether other users cannot rename what lies in a folder."""
-    trusted = not hasattr(os, "geteuid") or found.st_uid in (0, os.geteuid())
-    return trusted and (not found.st_mode & stat.S_IWOTH or bool(found.st_mode & stat.S_ISVTX))
+    trusted = not hasattr(os, "geteuid") or status.st_uid in (0, os.geteuid())
+    return trusted and (not status.st_mode & stat.S_IWOTH or bool(status.st_mode & stat.S_ISVTX))
 
 
 def _remove_unused(folder: Path) -> None:
     """Remove dlref's own sibling folders of a new one that have not been used for a month."""
     for other in folder.parent.iterdir():
-        found = other.lstat()
-        own = stat.S_ISDIR(found.st_mode) and _is_safe(found) and (other / MARKER).is_file()
-        if own and time.time() - found.st_mtime > MONTH:
+        status = other.lstat()
+        own = stat.S_ISDIR(status.st_mode) and _is_safe(status) and (other / MARKER).is_file()
+        if own and time.time() - status.st_mtime > MONTH:
             shutil.rmtree(other, ignore_errors=True)  # refuses links
 
 
@@ -130,8 +130,10 @@ def read(folder: Path | None, name: str) -> bytes | None:
         # a pipe in the file's place would wait for a writer
         number = os.open(_path(folder, name), FLAGS)
         with open(number, "rb") as file:
-            found = os.fstat(number)
-            if not (stat.S_ISREG(found.st_mode) and _is_safe(found) and found.st_size <= LARGEST):
+            status = os.fstat(number)
+            if not (
+                stat.S_ISREG(status.st_mode) and _is_safe(status) and status.st_size <= LARGEST
+            ):
                 return None
             digest, data = file.read(DIGEST), file.read()
     except OSError:

@@ -39,8 +39,8 @@ def map_chunks(
         with np.errstate(all="ignore"):
             for begin in range(start, stop, step):
                 some = slice(begin, min(begin + step, stop))
-                found = formulas(*(a[some].astype(np.float64, copy=False) for a in arrays))
-                for out, values in zip(outs, found, strict=True):
+                results = formulas(*(a[some].astype(np.float64, copy=False) for a in arrays))
+                for out, values in zip(outs, results, strict=True):
                     out[some] = values
 
     over_rows(compute, count, COST * numbers)

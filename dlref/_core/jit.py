@@ -89,7 +89,7 @@ def _internals() -> SimpleNamespace | None:
     """Return the parts of numba's private interface that are used here, or None with a warning."""
     try:
         core = numba.core
-        found = SimpleNamespace(
+        internals = SimpleNamespace(
             cache=core.caching.FunctionCache,
             dumps=core.serialize.dumps,
             lock=core.compiler_lock.global_compiler_lock,
@@ -100,8 +100,8 @@ def _internals() -> SimpleNamespace | None:
         # a process.  Done here it belongs to the import, and a first call whose code is
         # on disk takes milliseconds.
         core.registry.cpu_target.typing_context.refresh()
-        found.target.refresh()
-        found.target.codegen().magic_tuple()
+        internals.target.refresh()
+        internals.target.codegen().magic_tuple()
         numba.njit(**OPTIONS)(lambda: None)._compile_for_args  # noqa: B018  # is it there?
     except (AttributeError, ImportError, KeyError, TypeError) as error:
         message = f"{type(error).__name__}: {error}; every process will compile anew"
@@ -109,7 +109,7 @@ def _internals() -> SimpleNamespace | None:
             f"dlref does not know numba {numba.__version__}: {message}", RuntimeWarning, 2
         )
         return None
-    return found
+    return internals
 
 
 INTERNALS: Any = _internals() if COMPILED else None

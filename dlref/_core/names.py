@@ -67,11 +67,11 @@ def _note(name: str, here: str) -> str:
 @cache
 def _public() -> dict[str, str]:
     """Return the chapter of every public name, read from the stubs: nothing is imported."""
-    found: dict[str, str] = {}
+    chapters: dict[str, str] = {}
     for stub in sorted(PACKAGE.glob("*/__init__.pyi")):
         for node in ast.parse(stub.read_text(encoding="utf-8")).body:
-            found |= {alias.name: stub.parent.name for alias in getattr(node, "names", [])}
-    return found
+            chapters |= {alias.name: stub.parent.name for alias in getattr(node, "names", [])}
+    return chapters
 
 
 def _plain(name: str) -> str:
@@ -157,11 +157,11 @@ def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], 
     def attribute(name: str) -> Any:
         if name in names:
             return load(name)
-        found = "" if name.startswith("_") else suggestion(name, package.rpartition(".")[2])
+        near = "" if name.startswith("_") else suggestion(name, package.rpartition(".")[2])
         note = (
-            f" But for one difference: {difference}." if (difference := _note(name, found)) else ""
+            f" But for one difference: {difference}." if (difference := _note(name, near)) else ""
         )
-        hint = f" It may be {found!r}.{note}" if found else ""
+        hint = f" It may be {near!r}.{note}" if near else ""
         msg = f"module {package!r} has no attribute {name!r}.{hint}"
         raise AttributeError(msg)
 

@@ -211,8 +211,8 @@ def tree_unflatten(tree: Any, arrays: Iterator[Any]) -> Any:
 
 def _entries(side: str, value: Any, names: tuple[str, ...]) -> tuple[Any, ...]:
     """Return the primals or the tangents of trees and arrays."""
-    found = entries(side, value, len(names), of="entries").values()
-    return tuple(_as_entry(f"{side}.{n}", entry) for n, entry in zip(names, found, strict=True))
+    values = entries(side, value, len(names), of="entries").values()
+    return tuple(_as_entry(f"{side}.{n}", entry) for n, entry in zip(names, values, strict=True))
 
 
 def as_tree_tangents(
@@ -299,12 +299,12 @@ _DECLARED: dict[type[Any], dict[str, Declared]] = {}
 def declared(kind: type[Any]) -> dict[str, Declared]:
     """Return the kinds of values of each field of parameters."""
     if kind not in _DECLARED:
-        found = {}
+        fields = {}
         for field, hint in get_type_hints(kind).items():
             types = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
             kinds = tuple(t for t in types if hasattr(t, "_fields"))
-            found[field] = Declared(kinds, FloatArray in types, NoneType in types)
-        _DECLARED[kind] = found
+            fields[field] = Declared(kinds, FloatArray in types, NoneType in types)
+        _DECLARED[kind] = fields
     return _DECLARED[kind]
 
 
@@ -318,10 +318,10 @@ def shaped_like(kind: type[Tree], name: str, value: Any) -> Tree:
         msg = f"Argument {name!r} must be {wanted}, not {_describe(value)}."
         raise TypeError(msg)
     shaped = value if isinstance(value, kind) else kind(*value)
-    for field, told in declared(kind).items():
+    for field, options in declared(kind).items():
         entry = getattr(shaped, field)
-        missing = entry is None and not told.none
-        if told.array and (missing or isinstance(entry, tuple)):
+        missing = entry is None and not options.none
+        if options.array and (missing or isinstance(entry, tuple)):
             msg = f"Argument '{name}.{field}' must be an array, not {_describe(entry)}."
             raise TypeError(msg)
     return shaped

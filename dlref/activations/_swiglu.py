@@ -29,12 +29,12 @@ def _options(beta: Any, limit: Any, shift: Any) -> _Options:
     return _Options(as_number("beta", beta), limit, as_number("shift", shift))
 
 
-def _clipped(x: FloatArray, gate: FloatArray, told: _Options) -> tuple[FloatArray, FloatArray]:
+def _clipped(x: FloatArray, gate: FloatArray, options: _Options) -> tuple[FloatArray, FloatArray]:
     """Return the two factors: the values clipped and shifted, the gate clipped from above."""
-    if told.limit is not None:
-        x, gate = np.clip(x, -told.limit, told.limit), np.minimum(gate, told.limit)
+    if options.limit is not None:
+        x, gate = np.clip(x, -options.limit, options.limit), np.minimum(gate, options.limit)
     with np.errstate(invalid="ignore"):  # a signaling NaN becomes a NaN
-        return x + told.shift, gate
+        return x + options.shift, gate
 
 
 def _inside(x: FloatArray, gate: FloatArray, limit: float | None) -> tuple[Any, Any]:
@@ -126,12 +126,12 @@ def swiglu(
     >>> swiglu([7.0, 1e30, 0.0], [40.0, 1e30, 40.0], beta=1.702, limit=7, shift=1).round(3)
     array([56., 56.,  7.])
     """
-    told = _options(beta, limit, shift)
-    formula = _steep(_silu, told.beta)
-    if told.are_plain:
-        return gated(formula, x, gate, told.beta)
+    options = _options(beta, limit, shift)
+    formula = _steep(_silu, options.beta)
+    if options.are_plain:
+        return gated(formula, x, gate, options.beta)
     dtype, (values, signal) = as_floats({"x": x, "gate": gate})
-    return result(gated(formula, *_clipped(values, signal, told), told.beta), dtype)
+    return result(gated(formula, *_clipped(values, signal, options), options.beta), dtype)
 
 
 def swiglu_vjp(
@@ -199,13 +199,13 @@ def swiglu_vjp(
     >>> swiglu_vjp([1.0], [3.0], [50.0], limit=40)
     (array([40.]), array([0.]))
     """
-    told = _options(beta, limit, shift)
-    formulas = _steep(_silu, told.beta), _steep(_silu_deriv, told.beta)
-    if told.are_plain:
-        return pulled(*formulas, dout, x, gate, told.beta)
+    options = _options(beta, limit, shift)
+    formulas = _steep(_silu, options.beta), _steep(_silu_deriv, options.beta)
+    if options.are_plain:
+        return pulled(*formulas, dout, x, gate, options.beta)
     dtype, (u, values, signal) = as_floats({"dout": dout, "x": x, "gate": gate})
-    grads = pulled(*formulas, u, *_clipped(values, signal, told), told.beta)
-    inside = _inside(values, signal, told.limit)
+    grads = pulled(*formulas, u, *_clipped(values, signal, options), options.beta)
+    inside = _inside(values, signal, options.limit)
     dx, dgate = (np.where(i, grad, 0.0) for i, grad in zip(inside, grads, strict=True))
     return result(dx, dtype), result(dgate, dtype)
 
@@ -251,12 +251,12 @@ def swiglu_jvp(
     >>> swiglu_jvp(([3.0], [40.0]), ([1.0], [1.0]))
     array([43.])
     """
-    told = _options(beta, limit, shift)
-    formulas = _steep(_silu, told.beta), _steep(_silu_deriv, told.beta)
-    if told.are_plain:
-        return pushed(*formulas, primals, tangents, told.beta)
+    options = _options(beta, limit, shift)
+    formulas = _steep(_silu, options.beta), _steep(_silu_deriv, options.beta)
+    if options.are_plain:
+        return pushed(*formulas, primals, tangents, options.beta)
     dtype, points, moves = as_tangents(primals, tangents, count=2)
-    inside = _inside(points[0], points[1], told.limit)
+    inside = _inside(points[0], points[1], options.limit)
     moves = [np.where(i, move, 0.0) for i, move in zip(inside, moves, strict=True)]
-    factors = _clipped(points[0], points[1], told)
-    return result(pushed(*formulas, factors, tuple(moves), told.beta), dtype)
+    factors = _clipped(points[0], points[1], options)
+    return result(pushed(*formulas, factors, tuple(moves), options.beta), dtype)

@@ -137,8 +137,8 @@ class LatentBlock:
 
     def weights(self) -> FloatArray:
         """Return the weights (..., H, T, S)."""
-        told = {name: value for name, value in self.options.items() if name != "dropout"}
-        return attention_weights(self.operands.q, self.operands.k, **told)
+        kwargs = {name: value for name, value in self.options.items() if name != "dropout"}
+        return attention_weights(self.operands.q, self.operands.k, **kwargs)
 
     def vjp(self, u: FloatArray) -> tuple[Any, ...]:
         """Return the tokens' gradients by way of queries and of latents, dparams, and dbias."""

@@ -120,12 +120,12 @@ def _checked(
     for label in labels[2:]:
         check_given(label, given.get(label))
     extra = present(extra)
-    dtype, found = as_floats({names[0]: x, **given, **extra}, work=np.float32)
-    arrays = dict(zip(given, found[1:], strict=False))
+    dtype, floats = as_floats({names[0]: x, **given, **extra}, work=np.float32)
+    arrays = dict(zip(given, floats[1:], strict=False))
     p = LatentAttentionParams(*(arrays.get(label) for label in labels))  # type: ignore[arg-type]
-    check_ndim(names[0], found[0], 2)
-    check_latent_params(labels, p, found[0].shape[-1], heads)
-    return dtype, found[0], p, dict(zip(extra, found[1 + len(given) :], strict=True))
+    check_ndim(names[0], floats[0], 2)
+    check_latent_params(labels, p, floats[0].shape[-1], heads)
+    return dtype, floats[0], p, dict(zip(extra, floats[1 + len(given) :], strict=True))
 
 
 def _heads(num_heads: int, rope: Any, rope_interleaved: bool, eps: float) -> Heads:

@@ -175,11 +175,11 @@ def merge_attention_vjp(
     (array([3., 1.]), array([-6.,  6.]))
     """
     given = entries("dout", dout, 2)
-    dtype, (o, z, *found) = as_floats({"out": out, "lse": lse, **present(given)}, work=np.float32)
+    dtype, (o, z, *floats) = as_floats({"out": out, "lse": lse, **present(given)}, work=np.float32)
     with np.errstate(all="ignore"):
         o, z, axis = _parts(o, z, axis, "lse")
         w, merged = _weights(z)
-        u, of_lse = as_cotangents(given, found, (o.shape[1:], merged.shape), o.dtype)
+        u, of_lse = as_cotangents(given, floats, (o.shape[1:], merged.shape), o.dtype)
         do, along = pulled_back(u, w, o)
         dl = np.where(w == 0, 0.0, w * (along - np.sum(w * along, 0) + of_lse))
     return result(np.moveaxis(do, 0, axis), dtype), result(np.moveaxis(dl, 0, axis), dtype)

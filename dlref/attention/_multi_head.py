@@ -71,13 +71,13 @@ class _Layer:
             check_given(label, given.get(label))
         check_given("dout", more.get("dout", ()))
         tangent_arguments = present(more)
-        self.dtype, found = as_floats(
+        self.dtype, floats = as_floats(
             {names[0]: x_q, names[1]: x_kv, **given, **tangent_arguments}, work=np.float32
         )
-        self.x_q, self.x_kv = found[:2]
-        arrays = dict(zip(given, found[2:], strict=False))
+        self.x_q, self.x_kv = floats[:2]
+        arrays = dict(zip(given, floats[2:], strict=False))
         self.params = _params([arrays.get(label) for label in labels])
-        self.more = dict(zip(tangent_arguments, found[2 + len(given) :], strict=True))
+        self.more = dict(zip(tangent_arguments, floats[2 + len(given) :], strict=True))
         self.heads = heads
         if self.params.sink is not None and sink is not None:
             msg = f"Argument 'sink' must be None where {names[2]}.sink is given."

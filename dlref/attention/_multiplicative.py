@@ -353,10 +353,10 @@ def multiplicative_attention_jvp(
     """
     points = entries("primals", primals, 4)
     moves = {n: t for n, t in entries("tangents", tangents, 4).items() if t is not None}
-    dtype, found = as_floats({**points, **moves}, work=np.float32)
-    q, k, v, w = found[:4]
+    dtype, floats = as_floats({**points, **moves}, work=np.float32)
+    q, k, v, w = floats[:4]
     _check(("primals[0]", "primals[1]", "primals[3]"), q, k, w)
-    tangent_arguments = dict(zip(moves, found[4:], strict=True))
+    tangent_arguments = dict(zip(moves, floats[4:], strict=True))
     for i, point in enumerate((q, k, v, w)):
         if f"tangents[{i}]" in tangent_arguments:
             check_shape(f"tangents[{i}]", tangent_arguments[f"tangents[{i}]"], point.shape)

@@ -43,8 +43,8 @@ def _operands(
     given = present(labels)
     for label in list(labels)[:3]:
         check_given(label, labels[label])
-    dtype, found = as_floats({**given, **extra}, work=np.float32)
-    arrays = dict(zip(given, found, strict=False))
+    dtype, floats = as_floats({**given, **extra}, work=np.float32)
+    arrays = dict(zip(given, floats, strict=False))
     names = dict(zip(NAMES, labels, strict=False))
     q, k, v = (arrays[names[n]] for n in NAMES[:3])
     check_ndim(names["q"], q, 2)
@@ -69,7 +69,7 @@ def _operands(
     return (
         dtype,
         {n: arrays[name] for n, name in names.items() if name in arrays},
-        found[len(given) :],
+        floats[len(given) :],
     )
 
 
@@ -451,10 +451,10 @@ def recurrent_linear_attention_vjp(
     array([0.25, 0.5 , 1.  ])
     """
     labels, given = _labels((q, k, v, decay, beta, state), erase), entries("dout", dout, 2)
-    dtype, x, found = _operands(labels, present(given))
+    dtype, x, floats = _operands(labels, present(given))
     factor, size = as_number("scale", scale), _as_chunk(chunk)
     shapes = x["v"].shape, (*x["q"].shape[:-2], x["q"].shape[-1], x["v"].shape[-1])
-    u, D = as_cotangents(given, found, shapes, x["v"].dtype)
+    u, D = as_cotangents(given, floats, shapes, x["v"].dtype)
     heads = _by_heads(x)
     u = u.reshape(heads["v"].shape)
     D = D.reshape(len(u), *D.shape[-2:])

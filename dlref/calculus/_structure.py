@@ -610,10 +610,10 @@ def _terms(
     return terms, out, sizes
 
 
-def _spread(found: FloatArray, have: str, want: str, sizes: dict[str, int]) -> FloatArray:
+def _spread(array: FloatArray, have: str, want: str, sizes: dict[str, int]) -> FloatArray:
     """Repeat an array along the letters that it does not have."""
     index = tuple(slice(None) if letter in have else None for letter in want)
-    return np.broadcast_to(found[index], [sizes[letter] for letter in want])
+    return np.broadcast_to(array[index], [sizes[letter] for letter in want])
 
 
 def _exchanged(
@@ -630,8 +630,8 @@ def _exchanged(
     letters = "".join([out, *(terms[j] for j in others)])
     have = "".join(letter for letter in own if letter in letters)
     text = f"{','.join([out, *(terms[j] for j in others)])}->{have}"
-    found = np.einsum(text, u, *(arrays[j] for j in others), optimize=True)
-    copied = _spread(np.asarray(found), have, own, sizes)
+    product = np.einsum(text, u, *(arrays[j] for j in others), optimize=True)
+    copied = _spread(np.asarray(product), have, own, sizes)
     if own == terms[k]:
         return np.array(copied)  # einsum may have returned a view of u
     dx = np.zeros(arrays[k].shape, u.dtype)
@@ -726,8 +726,8 @@ def einsum_vjp(dout: npt.ArrayLike, *operands: npt.ArrayLike, subscripts: str) -
     shapes = [[sizes[letter] for letter in term] for term in terms]
     wide = [np.broadcast_to(array, shape) for array, shape in zip(arrays, shapes, strict=True)]
     with np.errstate(all="ignore"):
-        found = [_exchanged(k, u, wide, terms, out, sizes) for k in range(len(wide))]
-        summed = map(unbroadcast, found, (array.shape for array in arrays))
+        grads = [_exchanged(k, u, wide, terms, out, sizes) for k in range(len(wide))]
+        summed = map(unbroadcast, grads, (array.shape for array in arrays))
         gradients = tuple(result(gradient, dtype) for gradient in summed)
     return gradients if len(gradients) > 1 else gradients[0]
 
@@ -781,8 +781,8 @@ def _around_indices(
     check_constant(f"tangents[{constant}]", moves.pop(f"tangents[{constant}]"))
     fixed = points.pop(f"primals[{constant}]")
     moving = {name: move for name, move in moves.items() if move is not None}
-    dtype, found = as_floats({**points, **moving})
-    arrays, moved = found[: count - 1], dict(zip(moving, found[count - 1 :], strict=True))
+    dtype, floats = as_floats({**points, **moving})
+    arrays, moved = floats[: count - 1], dict(zip(moving, floats[count - 1 :], strict=True))
     for name, array in zip(moves, arrays, strict=True):
         check_shape(name, moved.setdefault(name, np.zeros(array.shape)), array.shape)
     return dtype, arrays, [moved[name] for name in moves], fixed

@@ -166,8 +166,8 @@ class TraceDifference(NamedTuple):
     --------
     >>> import numpy as np
     >>> from dlref.check import TraceDifference, first_difference
-    >>> found = first_difference({"a": np.ones(2)}, {"a": np.array([1.0, 3.0])})
-    >>> found.at, found.got, found.exact
+    >>> difference = first_difference({"a": np.ones(2)}, {"a": np.array([1.0, 3.0])})
+    >>> difference.at, difference.got, difference.exact
     ((1,), 3.0, 1.0)
     >>> TraceDifference._fields[:2]
     ('name', 'cause')
@@ -373,8 +373,8 @@ def first_difference(
     >>> right = trace(language_model, [1, 2, 3], params, config)
     >>> relu = LanguageModelConfig(9, 16, 2, activation="relu")
     >>> port = trace(language_model, [1, 2, 3], params, relu)
-    >>> found = first_difference(right, port)
-    >>> found.name, found.cause
+    >>> difference = first_difference(right, port)
+    >>> difference.name, difference.cause
     ('blocks.0.feed_forward.hidden', 'the activation is relu')
     """
     check_mapping("trace", trace)
@@ -416,9 +416,9 @@ def _first_difference(
         if layout is None:
             cause, change = _cause(name, (trace, other), bound, agreed)
             said = tuple(f"{', '.join(names)}: {text}" for text, names in notes.items())
-            found = _difference(name, got, want, bound, cause, (tuple(agreed), said))
+            difference = _difference(name, got, want, bound, cause, (tuple(agreed), said))
             then = None if last else _after(trace, other, factor, bound, change)
-            return found._replace(then=then)
+            return difference._replace(then=then)
         if layout:
             notes.setdefault(layout, []).append(name)
         agreed.append(name)
@@ -506,7 +506,7 @@ def _after(
     """
     if change is None:
         return None
-    order, found = list(right), []
+    order, differences = list(right), []
 
     def agreed(steps: Steps) -> int:
         """Return how far the other agrees with the steps of a part."""
@@ -514,18 +514,18 @@ def _after(
         ends = (order.index(s) for s in there if not _agree([s], other, steps, bound))
         return next(ends, len(order))
 
-    for untold in (True, False):
+    for with_ties in (True, False):
 
-        def is_made(with_it: Steps, without: Steps, untold: bool = untold) -> bool:
+        def is_made(with_it: Steps, without: Steps, with_ties: bool = with_ties) -> bool:
             first, second = agreed(with_it), agreed(without)
-            return untold if first == second else first > second
+            return with_ties if first == second else first > second
 
         changed = right.changed(change, is_made)
         then = _first_difference(changed, _comparable(changed, other, right), factor, last=True)
         if then is None:
             return None
-        found.append(then)
-    return max(found, key=lambda then: order.index(then.name))
+        differences.append(then)
+    return max(differences, key=lambda then: order.index(then.name))
 
 
 def _comparable(steps: Steps, other: Mapping[str, Any], right: Steps) -> dict[str, Any]:
@@ -556,8 +556,8 @@ def _mistakes(
         alike = [s for s in agreed if s in steps and np.shape(right[s]) == steps[s].shape]
         if _agree((name, *alike), other, steps, bound):
             later = _agree((step for step in steps if step in other), other, steps, bound)
-            found = whole if later else first
-            found += [message] if message not in found else []
+            messages = whole if later else first
+            messages += [message] if message not in messages else []
     return whole or first
 
 
@@ -613,13 +613,13 @@ def _fitted(name: str, arrays: Arrays, bound: float, agreed: list[str]) -> list[
                 gaps.append(float(((value[both] - got[both]) ** 2).sum() + 1e3 * hidden))
         return min(gaps, default=float("inf"))
 
-    found = []
+    fitting = []
     for fit in fits_of(options):
         number = least(functools.partial(misfit, fit), fit)
         steps = run(fit.options(number))
         if _agree((name, *(step for step in agreed if step in steps)), other, steps, bound):
-            found.append((fit, number))
-    return found
+            fitting.append((fit, number))
+    return fitting
 
 
 def _from_own_input(name: str, arrays: Arrays, bound: float) -> str | None:

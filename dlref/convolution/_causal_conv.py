@@ -37,8 +37,8 @@ def _operands(
     given = present(labels)
     for label in list(labels)[:2]:
         check_given(label, labels[label])
-    dtype, found = as_floats({**given, **extra}, work=np.float32)
-    arrays = dict(zip(given, found, strict=False))
+    dtype, floats = as_floats({**given, **extra}, work=np.float32)
+    arrays = dict(zip(given, floats, strict=False))
     x, weight, bias, state = labels
     check_ndim(x, arrays[x], 2)
     *batch, _, width = arrays[x].shape
@@ -50,7 +50,7 @@ def _operands(
     if state in arrays:
         check_shape(state, arrays[state], (*batch, w.shape[1] - 1, width))
     names = dict(zip(labels, NAMES, strict=True))
-    return dtype, {names[label]: arrays[label] for label in given}, found[len(given) :]
+    return dtype, {names[label]: arrays[label] for label in given}, floats[len(given) :]
 
 
 def _extended(ops: Operands) -> FloatArray:
@@ -248,10 +248,10 @@ def causal_conv_vjp(
     """
     labels = dict(zip(NAMES, (x, weight, bias, state), strict=True))
     given = entries("dout", dout, 2)
-    dtype, ops, found = _operands(labels, present(given))
+    dtype, ops, floats = _operands(labels, present(given))
     shape, width = ops["x"].shape, ops["weight"].shape[1]
     shapes = shape, (*shape[:-2], width - 1, shape[-1])
-    u, v = as_cotangents(given, found, shapes, ops["x"].dtype)
+    u, v = as_cotangents(given, floats, shapes, ops["x"].dtype)
     with np.errstate(all="ignore"):
         whole = _extended(ops)
         u, v = u.reshape(len(whole), *shape[-2:]), v.reshape(len(whole), width - 1, shape[-1])

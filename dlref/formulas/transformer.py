@@ -2580,10 +2580,10 @@ def beam_search(
     (1, 5) [ True  True  True  True  True]
     """
     prompts, pads, batch = prompts_of(prompt, lengths)
-    found = [searched(text, params, config, steps, beams, stop, length_penalty) for text in prompts]
-    scores = np.array([score for _, score in found])
+    pairs = [searched(text, params, config, steps, beams, stop, length_penalty) for text in prompts]
+    scores = np.array([score for _, score in pairs])
     scores = scores if batch is None else scores.reshape(*batch, beams)
-    return results_of([text for text, _ in found], pads, batch), scores
+    return results_of([text for text, _ in pairs], pads, batch), scores
 
 
 # == budget

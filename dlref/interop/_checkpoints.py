@@ -64,14 +64,14 @@ class _Checkpoint:
         name, config = _files(path, config)
         self.kind = family_of(config)
         choice("config.model_type", self.kind, DECODERS)
-        found = prepare(in_file(name), self.kind, config, "")
-        self.named, self.family, self.config, self.base, _ = found
+        prepared = prepare(in_file(name), self.kind, config, "")
+        self.named, self.family, self.config, self.base, _ = prepared
         self.layout = self.family.layout(self.config, self.base)
 
     def _named(self, number: int | None) -> dict[str, Any]:
         """Return the tensors of a layer, or those outside of all layers."""
-        found = ((LAYER.match(name), name) for name in self.named)
-        own = [name for m, name in found if (int(m[1]) if m else None) == number]
+        matches = ((LAYER.match(name), name) for name in self.named)
+        own = [name for m, name in matches if (int(m[1]) if m else None) == number]
         return {name: self.named[name] for name in own}
 
     def block(self, number: int, x: FloatArray) -> tuple[FloatArray, Any]:
@@ -218,16 +218,16 @@ def trace_checkpoint(
     def changed(change: Change, is_made: IsMade) -> Trace:
         return run(Trace(change, is_made))
 
-    found = run(Trace(), progress)
-    found.changed = changed
-    return found
+    trace = run(Trace(), progress)
+    trace.changed = changed
+    return trace
 
 
 def _inputs(
     given: Mapping[str, Any] | None, shape: tuple[int, ...], count: int
 ) -> dict[int, FloatArray]:
     """Return the given inputs of layers, by number."""
-    found = {}
+    arrays = {}
     if given is not None:
         check_mapping("given", given)
     for i in range(1, count):
@@ -235,8 +235,8 @@ def _inputs(
         if given is not None and name in given:
             _, [array] = as_floats({f"given[{name!r}]": given[name]}, work=np.float32)
             check_shape(f"given[{name!r}]", array, shape)
-            found[i] = array
-    return found
+            arrays[i] = array
+    return arrays
 
 
 def _run(
@@ -267,11 +267,11 @@ def _run(
 
 def _order(wanted: set[int], given: Mapping[int, Any]) -> list[int]:
     """Return the layers that have to run, in order."""
-    found: set[int] = set()
+    layers: set[int] = set()
     for layer in wanted:
         first = next((i for i in range(layer, 0, -1) if i in given), 0)
-        found |= {*range(first, layer + 1)}
-    return sorted(found)
+        layers |= {*range(first, layer + 1)}
+    return sorted(layers)
 
 
 def _mistakes(each: list[Options]) -> Callable[[Any, Options], Mistakes]:

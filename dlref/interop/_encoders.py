@@ -171,10 +171,10 @@ def bert_config(s: Settings) -> Encoder:
     s.only("position_embedding_type", "absolute")
     s.only("is_decoder", False)
     s.only("add_cross_attention", False)
-    found = _of_bert(s, NAMES, BERT, "hidden_act")
-    found.sizes["types"] = s.integer(2, "type_vocab_size")
-    found.options["eps"] = s.number(1e-12, "layer_norm_eps")
-    return found
+    encoder = _of_bert(s, NAMES, BERT, "hidden_act")
+    encoder.sizes["types"] = s.integer(2, "type_vocab_size")
+    encoder.options["eps"] = s.number(1e-12, "layer_norm_eps")
+    return encoder
 
 
 def roberta_config(s: Settings) -> Encoder:

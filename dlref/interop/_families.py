@@ -214,15 +214,16 @@ OF_GATE_UP_DOWN = {"w1": 0, "gate_proj": 0, "w3": 1, "up_proj": 1, "w2": 2, "dow
 
 def _with_experts_together(named: dict[str, Any]) -> dict[str, Any]:
     """Return tensors in which all experts of a layer are one, as in the modules of today."""
-    found: dict[str, dict[int, dict[int, Any]]] = {}
+    by_layer: dict[str, dict[int, dict[int, Any]]] = {}
     rest: dict[str, Any] = {}
     for name, value in named.items():
         if match := ONE_EXPERT.fullmatch(name):
             layer, number, matrix = match.groups()
-            found.setdefault(layer, {}).setdefault(int(number), {})[OF_GATE_UP_DOWN[matrix]] = value
+            matrices = by_layer.setdefault(layer, {}).setdefault(int(number), {})
+            matrices[OF_GATE_UP_DOWN[matrix]] = value
         else:
             rest[name.replace(".block_sparse_moe.", ".mlp.")] = value
-    for layer, experts in found.items():
+    for layer, experts in by_layer.items():
         whole = [experts[e] for e in sorted(experts)]
         if [*sorted(experts)] != [*range(len(whole))] or any(len(one) != 3 for one in whole):
             msg = f"Argument 'state' must hold gate, up and down of each expert of {layer!r}."
@@ -273,13 +274,13 @@ def _without_predictions(named: dict[str, Any], config: LanguageModelConfig, bas
     and an embedding. The model's logits do not need them, and transformers passes them over.
     """
     layer = re.compile(rf"{re.escape(base)}layers\.(\d+)\.")
-    found = {name: int(match[1]) for name in named if (match := layer.match(name))}
+    layer_of = {name: int(match[1]) for name in named if (match := layer.match(name))}
     spare = {
         number
-        for number in found.values()
+        for number in layer_of.values()
         if number >= config.num_layers and f"{base}layers.{number}.eh_proj.weight" in named
     }
-    return {name: value for name, value in named.items() if found.get(name) not in spare}
+    return {name: value for name, value in named.items() if layer_of.get(name) not in spare}
 
 
 def _without_mtp(named: dict[str, Any], prefix: str) -> dict[str, Any]:
@@ -485,26 +486,26 @@ def prepare(
     if settings.config.get(INSIDE) and settings.config["tie_word_embeddings"] is None:
         table = next((n for n in named if n.endswith("embed_tokens.weight")), "")
         settings.config["tie_word_embeddings"] = _is_tied(named, table, prefix)
-    found = family.config(settings)
+    settled = family.config(settings)
     settings.finish()
-    _check_tensors(named, settings, prefix, getattr(found, "num_layers", 0))
+    _check_tensors(named, settings, prefix, getattr(settled, "num_layers", 0))
     base = family.base if any(name.startswith(family.base) for name in named) else ""
-    return Prepared(named, family, found, base, whole)
+    return Prepared(named, family, settled, base, whole)
 
 
 def read_family(
     state: Mapping[str, Any], kind: str, config: Mapping[str, Any] | None, prefix: str
 ) -> tuple[Any, Any]:
     """Return parameters, and the configuration or the options of `encoder`."""
-    named, family, found, base, whole = prepare(state, kind, config, prefix)
-    if isinstance(found, Encoder):
-        found = found._replace(pooler=f"{base}pooler.dense.weight" in named)
+    named, family, settled, base, whole = prepare(state, kind, config, prefix)
+    if isinstance(settled, Encoder):
+        settled = settled._replace(pooler=f"{base}pooler.dense.weight" in named)
     elif whole:
-        found = dataclasses.replace(found, tied=_is_tied(named, "shared.weight", prefix))
-    named = family.apart(named, found, base)
-    layout = family.layout(found, base)
+        settled = dataclasses.replace(settled, tied=_is_tied(named, "shared.weight", prefix))
+    named = family.apart(named, settled, base)
+    layout = family.layout(settled, base)
     twins = {k: base + v for k, v in family.twins.items() if k in named and base + v in named}
-    if not getattr(found, "tied", True):
+    if not getattr(settled, "tied", True):
         twins.pop("lm_head.weight", None)
     _check_twins(named, twins, prefix)
     spare = re.compile(f"(?:{re.escape(base)})?(?:{family.left_out})")
@@ -513,12 +514,12 @@ def read_family(
         {prefix + name: tensor for name, tensor in named.items()},
         kind,
         prefix=prefix,
-        sizes=sizes_of(found),
+        sizes=sizes_of(settled),
         base=family.base,
         left_out=lambda name: name in twins or bool(spare.fullmatch(name)),
         integers=False,
     )
-    return params, found.options if isinstance(found, Encoder) else found
+    return params, settled.options if isinstance(settled, Encoder) else settled
 
 
 def _is_tied(named: dict[str, Any], embedding: str, prefix: str) -> bool:
@@ -617,9 +618,9 @@ def write_family(params: Any, kind: str, config: Any, prefix: str) -> dict[str, 
         blocks = getattr(params, "blocks", ())
         networks = {type(getattr(block, "feed_forward", None)) for block in blocks}
         pooler = getattr(params, "pooler", None) is not None
-        found = Encoder(len(blocks), GatedFeedForwardParams in networks, pooler, {}, {})
+        encoder = Encoder(len(blocks), GatedFeedForwardParams in networks, pooler, {}, {})
         if kind == "roberta":
-            found = found._replace(first_place=first_place(config))
-        layout, sizes = family.layout(found, ""), {}
+            encoder = encoder._replace(first_place=first_place(config))
+        layout, sizes = family.layout(encoder, ""), {}
     state = write(layout, params, kind, prefix=prefix, sizes=sizes)
     return family.together(state, config, prefix + family.base)

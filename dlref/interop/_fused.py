@@ -15,19 +15,19 @@ FUSED = {"in_proj_qkvz.weight": "qkvz", "in_proj_ba.weight": "ba"}
 
 def key_heads(config: LanguageModelConfig, layer: int) -> int:
     """Return the number of heads of keys of a layer's gated delta rule, or 0 if it has none."""
-    told: Any = config.blocks[layer] if isinstance(config.blocks, tuple) else config.blocks
-    return (told or {}).get("delta_heads") or 0
+    block: Any = config.blocks[layer] if isinstance(config.blocks, tuple) else config.blocks
+    return (block or {}).get("delta_heads") or 0
 
 
 def apart(named: dict[str, Any], config: LanguageModelConfig, base: str) -> dict[str, Any]:
     """Return the tensors with a matrix for each of q, k, v, z, b, a, and a flat convolution."""
-    found = dict(named)
+    tensors = dict(named)
     for layer in range(config.num_layers):
         start, groups = f"{base}layers.{layer}.linear_attn.", key_heads(config, layer)
         needed = [f"{start}{name}" for name in (*FUSED, "A_log", "norm.weight", "conv1d.weight")]
-        if not groups or not all(name in found for name in needed):
+        if not groups or not all(name in tensors for name in needed):
             continue  # a tensor that is missing is named where the layout is read
-        arrays = [as_array(name, found[name]) for name in needed]
+        arrays = [as_array(name, tensors[name]) for name in needed]
         qkvz, ba, rates, norm, conv = arrays
         per_key = len(rates) // groups
         width = per_key * len(norm)
@@ -40,23 +40,23 @@ def apart(named: dict[str, Any], config: LanguageModelConfig, base: str) -> dict
         for array, names, cut in zip((qkvz, ba), FUSED.values(), cuts, strict=True):
             parts = np.split(array.reshape(groups, -1, array.shape[-1]), cut, axis=1)
             for name, part in zip(names, parts, strict=True):
-                found[f"{start}in_proj_{name}.weight"] = part.reshape(-1, array.shape[-1])
-        found[needed[-1]] = conv[:, 0]
+                tensors[f"{start}in_proj_{name}.weight"] = part.reshape(-1, array.shape[-1])
+        tensors[needed[-1]] = conv[:, 0]
         for name in needed[:2]:
-            del found[name]
-    return found
+            del tensors[name]
+    return tensors
 
 
 def together(state: dict[str, Any], config: LanguageModelConfig, base: str) -> dict[str, Any]:
     """Return the tensors with fused matrices, the inverse."""
-    found = dict(state)
+    tensors = dict(state)
     for layer in range(config.num_layers):
         start, groups = f"{base}layers.{layer}.linear_attn.", key_heads(config, layer)
         if not groups:
             continue
         for fused, names in FUSED.items():
-            parts = [found.pop(f"{start}in_proj_{name}.weight") for name in names]
+            parts = [tensors.pop(f"{start}in_proj_{name}.weight") for name in names]
             rows = [part.reshape(groups, -1, part.shape[-1]) for part in parts]
-            found[start + fused] = np.concatenate(rows, axis=1).reshape(-1, parts[0].shape[-1])
-        found[f"{start}conv1d.weight"] = found[f"{start}conv1d.weight"][:, None]
-    return found
+            tensors[start + fused] = np.concatenate(rows, axis=1).reshape(-1, parts[0].shape[-1])
+        tensors[f"{start}conv1d.weight"] = tensors[f"{start}conv1d.weight"][:, None]
+    return tensors

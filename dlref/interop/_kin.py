@@ -32,7 +32,7 @@ class Kin(NamedTuple):
     classes: str  # the first part of its classes' names
     more: str  # its special features in words, for error messages
     defaults: dict[str, Any]  # of its configuration
-    settings: Callable[[Settings, Kin, dict[str, Any]], Any] = lambda s, kin, told: None
+    settings: Callable[[Settings, Kin, dict[str, Any]], Any] = lambda s, kin, options: None
     norms: dict[str, str] = BEFORE
     norm: str = "rms"
     norm_bias: bool = False
@@ -87,7 +87,7 @@ def decoder_config(s: Settings, kin: Kin) -> LanguageModelConfig:
     name = next(n for n in ("hidden_activation", "hidden_act") if n in d)
     eps = next(n for n in ("norm_epsilon", "norm_eps", f"{kin.norm}_norm_eps") if n in d)
     blocks: dict[str, Any] = {"rope_interleaved": kin.interleaved}
-    told: dict[str, Any] = {
+    options: dict[str, Any] = {
         "vocab_size": s.integer(d["vocab_size"], "vocab_size"),
         "d_model": width,
         "num_heads": heads,
@@ -106,10 +106,10 @@ def decoder_config(s: Settings, kin: Kin) -> LanguageModelConfig:
         "head_dim": E,
         "blocks": blocks,
     }
-    each = kin.settings(s, kin, told)
+    each = kin.settings(s, kin, options)
     s.refuse()
     if each is not None:
         each = [blocks | own for own in each]
-        told["blocks"] = each[0] if each and all(own == each[0] for own in each) else tuple(each)
-        told["blocks"] = told["blocks"] or blocks
-    return LanguageModelConfig(**told)
+        options["blocks"] = each[0] if each and all(own == each[0] for own in each) else tuple(each)
+        options["blocks"] = options["blocks"] or blocks
+    return LanguageModelConfig(**options)

@@ -227,7 +227,7 @@ def decoder_block(
 ) -> EncoderBlockParams:
     """Return where the parameters of a block are."""
     every: Any = config.blocks[number] if isinstance(config.blocks, tuple) else config.blocks
-    told: dict[str, Any] = dict(every or {})
+    options: dict[str, Any] = dict(every or {})
     parts = kin.projections(name, config, kin)
     if kin.qk_norm and len(parts) == 8:
         parts += qk_norms(name, kin)
@@ -236,12 +236,12 @@ def decoder_block(
     attention: Any = AttentionParams(*parts)
     if kin.latent:
         attention = _latent(name, config)
-    elif told.get("delta_heads"):
+    elif options.get("delta_heads"):
         attention = _delta_rule(f"{name}linear_attn.")
-    mixed = kin.experts is not None and told.get("router") is not None
+    mixed = kin.experts is not None and options.get("router") is not None
     network = kin.experts(name) if mixed else kin.network(name, config)
     norms = {field: _norm(f"{name}{key}.", kin) for field, key in kin.norms.items()}
-    if kin.one_norm and told.get("parallel"):
+    if kin.one_norm and options.get("parallel"):
         del norms["norm2"]
     block = EncoderBlockParams(attention, None, network, None)
     return block._replace(**norms)  # type: ignore[arg-type]

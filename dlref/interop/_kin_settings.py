@@ -38,19 +38,19 @@ def _types(s: Settings, layers: int, default: Callable[[int], bool]) -> list[boo
     return [kind == SLIDING for kind in given]
 
 
-def _some_sliding(s: Settings, kin: Kin, told: Any, default: Callable[[int], bool]) -> Any:
+def _some_sliding(s: Settings, kin: Kin, options: Any, default: Callable[[int], bool]) -> Any:
     window = _window(s, kin)
-    return [{**window} if is_one else {} for is_one in _types(s, told["num_layers"], default)]
+    return [{**window} if is_one else {} for is_one in _types(s, options["num_layers"], default)]
 
 
-def everywhere(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+def everywhere(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     """Return the window of all layers (Mistral, Phi-3)."""
-    return [_window(s, kin)] * told["num_layers"]
+    return [_window(s, kin)] * options["num_layers"]
 
 
-def where_typed(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+def where_typed(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     """Return the window of the layers whose type says so, all by default (Ministral)."""
-    return _some_sliding(s, kin, told, lambda i: True)
+    return _some_sliding(s, kin, options, lambda i: True)
 
 
 def _switched(s: Settings, kin: Kin) -> dict[str, Any]:
@@ -59,21 +59,21 @@ def _switched(s: Settings, kin: Kin) -> dict[str, Any]:
     return _window(s, kin) if s.flag(False, "use_sliding_window") else {}
 
 
-def on_demand(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+def on_demand(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     """Return the window of the upper layers, if it is switched on (Qwen)."""
     first = s.integer(28, "max_window_layers") if s.get(28, "max_window_layers") else 0
-    types = _types(s, told["num_layers"], lambda i: i >= first)
+    types = _types(s, options["num_layers"], lambda i: i >= first)
     window = _switched(s, kin)
     return [window if is_one else {} for is_one in types]
 
 
-def qwen2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    told["biases"] = True
-    return on_demand(s, kin, told)
+def qwen2(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    options["biases"] = True
+    return on_demand(s, kin, options)
 
 
-def smollm3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    layers, interval = told["num_layers"], s.integer(4, "no_rope_layer_interval")
+def smollm3(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    layers, interval = options["num_layers"], s.integer(4, "no_rope_layer_interval")
     default = [int((i + 1) % interval != 0) for i in range(layers)]
     rotated = s.listed(default, "no_rope_layers")
     if len(rotated) != layers:
@@ -89,107 +89,107 @@ def smollm3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     ]
 
 
-def _of_gemma(s: Settings, told: dict[str, Any]) -> None:
+def _of_gemma(s: Settings, options: dict[str, Any]) -> None:
     """Read the entries that Gemma 1, 2 and 3 share."""
-    told["embedding_scale"] = told["d_model"] ** 0.5
-    told["blocks"]["norm_offset"] = 1.0
+    options["embedding_scale"] = options["d_model"] ** 0.5
+    options["blocks"]["norm_offset"] = 1.0
     if s.get(False, "use_bidirectional_attention"):
         s.problems.append("'use_bidirectional_attention' must be False or null")
 
 
-def gemma(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    _of_gemma(s, told)
-    if told["activation"] == "geglu":  # the first files say "gelu" and mean its tanh form
-        told["activation"] = "geglu_tanh"
+def gemma(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    _of_gemma(s, options)
+    if options["activation"] == "geglu":  # the first files say "gelu" and mean its tanh form
+        options["activation"] = "geglu_tanh"
     other = s.get(GELU, "hidden_activation")
-    if s.translated("hidden_activation", other, gated=True) != told["activation"]:
+    if s.translated("hidden_activation", other, gated=True) != options["activation"]:
         s.problems.append(f"'hidden_activation' must be as 'hidden_act', not {shown(other)}")
 
 
-def _caps(s: Settings, kin: Kin, told: dict[str, Any]) -> None:
+def _caps(s: Settings, kin: Kin, options: dict[str, Any]) -> None:
     """Read the scale of the scores and both caps (Gemma 2, Gemma 3)."""
     scalar = as_number("config.query_pre_attn_scalar", plain(s, kin, "query_pre_attn_scalar"))
-    told["blocks"]["scale"] = scalar**-0.5
+    options["blocks"]["scale"] = scalar**-0.5
     scores, logits = (
         plain(s, kin, f"{name}_softcapping") for name in ("attn_logit", "final_logit")
     )
     if scores is not None:
-        told["blocks"]["softcap"] = as_number("config.attn_logit_softcapping", scores, above=0)
+        options["blocks"]["softcap"] = as_number("config.attn_logit_softcapping", scores, above=0)
     if logits is not None:
-        told["logit_softcap"] = as_number("config.final_logit_softcapping", logits, above=0)
+        options["logit_softcap"] = as_number("config.final_logit_softcapping", logits, above=0)
 
 
-def gemma2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    _of_gemma(s, told)
-    _caps(s, kin, told)
+def gemma2(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    _of_gemma(s, options)
+    _caps(s, kin, options)
     s.known |= {"hidden_act"}  # hidden_activation goes before it
     s.only("sliding_window_size", plain(s, kin, "sliding_window"))
-    return _some_sliding(s, kin, told, lambda i: i % 2 == 0)
+    return _some_sliding(s, kin, options, lambda i: i % 2 == 0)
 
 
-def gemma3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    _of_gemma(s, told)
+def gemma3(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    _of_gemma(s, options)
     s.only("attn_logit_softcapping", None)  # transformers ignores it
-    _caps(s, kin, told)
+    _caps(s, kin, options)
     s.known |= {"hidden_act"}  # hidden_activation goes before it
-    types = _by_pattern(s, told, 6)
-    near = _window(s, kin) | _near_rotation(s, told, s.number(10000.0, "rope_local_base_freq"))
+    types = _by_pattern(s, options, 6)
+    near = _window(s, kin) | _near_rotation(s, options, s.number(10000.0, "rope_local_base_freq"))
     return [near if is_one else {} for is_one in types]
 
 
-def _by_pattern(s: Settings, told: dict[str, Any], usual: int) -> list[bool]:
+def _by_pattern(s: Settings, options: dict[str, Any], usual: int) -> list[bool]:
     """Return whether each layer has the window: all but each sixth, say."""
     pattern = s.integer(usual, "sliding_window_pattern")
-    return _types(s, told["num_layers"], lambda i: (i + 1) % pattern != 0)
+    return _types(s, options["num_layers"], lambda i: (i + 1) % pattern != 0)
 
 
-def _near_rotation(s: Settings, told: dict[str, Any], base: float) -> dict[str, Any]:
+def _near_rotation(s: Settings, options: dict[str, Any], base: float) -> dict[str, Any]:
     """Return the option of blocks with a window, whose rotation has no scaling."""
     near = s.rotations.get(SLIDING) or {}
     base = as_number("config.rope_parameters", near.get("rope_theta", base), above=1)
     if near.get("rope_type", near.get("type", "default")) != "default":
         s.problems.append("the rope type of sliding layers must be 'default'")
-    if told["rope_scaling"] is None and base == told["rope_base"]:
+    if options["rope_scaling"] is None and base == options["rope_base"]:
         return {}
     return {"rope": {"base": base, "scaling": None}}
 
 
-def olmo3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    types, usual = _by_pattern(s, told, 4), kin.defaults["rope_theta"]
-    if not s.rotations and told["rope_base"] != usual:  # transformers gives it to one kind alone
+def olmo3(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    types, usual = _by_pattern(s, options, 4), kin.defaults["rope_theta"]
+    if not s.rotations and options["rope_base"] != usual:  # transformers gives it to one kind alone
         s.problems.append(f"'rope_theta' must be {usual} unless 'rope_parameters' has each kind")
-    near = _window(s, kin) | _near_rotation(s, told, usual)
+    near = _window(s, kin) | _near_rotation(s, options, usual)
     return [near if is_one else {} for is_one in types]
 
 
-def _multipliers(s: Settings, told: dict[str, Any]) -> None:
+def _multipliers(s: Settings, options: dict[str, Any]) -> None:
     """Read the factors that Granite's models have."""
-    told["embedding_scale"] = s.number(1.0, "embedding_multiplier")
-    told["logit_scale"] = 1 / s.number(1.0, "logits_scaling")
-    told["blocks"]["residual_scale"] = s.number(1.0, "residual_multiplier")
-    told["blocks"]["scale"] = s.number(1.0, "attention_multiplier")
+    options["embedding_scale"] = s.number(1.0, "embedding_multiplier")
+    options["logit_scale"] = 1 / s.number(1.0, "logits_scaling")
+    options["blocks"]["residual_scale"] = s.number(1.0, "residual_multiplier")
+    options["blocks"]["scale"] = s.number(1.0, "attention_multiplier")
 
 
-def granite(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    _multipliers(s, told)
+def granite(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    _multipliers(s, options)
     s.biases_of_network(s.flag(False, "mlp_bias"))
 
 
-def granitemoe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    _multipliers(s, told)
-    _router(s, kin, told)
+def granitemoe(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    _multipliers(s, options)
+    _router(s, kin, options)
 
 
-def granite_swa(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+def granite_swa(s: Settings, kin: Kin, kwargs: dict[str, Any]) -> Any:
     """Return windows, and the base of each layer's rotation; a layer with 0 has none."""
-    granite(s, kin, told)
-    layers, base = told["num_layers"], told["rope_base"]
+    granite(s, kin, kwargs)
+    layers, base = kwargs["num_layers"], kwargs["rope_base"]
     bases = s.get([base] * layers, "layer_rope_theta")
     if not isinstance(bases, list) or len(bases) != layers:
         s.problems.append(f"'layer_rope_theta' must be a list of {layers}, not {shown(bases)}")
         return None
-    windows = _some_sliding(s, kin, told, lambda i: i % 4 != 0)
-    scaling = told["rope_scaling"]
+    windows = _some_sliding(s, kin, kwargs, lambda i: i % 4 != 0)
+    scaling = kwargs["rope_scaling"]
     for options, one in zip(windows, bases, strict=True):
         number = as_number("config.layer_rope_theta", one, least=0)
         if number != base:
@@ -197,45 +197,45 @@ def granite_swa(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     return windows
 
 
-def stablelm(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    told["biases"] = s.flag(False, "use_qkv_bias")
-    told["blocks"]["parallel"] = s.flag(False, "use_parallel_residual")
+def stablelm(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    options["biases"] = s.flag(False, "use_qkv_bias")
+    options["blocks"]["parallel"] = s.flag(False, "use_parallel_residual")
     s.only("qk_layernorm", False, "layer norms of queries and keys")
 
 
-def helium(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+def helium(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     s.biases_of_network(s.flag(False, "mlp_bias"))
 
 
-def arcee(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+def arcee(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     s.biases_of_network(s.flag(kin.defaults["mlp_bias"], "mlp_bias"), "up_proj", "down_proj")
 
 
-def nemotron(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    told["blocks"]["norm_offset"] = 1.0
-    arcee(s, kin, told)
+def nemotron(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    options["blocks"]["norm_offset"] = 1.0
+    arcee(s, kin, options)
 
 
-def cwm(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+def cwm(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     s.biases_of_network(s.flag(False, "mlp_bias"))
-    return _some_sliding(s, kin, told, lambda i: i % 4 != 0)
+    return _some_sliding(s, kin, options, lambda i: i % 4 != 0)
 
 
-def ernie4_5(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    told["biases"] = s.flag(False, "use_bias")
-    s.biases_of_network(told["biases"])
+def ernie4_5(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    options["biases"] = s.flag(False, "use_bias")
+    s.biases_of_network(options["biases"])
     s.only("compression_ratio", 1.0)
 
 
-def seed_oss(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+def seed_oss(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     s.tensors["self_attn.o_proj.bias"] = s.flag(False, "attention_out_bias")
     s.biases_of_network(s.flag(False, "mlp_bias"))
 
 
-def hunyuan(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    told["blocks"]["norm_after_rope"] = True
+def hunyuan(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    options["blocks"]["norm_after_rope"] = True
     s.only_these(
-        attention_head_dim=told["head_dim"], mlp_bias=False, norm_type="rms", use_cla=False,
+        attention_head_dim=options["head_dim"], mlp_bias=False, norm_type="rms", use_cla=False,
         use_qk_norm=True, use_rotary_pos_emb=True, add_classification_head=False,
     )  # fmt: skip
     s.known |= {"cla_share_factor", "class_num", "dense_list", "pool_type", "org_vocab_size"}
@@ -243,19 +243,19 @@ def hunyuan(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     s.known |= {"mask_init_id"} | {name for name in s.config if str(name).startswith("im_")}
 
 
-def starcoder2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    told["biases"] = s.flag(True, "use_bias")
-    s.biases_of_network(told["biases"], "c_fc", "c_proj")
+def starcoder2(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    options["biases"] = s.flag(True, "use_bias")
+    s.biases_of_network(options["biases"], "c_fc", "c_proj")
     s.only("activation_function", s.get(GELU, "hidden_act"))
-    s.only("layer_norm_epsilon", told["eps"])
+    s.only("layer_norm_epsilon", options["eps"])
     s.known |= {"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"}  # dtypes
     s.only("scale_attn_weights", True)
     s.only("mlp_type", "default")
     s.only("norm_type", "layer_norm")
-    return everywhere(s, kin, told)
+    return everywhere(s, kin, options)
 
 
-def exaone4(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+def exaone4(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     """Return windows; the layers without one do not rotate (EXAONE 4)."""
     window, pattern = _window(s, kin), plain(s, kin, "sliding_window_pattern")
     is_period = isinstance(pattern, int) and pattern > 0
@@ -263,16 +263,16 @@ def exaone4(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
         given = f"'sliding_window_pattern', which is {shown(pattern)}"
         s.problems.append(f"'layer_types' must be beside {given}")
         return None
-    types = _types(s, told["num_layers"], lambda i: bool(window) and (i + 1) % pattern != 0)
+    types = _types(s, options["num_layers"], lambda i: bool(window) and (i + 1) % pattern != 0)
     far = {"rope": None} if window else {}
     return [window if is_one else far for is_one in types]
 
 
-def cohere2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+def cohere2(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     """Return windows; the layers without one do not rotate (Command R7B)."""
-    cohere(s, kin, told)
-    s.only("head_dim", told["d_model"] // told["num_heads"])
-    window, types = _window(s, kin), _by_pattern(s, told, 4)
+    cohere(s, kin, options)
+    s.only("head_dim", options["d_model"] // options["num_heads"])
+    window, types = _window(s, kin), _by_pattern(s, options, 4)
     s.only_these(
         layer_switch=s.get(4, "sliding_window_pattern"), use_gated_activation=True,
         order_of_interleaved_layers="local_attn_first", position_embedding_type="rope_gptj",
@@ -282,52 +282,52 @@ def cohere2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     return [window if is_one and window else {"rope": None} for is_one in types]
 
 
-def gpt_neox(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    told["blocks"]["parallel"] = s.flag(True, "use_parallel_residual")
-    s.only("num_key_value_heads", told["num_heads"])
+def gpt_neox(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    options["blocks"]["parallel"] = s.flag(True, "use_parallel_residual")
+    s.only("num_key_value_heads", options["num_heads"])
 
 
-def cohere(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    told["blocks"]["parallel"] = True
-    told["logit_scale"] = s.number(0.0625, "logit_scale")
+def cohere(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    options["blocks"]["parallel"] = True
+    options["logit_scale"] = s.number(0.0625, "logit_scale")
     s.only("use_qk_norm", False, "layer norms of queries and keys")
 
 
-def phi3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+def phi3(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     s.known |= {"original_max_position_embeddings"}
-    return everywhere(s, kin, told)
+    return everywhere(s, kin, options)
 
 
-def _router(s: Settings, kin: Kin, told: dict[str, Any], **options: Any) -> int:
+def _router(s: Settings, kin: Kin, kwargs: dict[str, Any], **options: Any) -> int:
     """Read how experts are chosen; return how many there are."""
     count = s.integer(kin.defaults["experts"], "num_local_experts", "num_experts")
     k = s.integer(kin.defaults["k"], "num_experts_per_tok")
     if k > count:
         s.problems.append(f"'num_experts_per_tok' must be at most {count}, not {k}")
-    told["blocks"]["router"] = {"k": k, **options}
+    kwargs["blocks"]["router"] = {"k": k, **options}
     return count
 
 
-def mixtral(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    _router(s, kin, told)
-    return everywhere(s, kin, told)
+def mixtral(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    _router(s, kin, options)
+    return everywhere(s, kin, options)
 
 
-def qwen3_moe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    _router(s, kin, told, normalize=s.flag(False, "norm_topk_prob"))
+def qwen3_moe(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    _router(s, kin, options, normalize=s.flag(False, "norm_topk_prob"))
     s.known |= {"moe_intermediate_size", "layer_types", "max_window_layers"}
     window = _switched(s, kin)
-    return [window | d for d in _dense(s, told["num_layers"])]
+    return [window | d for d in _dense(s, options["num_layers"])]
 
 
-def qwen2_moe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    told["biases"] = s.flag(True, "qkv_bias")
-    _only_silu(s, told)
-    _router(s, kin, told, normalize=s.flag(False, "norm_topk_prob"))
+def qwen2_moe(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    options["biases"] = s.flag(True, "qkv_bias")
+    _only_silu(s, options)
+    _router(s, kin, options, normalize=s.flag(False, "norm_topk_prob"))
     s.known |= {"moe_intermediate_size", "shared_expert_intermediate_size"}
     window, first = _switched(s, kin), s.get(28, "max_window_layers")
-    types = _types(s, told["num_layers"], lambda i: bool(window) and i % 2 == 0 and i < first)
-    dense = _dense(s, told["num_layers"])
+    types = _types(s, options["num_layers"], lambda i: bool(window) and i % 2 == 0 and i < first)
+    dense = _dense(s, options["num_layers"])
     return [(window if is_one else {}) | d for is_one, d in zip(types, dense, strict=True)]
 
 
@@ -337,63 +337,63 @@ def _dense(s: Settings, layers: int) -> list[dict[str, Any]]:
     return [{"router": None} if i in plain or (i + 1) % step else {} for i in range(layers)]
 
 
-def _dense_first(s: Settings, told: dict[str, Any], usual: int) -> list[dict[str, Any]]:
+def _dense_first(s: Settings, options: dict[str, Any], usual: int) -> list[dict[str, Any]]:
     """Return the same where the first layers have no experts (DeepSeek)."""
     count = s.get(usual, "first_k_dense_replace")
     count = as_integer("config.first_k_dense_replace", count, least=0)
-    return [{"router": None} if i < count else {} for i in range(told["num_layers"])]
+    return [{"router": None} if i < count else {} for i in range(options["num_layers"])]
 
 
-def _only_silu(s: Settings, told: dict[str, Any]) -> None:
+def _only_silu(s: Settings, options: dict[str, Any]) -> None:
     """Note a problem unless gates have silu, as the experts for all tokens do here."""
-    if told["activation"] != "swiglu":
+    if options["activation"] != "swiglu":
         s.problems.append("'hidden_act' must be 'silu'")
 
 
-def olmo(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+def olmo(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     s.only("clip_qkv", None, "bounds of queries, keys and values")
     s.only("layer_norm_eps", 1e-5)  # whatever the configuration says
 
 
-def olmoe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    _router(s, kin, told, normalize=s.flag(False, "norm_topk_prob"))
+def olmoe(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    _router(s, kin, options, normalize=s.flag(False, "norm_topk_prob"))
     s.only("clip_qkv", None, "bounds of queries, keys and values")
 
 
-def gpt_oss(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+def gpt_oss(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     limit, beta = s.number(7.0, "swiglu_limit"), s.number(1.702, "swiglu_alpha")
-    _only_silu(s, told)
+    _only_silu(s, options)
     s.known |= {"initial_context_length"}  # the scaling has it
     s.get(None, "num_experts_per_tok", "experts_per_token")
-    _router(s, kin, told, score="softmax_of_top", limit=limit, shift=1.0, beta=beta)
-    return _some_sliding(s, kin, told, lambda i: i % 2 == 0)
+    _router(s, kin, options, score="softmax_of_top", limit=limit, shift=1.0, beta=beta)
+    return _some_sliding(s, kin, options, lambda i: i % 2 == 0)
 
 
-def _of_deepseek(s: Settings, told: dict[str, Any], usual: int, score: str) -> None:
+def _of_deepseek(s: Settings, options: dict[str, Any], usual: int, score: str) -> None:
     """Read the entries that DeepSeek-V2 and V3 share; `usual` is the number of experts."""
-    _latents(s, told)
-    _shared_experts(s, told, usual)
+    _latents(s, options)
+    _shared_experts(s, options, usual)
     s.only("moe_layer_freq", 1)
     s.only("scoring_func", score)
 
 
-def _latents(s: Settings, told: dict[str, Any]) -> None:
+def _latents(s: Settings, options: dict[str, Any]) -> None:
     """Read the entries of latent attention."""
     s.known |= {"head_dim", "qk_head_dim", "v_head_dim", "kv_lora_rank", "q_lora_rank"}
     s.known |= {"num_key_value_heads"}  # in the tensors
-    if told["eps"] != OF_LATENTS:
-        told["blocks"]["inner_eps"] = OF_LATENTS
-    scaling = told["rope_scaling"] or {}
+    if options["eps"] != OF_LATENTS:
+        options["blocks"]["inner_eps"] = OF_LATENTS
+    scaling = options["rope_scaling"] or {}
     if scaling.get("mscale_all_dim"):
         m = 1 + 0.1 * scaling["mscale_all_dim"] * math.log(max(scaling["factor"], 1))
-        told["blocks"]["scale"] = m * m / math.sqrt(told["head_dim"])
+        options["blocks"]["scale"] = m * m / math.sqrt(options["head_dim"])
 
 
-def _shared_experts(s: Settings, told: dict[str, Any], usual: int) -> None:
+def _shared_experts(s: Settings, options: dict[str, Any], usual: int) -> None:
     """Read the experts of DeepSeek and GLM, with those that process every token."""
     s.known |= {"moe_intermediate_size", "n_shared_experts"}  # in the tensors
     s.known |= {"num_nextn_predict_layers", "num_mtp_layers"}  # layers that are left out
-    _only_silu(s, told)
+    _only_silu(s, options)
     s.config.setdefault("num_experts", s.integer(usual, "n_routed_experts"))
 
 
@@ -404,9 +404,9 @@ def _no_default(s: Settings, *names: str) -> None:
             s.problems.append(f"{name!r} must be there")
 
 
-def deepseek_v2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+def deepseek_v2(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     _no_default(s, "num_experts_per_tok")
-    _of_deepseek(s, told, 64, "softmax")
+    _of_deepseek(s, options, 64, "softmax")
     s.only_these(mlp_bias=False, norm_topk_prob=False)
     method, groups = s.get("greedy", "topk_method"), (s.get(1, "n_group"), s.get(1, "topk_group"))
     if method not in ("greedy", "group_limited_greedy"):
@@ -414,30 +414,30 @@ def deepseek_v2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
         s.problems.append(f"'topk_method' must be {given}")
     groups = groups if method == "group_limited_greedy" else (1, 1)
     scale = s.number(1.0, "routed_scaling_factor")
-    _router(s, kin, told, normalize=False, groups=groups[0], top_groups=groups[1], scale=scale)
-    return _dense_first(s, told, 0)
+    _router(s, kin, options, normalize=False, groups=groups[0], top_groups=groups[1], scale=scale)
+    return _dense_first(s, options, 0)
 
 
-def deepseek_v3(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    _of_deepseek(s, told, 256, "sigmoid")
+def deepseek_v3(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    _of_deepseek(s, options, 256, "sigmoid")
     s.only("topk_method", "noaux_tc")
-    told["blocks"]["rope_interleaved"] = s.flag(True, "rope_interleave")
-    _sigmoid_router(s, kin, told, groups=(8, 4), scale=2.5)
-    return _dense_first(s, told, 3)
+    options["blocks"]["rope_interleaved"] = s.flag(True, "rope_interleave")
+    _sigmoid_router(s, kin, options, groups=(8, 4), scale=2.5)
+    return _dense_first(s, options, 3)
 
 
-def youtu(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    _latents(s, told)
-    told["blocks"]["rope_interleaved"] = s.flag(True, "rope_interleave")
+def youtu(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    _latents(s, options)
+    options["blocks"]["rope_interleaved"] = s.flag(True, "rope_interleave")
     s.known |= {"embedding_initializer_range"}
 
 
-def glm4_moe_lite(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    _of_deepseek(s, told, 64, "sigmoid")
-    told["blocks"]["rope_interleaved"] = s.flag(True, "rope_interleave")
+def glm4_moe_lite(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    _of_deepseek(s, options, 64, "sigmoid")
+    options["blocks"]["rope_interleaved"] = s.flag(True, "rope_interleave")
     s.only("topk_method", "noaux_tc")
-    _sigmoid_router(s, kin, told, groups=(1, 1), scale=1.8)
-    blocks = _dense_first(s, told, 1)
+    _sigmoid_router(s, kin, options, groups=(1, 1), scale=1.8)
+    blocks = _dense_first(s, options, 1)
     usual = ["dense" if i < 1 else "sparse" for i in range(len(blocks))]
     types = s.listed(usual, "mlp_layer_types")
     if len(types) != len(blocks) or not set(types) <= {"dense", "sparse"}:
@@ -448,48 +448,48 @@ def glm4_moe_lite(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
 
 
 def _sigmoid_router(
-    s: Settings, kin: Kin, told: dict[str, Any], *, groups: tuple[int, int], scale: float,
+    s: Settings, kin: Kin, options: dict[str, Any], *, groups: tuple[int, int], scale: float,
     normalize: bool = True,
 ) -> None:  # fmt: skip
     """Read how experts are chosen by sigmoids, in groups; the defaults are given."""
     _router(
-        s, kin, told, score="sigmoid", normalize=s.flag(normalize, "norm_topk_prob"),
+        s, kin, options, score="sigmoid", normalize=s.flag(normalize, "norm_topk_prob"),
         groups=s.integer(groups[0], "n_group"), top_groups=s.integer(groups[1], "topk_group"),
         scale=s.number(scale, "routed_scaling_factor"),
     )  # fmt: skip
 
 
-def glm4_moe(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    _shared_experts(s, told, 128)
+def glm4_moe(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    _shared_experts(s, options, 128)
     there = s.flag(False, "use_qk_norm")
     s.tensors |= {f"self_attn.{x}_norm.weight": there for x in "qk"}
-    _sigmoid_router(s, kin, told, groups=(1, 1), scale=1.0)
-    return _dense_first(s, told, 1)
+    _sigmoid_router(s, kin, options, groups=(1, 1), scale=1.0)
+    return _dense_first(s, options, 1)
 
 
-def solar_open(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+def solar_open(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     s.known |= {"first_k_dense_replace"}  # no layer is dense
-    _shared_experts(s, told, 128)
-    _sigmoid_router(s, kin, told, groups=(1, 1), scale=1.0)
+    _shared_experts(s, options, 128)
+    _sigmoid_router(s, kin, options, groups=(1, 1), scale=1.0)
 
 
-def dots1(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
+def dots1(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     _no_default(s, "num_experts_per_tok", "n_routed_experts", "n_shared_experts")
     s.only("moe_layer_freq", 1)
     if s.get("sigmoid", "scoring_func") not in ("sigmoid", "noaux_tc"):  # as published
         s.problems.append("'scoring_func' must be 'sigmoid' or 'noaux_tc'")
-    _shared_experts(s, told, kin.defaults["experts"])
-    _sigmoid_router(s, kin, told, groups=(1, 1), scale=1.0, normalize=False)
+    _shared_experts(s, options, kin.defaults["experts"])
+    _sigmoid_router(s, kin, options, groups=(1, 1), scale=1.0, normalize=False)
     first = as_integer("config.max_window_layers", plain(s, kin, "max_window_layers"), least=0)
-    windows = _some_sliding(s, kin, told, lambda i: i >= first)
-    return [own | d for own, d in zip(windows, _dense_first(s, told, 0), strict=True)]
+    windows = _some_sliding(s, kin, options, lambda i: i >= first)
+    return [own | d for own, d in zip(windows, _dense_first(s, options, 0), strict=True)]
 
 
-def minimax_m2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    _router(s, kin, told, score="sigmoid")
+def minimax_m2(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    _router(s, kin, options, score="sigmoid")
     s.only_these(
         scoring_func="sigmoid", use_qk_norm=True, qk_norm_type="per_layer", use_routing_bias=True,
-        shared_intermediate_size=0, attn_type_list=[1] * told["num_layers"],
+        shared_intermediate_size=0, attn_type_list=[1] * options["num_layers"],
     )  # fmt: skip
     s.known |= {"use_mtp", "num_mtp_modules", "mtp_transformer_layers"}  # layers that are left out
     # of a shared expert, which is not there
@@ -497,18 +497,18 @@ def minimax_m2(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
     s.known |= {f"layernorm_{name}_beta" for name in ("full_attention", "linear_attention", "mlp")}
 
 
-def qwen3_next(s: Settings, kin: Kin, told: dict[str, Any]) -> Any:
-    _router(s, kin, told, normalize=s.flag(True, "norm_topk_prob"))
+def qwen3_next(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    _router(s, kin, options, normalize=s.flag(True, "norm_topk_prob"))
     s.known |= {"moe_intermediate_size", "shared_expert_intermediate_size", "intermediate_size"}
     s.known |= {"linear_conv_kernel_dim", "linear_key_head_dim", "linear_value_head_dim"}
     s.known |= {"use_sliding_window", "sliding_window", "max_window_layers"}  # there are none
-    told["blocks"]["norm_offset"] = 1.0
-    _only_silu(s, told)  # which the delta rule's convolution has, too
+    options["blocks"]["norm_offset"] = 1.0
+    _only_silu(s, options)  # which the delta rule's convolution has, too
     keys = s.integer(16, "linear_num_key_heads")
     values = s.integer(32, "linear_num_value_heads")
     if values % keys:
         s.problems.append(f"'linear_num_key_heads' must divide {values}, not be {keys}")
-    layers, interval = told["num_layers"], s.integer(4, "full_attention_interval")
+    layers, interval = options["num_layers"], s.integer(4, "full_attention_interval")
     usual = [
         "full_attention" if (i + 1) % interval == 0 else "linear_attention" for i in range(layers)
     ]

@@ -130,8 +130,8 @@ def _has_bias(params: Any) -> bool:
 
 def count(names: Collection[str], pattern: str) -> int:
     """Return how many numbers stand in the place that a pattern marks in the names, at least 1."""
-    found = (re.match(pattern, name) for name in names)
-    return max(len({match[1] for match in found if match}), 1)
+    matches = (re.match(pattern, name) for name in names)
+    return max(len({match[1] for match in matches if match}), 1)
 
 
 def norm_layout(name: str, *, bias: bool) -> NormParams:

@@ -106,10 +106,10 @@ def refer(
             return None
         value = state[entry.name]
         stored = value if isinstance(value, InFile) else np.asarray(value)
-        told: Any = stored.entry if isinstance(stored, InFile) else stored
-        kinds.append(float_dtype(entry.name, told.dtype, integers=False))  # refuses quantized ones
-        if want := misfit(told.shape, entry.shape, sizes):
-            problems[entry.name] = f"{entry.name!r} must have shape {want}, not {told.shape}"
+        array: Any = stored.entry if isinstance(stored, InFile) else stored
+        kinds.append(float_dtype(entry.name, array.dtype, integers=False))  # refuses quantized ones
+        if want := misfit(array.shape, entry.shape, sizes):
+            problems[entry.name] = f"{entry.name!r} must have shape {want}, not {array.shape}"
         return stored
 
     def taken(entry: Any, stored: Any) -> Any:
@@ -119,10 +119,10 @@ def refer(
             return OnDemand(stored, entry, work)
         return np.array(entry.taken(np.asarray(stored)), work, order="C")
 
-    found = map_tree(checked, layout, is_node=is_node)
+    arrays = map_tree(checked, layout, is_node=is_node)
     raise_all(f"Argument 'path' must hold the tensors of {what}", list(problems.values()))
     work: Any = np.dtype(np.float64 if np.dtype(np.float64) in kinds else np.float32)
-    return work, map_tree(taken, layout, found, is_node=is_node)
+    return work, map_tree(taken, layout, arrays, is_node=is_node)
 
 
 def _is_large(stored: InFile) -> bool:

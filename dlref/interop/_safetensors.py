@@ -118,23 +118,23 @@ def tensors_of(path: str) -> dict[str, InFile]:
         msg = "its header is not a dictionary"
         raise TypeError(msg)
     header.pop("__metadata__", None)
-    entries = {name: _entry(name, told, 8 + length) for name, told in header.items()}
+    entries = {name: _entry(name, options, 8 + length) for name, options in header.items()}
     _check_places(entries, 8 + length, size)
     return {name: InFile(path, entry) for name, entry in entries.items()}
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return a dictionary of pairs, unless a name occurs twice."""
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    named = dict(pairs)
+    if len(named) < len(pairs):
         msg = "a name occurs twice in its header"
         raise ValueError(msg)
-    return found
+    return named
 
 
-def _entry(name: str, told: Any, start: int) -> Entry:
+def _entry(name: str, header: Any, start: int) -> Entry:
     """Return the entry of a tensor, checked by itself."""
-    match told:
+    match header:
         case {"dtype": str(kind), "shape": [*shape], "data_offsets": [int(first), int(last)]}:
             pass
         case _:

@@ -169,8 +169,8 @@ class Settings:
         self.config = {} if config is None else dict(config)
         for key, value in self.config.items():
             if not _is_json(value) and (key in NAMED or not IRRELEVANT.fullmatch(str(key))):
-                told = f"a value of JSON as {shown(key)}, not {shown(value)}"
-                msg = f"Argument 'config' must have {told}."
+                wanted = f"a value of JSON as {shown(key)}, not {shown(value)}"
+                msg = f"Argument 'config' must have {wanted}."
                 raise TypeError(msg)
         self.known: set[Any] = {"model_type"}
         self.problems: list[str] = []
@@ -181,8 +181,8 @@ class Settings:
         self.family = family
         self._check_family(family)
         if self.config.get("quantization_config") is not None:
-            told = "which dlref does not read: dequantize them and leave it out"
-            self.problems.append(f"'quantization_config' is that of quantized weights, {told}")
+            hint = "which dlref does not read: dequantize them and leave it out"
+            self.problems.append(f"'quantization_config' is that of quantized weights, {hint}")
 
     def _check_family(self, family: str) -> None:
         """Note a problem if the configuration says that it is another family's."""
@@ -206,9 +206,9 @@ class Settings:
                 for other, (start, _) in self.families.items()
                 if re.match(f"{start}(?=[A-Z]|$)", named[0])
             ]
-            told = self._other(others[0]) if others else "of another family"
+            whose = self._other(others[0]) if others else "of another family"
             self.problems.append(
-                f"'architectures' must be of {stem}, but {shown(named[0])} is {told}"
+                f"'architectures' must be of {stem}, but {shown(named[0])} is {whose}"
             )
 
     def _other(self, kind: Any) -> str:
@@ -325,16 +325,16 @@ def _scaling(
     for key, value in given.items():
         check_mapping(f"config.{key}", value)
     key = next((key for key, value in given.items() if value), "rope_scaling")
-    found = given[key]
-    if any(isinstance(value, Mapping) for value in found.values()):
+    rotation = given[key]
+    if any(isinstance(value, Mapping) for value in rotation.values()):
         if not by_kind:
             s.problems.append(f"{key!r} must not be one for each kind of layer")
-        s.rotations, found = found, found.get("full_attention") or {}
-    elif by_kind and found and key == "rope_parameters":
+        s.rotations, rotation = rotation, rotation.get("full_attention") or {}
+    elif by_kind and rotation and key == "rope_parameters":
         s.problems.append(f"{key!r} must be one for each kind of layer")
-    elif by_kind and "rope_type" not in found and found.get("type", "default") != "default":
+    elif by_kind and "rope_type" not in rotation and rotation.get("type", "default") != "default":
         s.problems.append(f"{key!r} must have 'rope_type': transformers does not read its 'type'")
-    return key, dict(found)
+    return key, dict(rotation)
 
 
 def rope_settings(
@@ -365,8 +365,8 @@ def rope_settings(
         s.problems.append("'partial_rotary_factor' must be 1: all channels are rotated")
     width = int(width * share)
     if width % 2 or not 0 < width <= 2**20:
-        told = "'head_dim', or 'hidden_size' over the heads, times 'partial_rotary_factor'"
-        s.problems.append(f"{told}, must be even and from 2 to 2**20 for rotations, not {width}")
+        size = "'head_dim', or 'hidden_size' over the heads, times 'partial_rotary_factor'"
+        s.problems.append(f"{size}, must be even and from 2 to 2**20 for rotations, not {width}")
         s.refuse()
     kind = scaling.get("rope_type", scaling.get("type", "default"))
     if not scaling or kind == "default":

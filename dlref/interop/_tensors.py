@@ -222,8 +222,10 @@ def read(
 def _other_prefix(state: Mapping[str, Any], names: list[str], base: str) -> str:
     """Return the common prefix of most names in a state dict, or nothing."""
     some = names[:16]  # a file may have any number of names
-    found = (key.removesuffix(name) for name in some for key in state if key.endswith(f".{name}"))
-    prefix = next(found, "")
+    prefixes = (
+        key.removesuffix(name) for name in some for key in state if key.endswith(f".{name}")
+    )
+    prefix = next(prefixes, "")
     if 2 * sum(prefix + name in state for name in names) < len(names):
         return ""
     return prefix if any(name.startswith(base) for name in names) else prefix.removesuffix(base)
@@ -238,7 +240,7 @@ def write(
 ) -> dict[str, Array]:
     """Return the state dict that holds the parameters."""
     sizes = {} if sizes is None else sizes
-    found: dict[Tensor, list[Array]] = {}
+    parts_of: dict[Tensor, list[Array]] = {}
     missing: dict[Tensor, list[str]] = {}
     problems: list[str] = []
 
@@ -248,7 +250,7 @@ def write(
             if value is None:
                 missing.setdefault(whole, []).append(path)
             else:
-                found.setdefault(whole, []).append(_array(path, value))
+                parts_of.setdefault(whole, []).append(_array(path, value))
         elif entry is not None and not isinstance(entry, Zeros):
             named = hasattr(entry, "_fields")
             kind = type(entry) if named else tuple
@@ -265,9 +267,9 @@ def write(
     walk(layout, params, "params")
     state = {}
     for tensor, paths in missing.items():
-        if tensor in found or not tensor.optional:
+        if tensor in parts_of or not tensor.optional:
             problems += [f"{path!r} must be an array, not None" for path in paths]
-    for tensor, parts in found.items():
+    for tensor, parts in parts_of.items():
         if tensor in missing:
             continue
         key = prefix + tensor.name

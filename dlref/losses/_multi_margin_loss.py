@@ -236,8 +236,8 @@ def multi_margin_loss_grad(
     array([[-2.,  1.,  1.,  0.]])
     """
     choice("reduction", reduction, REDUCTIONS[:2])
-    told: Any = {"p": p, "margin": margin, "weight": weight, "reduction": reduction}
-    return multi_margin_loss_vjp(1.0, scores, target, **told)
+    options: Any = {"p": p, "margin": margin, "weight": weight, "reduction": reduction}
+    return multi_margin_loss_vjp(1.0, scores, target, **options)
 
 
 def multi_margin_loss_vjp(

@@ -217,8 +217,8 @@ def sigmoid_focal_loss_grad(
     True
     """
     choice("reduction", reduction, REDUCTIONS[:2])
-    told: Any = {"alpha": alpha, "gamma": gamma, "reduction": reduction}
-    return sigmoid_focal_loss_vjp(1.0, logits, target, **told)[0]
+    options: Any = {"alpha": alpha, "gamma": gamma, "reduction": reduction}
+    return sigmoid_focal_loss_vjp(1.0, logits, target, **options)[0]
 
 
 def sigmoid_focal_loss_vjp(

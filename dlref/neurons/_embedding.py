@@ -124,8 +124,8 @@ def embedding(
     rows = as_rows(("table", "ids"), E, ids)
     _padding(padding_id, E)
     with np.errstate(all="ignore"):
-        found = _looked_up(E, rows)
-        return result(found if factor == 1.0 else found * factor, dtype)
+        vectors = _looked_up(E, rows)
+        return result(vectors if factor == 1.0 else vectors * factor, dtype)
 
 
 def embedding_vjp(
@@ -238,7 +238,7 @@ def embedding_jvp(
     moved = rest[0] if rest else np.zeros(E.shape)
     check_shape("tangents[0]", moved, E.shape)
     with np.errstate(all="ignore"):
-        found = factor * moved[rows]
+        out = factor * moved[rows]
     if padding is not None:
-        found[rows == padding] = 0.0
-    return result(found, dtype)
+        out[rows == padding] = 0.0
+    return result(out, dtype)

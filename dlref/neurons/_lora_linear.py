@@ -154,8 +154,8 @@ def lora_linear(
     factor = as_number("scale", scale)
     given = dict(zip(NAMES, (x, weight, a, b, bias), strict=True))
     arrays: dict[str, Any] = {n: v for n, v in given.items() if v is not None or n != "bias"}
-    dtype, found = as_floats(arrays, work=np.float32)
-    ops = dict(zip(arrays, found, strict=True))
+    dtype, floats = as_floats(arrays, work=np.float32)
+    ops = dict(zip(arrays, floats, strict=True))
     _check({n: n for n in NAMES}, ops)
     with np.errstate(all="ignore"):
         out = affine(ops["x"], ops["weight"], ops.get("bias"))
@@ -237,8 +237,8 @@ def lora_linear_vjp(
     given = dict(zip(NAMES, (x, weight, a, b, bias), strict=True))
     arrays: dict[str, Any] = {n: v for n, v in given.items() if v is not None or n != "bias"}
     check_given("dout", dout)
-    dtype, (u, *found) = as_floats({"dout": dout, **arrays}, work=np.float32)
-    ops = dict(zip(arrays, found, strict=True))
+    dtype, (u, *floats) = as_floats({"dout": dout, **arrays}, work=np.float32)
+    ops = dict(zip(arrays, floats, strict=True))
     _check({n: n for n in NAMES}, ops)
     check_shape("dout", u, (*ops["x"].shape[:-1], len(ops["weight"])))
     s = ops["x"].dtype.type(factor)
@@ -297,14 +297,14 @@ def lora_linear_jvp(primals: Any, tangents: Any, *, scale: float = 1.0) -> Float
         check_constant("tangents[4]", moves["tangents[4]"])
         del points["primals[4]"]
     given = {name: move for name, move in moves.items() if move is not None}
-    dtype, found = as_floats({**points, **given}, work=np.float32)
+    dtype, floats = as_floats({**points, **given}, work=np.float32)
     ops = (
-        dict(zip(NAMES, found, strict=False))
+        dict(zip(NAMES, floats, strict=False))
         if len(points) == 5
-        else dict(zip(NAMES[:4], found, strict=False))
+        else dict(zip(NAMES[:4], floats, strict=False))
     )
     _check(names, ops)
-    moving = dict(zip(given, found[len(points) :], strict=True))
+    moving = dict(zip(given, floats[len(points) :], strict=True))
     at = {}
     for label, name in zip(moves, NAMES, strict=True):
         if name in ops:

@@ -39,9 +39,9 @@ def _step(given: dict[str, Any], momentum: Any, eps: Any) -> _Step:
     first, *_ = given
     for name in [*given][:3]:
         check_given(name, given[name])
-    told = present(given)
-    dtype, found = as_floats(told)
-    arrays = dict(zip(told, found, strict=True))
+    options = present(given)
+    dtype, floats = as_floats(options)
+    arrays = dict(zip(options, floats, strict=True))
     x = arrays[first]
     check_ndim(first, x, 2)
     for name, array in arrays.items():

@@ -281,8 +281,8 @@ def sinusoidal_grid(
         msg = f"Argument 'dim' must be a multiple of 4, not {channels}."
         raise ValueError(msg)
     check_size(height=height, width=width, dim=channels)
-    told: Any = {"base": base, "layout": layout, "dtype": dtype}
-    rows, columns = (sinusoidal(n, channels // 2, **told) for n in (height, width))
+    options: Any = {"base": base, "layout": layout, "dtype": dtype}
+    rows, columns = (sinusoidal(n, channels // 2, **options) for n in (height, width))
     out = np.empty((height, width, channels), rows.dtype)
     out[..., : channels // 2] = rows[:, None]
     out[..., channels // 2 :] = columns

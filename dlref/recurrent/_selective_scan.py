@@ -39,8 +39,8 @@ def _operands(
     given = present(labels)
     for label in list(labels)[:5]:
         check_given(label, labels[label])
-    dtype, found = as_floats({**given, **extra})
-    arrays = dict(zip(given, found, strict=False))
+    dtype, floats = as_floats({**given, **extra})
+    arrays = dict(zip(given, floats, strict=False))
     names = dict(zip(NAMES, labels, strict=True))
     x, a = arrays[names["x"]], arrays[names["a"]]
     check_ndim(names["x"], x, 2)
@@ -53,7 +53,7 @@ def _operands(
         check_shape(names["d"], arrays[names["d"]], x.shape[-1:])
     if names["state"] in arrays:
         check_shape(names["state"], arrays[names["state"]], (*x.shape[:-2], *a.shape))
-    return dtype, {n: arrays[names[n]] for n in NAMES if names[n] in arrays}, found[len(given) :]
+    return dtype, {n: arrays[names[n]] for n in NAMES if names[n] in arrays}, floats[len(given) :]
 
 
 def _by_rows(arrays: dict[str, FloatArray]) -> dict[str, FloatArray]:
@@ -288,9 +288,9 @@ def selective_scan_vjp(
     through = as_bool("delta_softplus", delta_softplus)
     labels = dict(zip(NAMES, (x, delta, a, b, c, d, state), strict=True))
     given = entries("dout", dout, 2)
-    dtype, arrays, found = _operands(labels, present(given))
+    dtype, arrays, floats = _operands(labels, present(given))
     shapes = arrays["x"].shape, (*arrays["x"].shape[:-2], *arrays["a"].shape)
-    u, dstate = as_cotangents(given, found, shapes, arrays["x"].dtype)
+    u, dstate = as_cotangents(given, floats, shapes, arrays["x"].dtype)
     rows = _by_rows(arrays)
     u, dstate = u.reshape(rows["x"].shape), dstate.reshape(rows["state"].shape)
     with np.errstate(all="ignore"):

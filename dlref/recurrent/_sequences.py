@@ -84,14 +84,14 @@ class _Cell:
 
     def final(self, x: Any, arguments: Any, outs: Any, options: Any) -> list[FloatArray]:
         """Return the last state, or states, of each entry; the initial one where no step was."""
-        found = []
+        states = []
         for state, out in zip(arguments[: self.states], outs, strict=True):
             first = np.zeros_like(out, shape=(*out.shape[:-2], 1, out.shape[-1]))
             if state is not None:
                 first[..., 0, :] = state
             every = np.concatenate([first, out], axis=-2)
-            found.append(np.take_along_axis(every, _last(x, options), axis=-2)[..., 0, :])
-        return found
+            states.append(np.take_along_axis(every, _last(x, options), axis=-2)[..., 0, :])
+        return states
 
     def final_vjp(
         self, finals: Any, x: Any, arguments: Any, options: Any
@@ -198,13 +198,13 @@ def _two(
     cell: _Cell, encoder: Any, decoder: Any, first: str, second: str, x: Any, y: Any
 ) -> tuple[Any, ...]:
     """Check the arguments of an encoder and a decoder; return the encoder's."""
-    found = _arguments(first, encoder, cell.states + 2)
+    arguments = _arguments(first, encoder, cell.states + 2)
     _arguments(second, decoder, 2)
     batch = as_array("x", x).shape[:-2]
     after = as_array("y", y)
     if after.ndim < 2 or after.shape[:-2] != batch:
         wrong_shape("y", after, f"(..., U, D) with batch axes {batch}")
-    return found
+    return arguments
 
 
 def _check_directions(options: dict[str, Any]) -> None:

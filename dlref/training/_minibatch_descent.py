@@ -121,17 +121,17 @@ def minibatches(
     """
     as_generator("rng", rng)
     size = as_integer("batch_size", batch_size, least=1)
-    found = [as_array(f"arrays[{i}]", a) for i, a in enumerate(arrays)]
-    if not found or not all(a.ndim for a in found):
+    checked = [as_array(f"arrays[{i}]", a) for i, a in enumerate(arrays)]
+    if not checked or not all(a.ndim for a in checked):
         msg = "Argument 'arrays' must be at least one array with a row for each example."
         raise ValueError(msg)
-    for i, a in enumerate(found):
-        check_shape(f"arrays[{i}]", a, (len(found[0]), *a.shape[1:]))
+    for i, a in enumerate(checked):
+        check_shape(f"arrays[{i}]", a, (len(checked[0]), *a.shape[1:]))
 
     def batches() -> Iterator[tuple[npt.NDArray[Any], ...]]:
-        order = rng.permutation(len(found[0]))
+        order = rng.permutation(len(checked[0]))
         for start in range(0, len(order), size):
-            yield tuple(a[order[start : start + size]] for a in found)
+            yield tuple(a[order[start : start + size]] for a in checked)
 
     return batches()
 

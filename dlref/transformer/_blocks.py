@@ -91,8 +91,8 @@ def _norm_forms(
         if weight is not None and o.norm_offset:
             weight = weight + weight.dtype.type(o.norm_offset)
         return layer_norm, layer_norm_vjp, layer_norm_jvp, (weight, p.bias), {"eps": o.eps}
-    told = {"eps": o.eps, "weight_offset": o.norm_offset}
-    return rms_norm, rms_norm_vjp, rms_norm_jvp, (p.weight,), told
+    options = {"eps": o.eps, "weight_offset": o.norm_offset}
+    return rms_norm, rms_norm_vjp, rms_norm_jvp, (p.weight,), options
 
 
 def norm_forward(
@@ -101,15 +101,15 @@ def norm_forward(
     """Normalize rows; without parameters, None, that is the identity."""
     if p is None:
         return x, lambda u: (u, None)
-    norm, norm_vjp, _, own, told = _norm_forms(p, o)
+    norm, norm_vjp, _, own, options = _norm_forms(p, o)
 
     def pullback(u: FloatArray) -> tuple[FloatArray, NormParams]:
-        grads = norm_vjp(u, x, *own, **told)
+        grads = norm_vjp(u, x, *own, **options)
         dx, *rest = grads if isinstance(grads, tuple) else (grads,)
         entries = iter(rest)
         return dx, NormParams(*(None if a is None else next(entries) for a in p))
 
-    return norm(x, *own, **told), pullback
+    return norm(x, *own, **options), pullback
 
 
 def norm_tangent(
@@ -118,8 +118,8 @@ def norm_tangent(
     """Normalize rows, with a tangent."""
     if p is None or dp is None:
         return x, v
-    norm, _, norm_jvp, own, told = _norm_forms(p, o)
-    return norm(x, *own, **told), norm_jvp((x, *own), (v, *dp[: len(own)]), **told)
+    norm, _, norm_jvp, own, options = _norm_forms(p, o)
+    return norm(x, *own, **options), norm_jvp((x, *own), (v, *dp[: len(own)]), **options)
 
 
 class _Sublayer(NamedTuple):
@@ -184,34 +184,34 @@ def _attention(
     if field == "cross_attention":
         assert memory is not None
         heads = s.heads._replace(rope=None)
-        told = {"mask": s.memory_mask, "scale": s.options.cross_scale}
-        return AttentionBlock(z, memory, p, heads, cache, **told)
+        options = {"mask": s.memory_mask, "scale": s.options.cross_scale}
+        return AttentionBlock(z, memory, p, heads, cache, **options)
     return AttentionBlock(z, z, p, s.heads, cache, **_self_options(s, z.shape[-2], cache))
 
 
 def _self_options(s: Setup, T: int, cache: KVCache | None) -> dict[str, Any]:
     """Return the options of self-attention; positions count from the first key in the cache."""
-    told, size, start = dict(s.attention), s.options.chunk, s.attention["q_offset"]
+    options, size, start = dict(s.attention), s.options.chunk, s.attention["q_offset"]
     if size is not None:
         keys = np.arange(T if cache is None else start + T) // size
         same = document_mask(np.arange(start, start + T) // size, keys)
-        mask = same if told["mask"] is None else as_mask("mask", told["mask"])
+        mask = same if options["mask"] is None else as_mask("mask", options["mask"])
         check_broadcast("mask", mask.shape[-2:], same.shape)
-        told["mask"] = mask & same
+        options["mask"] = mask & same
     gone = 0 if cache is None else start - len(cache)
     if gone:
-        told["q_offset"] = start - gone
+        options["q_offset"] = start - gone
         for name in ("mask", "bias"):
-            if told[name] is not None:
-                told[name] = np.ascontiguousarray(told[name][..., gone:])
-    return told
+            if options[name] is not None:
+                options[name] = np.ascontiguousarray(options[name][..., gone:])
+    return options
 
 
-def _check_steps(told: dict[str, Any]) -> None:
+def _check_steps(options: dict[str, Any]) -> None:
     """Raise if an option is given that a recurrence does not have."""
     names = ("mask", "bias", "window", "chunk", "dropout")
-    given = [name for name in names if told[name] is not None]
-    if given or not told["is_causal"]:
+    given = [name for name in names if options[name] is not None]
+    if given or not options["is_causal"]:
         words = given[0] if given else "is_causal"
         value = "None" if given else "True"
         msg = f"Argument {words!r} must be {value} for a block with a gated delta rule."

@@ -260,7 +260,7 @@ class LanguageModelConfig:
                 some = f"a tuple of num_layers = {self.num_layers} dictionaries, not {count}"
                 msg = f"Argument 'blocks' must be a dictionary or {some}."
                 raise ValueError(msg)
-            each = (_frozen(f"blocks[{i}]", told) for i, told in enumerate(self.blocks))
+            each = (_frozen(f"blocks[{i}]", options) for i, options in enumerate(self.blocks))
             self._set("blocks", tuple(each))
         elif self.blocks is not None:
             self._set("blocks", _frozen("blocks", self.blocks))
@@ -506,18 +506,18 @@ def block_options(
     dim = config.rope_dim or config.head_dim
     default = {"base": config.rope_base, "scaling": config.rope_scaling, "dim": dim}
     given = config.blocks if isinstance(config.blocks, tuple) else (config.blocks,)
-    found: dict[Any, BlockOptions] = {}  # equal blocks share their tables
-    for told in given:
-        if told not in found:
-            own = whole | dict(told or {})
+    resolved: dict[Any, BlockOptions] = {}  # equal blocks share their tables
+    for options in given:
+        if options not in resolved:
+            own = whole | dict(options or {})
             rotation = own.pop("rope", {} if config.positions == "rope" else None)
             rope = None
             if isinstance(rotation, Mapping):
                 check_keys("blocks['rope']", rotation, set(), {*default})
                 cos, sin = _rotation_tables(start, T, **(default | dict(rotation)))
                 rope = cos.astype(dtype), sin.astype(dtype)
-            found[told] = as_options(None, own | {"rope": rope})
-    each = [found[told] for told in given]
+            resolved[options] = as_options(None, own | {"rope": rope})
+    each = [resolved[options] for options in given]
     return each * max(config.num_layers, 1) if len(each) == 1 else each
 
 

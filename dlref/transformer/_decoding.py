@@ -34,14 +34,14 @@ def _cache(
     """
     if isinstance(p, GatedDeltaParams):
         return DeltaCache()
-    told: Any = {"dtype": dtype, "capacity": length}
+    options: Any = {"dtype": dtype, "capacity": length}
     if own:
-        told |= {"window": keys_before(o.window), "chunk": o.chunk}
+        options |= {"window": keys_before(o.window), "chunk": o.chunk}
     if isinstance(p, LatentAttentionParams):
         latent = len(p.kv_norm)
-        return KVCache.empty(batch, 1, len(p.w_dkv) - latent, latent, **told)
+        return KVCache.empty(batch, 1, len(p.w_dkv) - latent, latent, **options)
     heads = o.heads().keys
-    return KVCache.empty(batch, heads, len(p.w_k) // heads, len(p.w_v) // heads, **told)
+    return KVCache.empty(batch, heads, len(p.w_k) // heads, len(p.w_v) // heads, **options)
 
 
 class Decoding:

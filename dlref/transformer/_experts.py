@@ -146,8 +146,8 @@ def mixture_forward(x: FloatArray, p: MixtureParams, o: Mixture) -> tuple[FloatA
         dz_gate, dw_gate, db_gate = affine_vjp(dh * by_gate, z, own[0], own[3])
         dz_up, dw_up, db_up = affine_vjp(dh * by_up, z, own[1], own[4])
         dx[where] += dz_gate + dz_up
-        found = dw_gate, dw_up, dw_down, db_gate, db_up, db_down
-        for total, part in zip(grads, found, strict=True):
+        gradients = dw_gate, dw_up, dw_down, db_gate, db_up, db_down
+        for total, part in zip(grads, gradients, strict=True):
             if total is not None:
                 total[e] = part
 

@@ -197,7 +197,7 @@ class _Groups:
 
     def __init__(self, texts: list[IntArray], pads: list[IntArray], batch: tuple[int, ...]) -> None:
         self.texts, self.pads, self.batch = texts, pads, batch
-        self.found: list[IntArray] = [*texts]
+        self.results: list[IntArray] = [*texts]
 
     def __iter__(self) -> Iterator[tuple[IntArray, IntArray]]:
         """Yield the rows of each group, and its texts."""
@@ -209,15 +209,15 @@ class _Groups:
     def add(self, rows: IntArray, texts: IntArray) -> None:
         """Keep the results (B, ..., T + steps) of a group."""
         for row, text in zip(rows, texts, strict=True):
-            self.found[row] = text
+            self.results[row] = text
 
     def result(self) -> Any:
         """Return the results in the order of the prompts, a list if these were one."""
         if not self.pads:
-            return self.found
+            return self.results
         whole = [
             np.concatenate([np.broadcast_to(pad, (*text.shape[:-1], len(pad))), text], axis=-1)
-            for pad, text in zip(self.pads, self.found, strict=True)
+            for pad, text in zip(self.pads, self.results, strict=True)
         ]
         return np.reshape(whole, (*self.batch, *whole[0].shape))
 

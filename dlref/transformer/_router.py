@@ -193,8 +193,8 @@ def _arguments(
     arrays: dict[str, Any], correction: Any, **options: Any
 ) -> tuple[Any, dict[str, FloatArray], FloatArray | None, Router]:
     given = present(arrays | {"correction": correction})
-    dtype, found = as_floats(given, work=np.float32)
-    named = dict(zip(given, found, strict=True))
+    dtype, floats = as_floats(given, work=np.float32)
+    named = dict(zip(given, floats, strict=True))
     prefix = "primals." if "primals.x" in named else ""
     fixed = named.pop("correction", None)
     x, weight = named[f"{prefix}x"], named[f"{prefix}weight"]
@@ -290,24 +290,24 @@ def top_k_router(
     >>> import numpy as np
     >>> from dlref.transformer import top_k_router
     >>> logits = np.log([[0.5, 0.1, 0.4]])
-    >>> found = top_k_router(logits, np.eye(3), k=2)
-    >>> found.experts, found.weights.round(3)
+    >>> routing = top_k_router(logits, np.eye(3), k=2)
+    >>> routing.experts, routing.weights.round(3)
     (array([[0, 2]]), array([[0.556, 0.444]]))
     >>> top_k_router(logits, np.eye(3), k=2, normalize=False).weights
     array([[0.5, 0.4]])
 
     A correction changes the choice and no weight:
 
-    >>> found = top_k_router(logits, np.eye(3), k=1, correction=[0, 1, 0], normalize=False)
-    >>> found.experts, found.weights
+    >>> routing = top_k_router(logits, np.eye(3), k=1, correction=[0, 1, 0], normalize=False)
+    >>> routing.experts, routing.weights
     (array([[1]]), array([[0.1]]))
     """
     options = {"k": k, "score": score, "groups": groups, "top_groups": top_groups}
     options |= {"normalize": normalize, "scale": scale}
     arrays = {"x": x, "weight": weight, "bias": bias}
     dtype, a, fixed, r = _arguments(arrays, correction, **options)
-    found = route(affine(a["x"], a["weight"], a.get("bias")), fixed, r)
-    return Routing(found.experts, result(found.weights, dtype), result(found.scores, dtype))
+    routing = route(affine(a["x"], a["weight"], a.get("bias")), fixed, r)
+    return Routing(routing.experts, result(routing.weights, dtype), result(routing.scores, dtype))
 
 
 def top_k_router_vjp(

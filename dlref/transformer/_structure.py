@@ -24,12 +24,14 @@ Kind = TypeVar("Kind")
 
 def norm_fields(kind: type[Any]) -> tuple[str, ...]:
     """Return the fields of a block's or model's parameters that are norms."""
-    return tuple(field for field, told in declared(kind).items() if NormParams in told.kinds)
+    return tuple(field for field, options in declared(kind).items() if NormParams in options.kinds)
 
 
 def sublayer_fields(kind: type[Any]) -> tuple[str, ...]:
     """Return the other fields of a block's parameters, in order."""
-    return tuple(field for field, told in declared(kind).items() if NormParams not in told.kinds)
+    return tuple(
+        field for field, options in declared(kind).items() if NormParams not in options.kinds
+    )
 
 
 def as_norm(name: str, value: Any) -> NormParams:
@@ -74,8 +76,8 @@ def as_block(kind: type[Kind], name: str, value: Any) -> Kind:
     """Return the parameters of a block."""
     block: Any = shaped_like(kind, name, value)
     entries: dict[str, Any] = {}
-    for field, told in declared(kind).items():
+    for field, options in declared(kind).items():
         entry = getattr(block, field)
-        left_out = entry is None and told.none
-        entries[field] = None if left_out else _as_one_of(told.kinds, f"{name}.{field}", entry)
+        left_out = entry is None and options.none
+        entries[field] = None if left_out else _as_one_of(options.kinds, f"{name}.{field}", entry)
     return kind(**entries)

@@ -62,7 +62,7 @@ def course(y):
     return f"{'rises' if last > first else 'falls'} from {number(first)} to {number(last)}"
 
 
-def told(line):
+def trend(line):
     """Say how a line goes, or between which values its points lie if they are in no order."""
     x = np.asarray(line.get_xdata(orig=False), dtype=float)
     y = np.asarray(line.get_ydata(orig=False), dtype=float)
@@ -108,7 +108,7 @@ def panel(ax):
             label = plain(line.get_label())
             name = label if label and not label.startswith("_") else f"curve {k}"
             name = "it" if len(lines) == 1 and name == "curve 1" else name
-            courses.append(f"{name} {told(line)}")
+            courses.append(f"{name} {trend(line)}")
         count = "a curve" if len(lines) == 1 else f"{len(lines)} curves"
         return f"{count}{of_axes(ax)}; {', '.join(courses)}"
     bars = [

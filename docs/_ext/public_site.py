@@ -30,7 +30,7 @@ def tags(base, page, title, text):
     """Return the tags that a chat or a network reads to show a link to the page."""
     if page == "404":  # it is shown for any address, so that its own links need a base
         return f'<base href="{escape(base)}" />\n'
-    told = {
+    options = {
         "og:title": START if page == "index" else title,
         "og:description": text,
         "og:url": address_of(base, page),
@@ -39,7 +39,7 @@ def tags(base, page, title, text):
     }
     lines = "".join(
         f'<meta property="{name}" content="{escape(value)}" />\n'
-        for name, value in told.items()
+        for name, value in options.items()
         if value
     )
     return f'{lines}<meta name="twitter:card" content="summary_large_image" />\n'

@@ -187,7 +187,7 @@ def variant(name, text):
     return text if ".. dropdown::" in text else facts.dropdown(f"``{name}`` in NumPy", text)
 
 
-def opening(topic, srcdir, told):
+def opening(topic, srcdir, options):
     """Return the title, what the map is and where it is used, its symbols, and its figure."""
     plain = re.sub(r"\$[^$]*\$", "", topic.record.lead)
     out = [f".. meta::\n   :description: {plain}\n", heading(topic.title, "=")]
@@ -196,7 +196,7 @@ def opening(topic, srcdir, told):
         out += [f".. index:: {topic.record.search}\n"]
     out += [
         heads.signatures(topic),
-        heads.learn_it(topic, told.course),
+        heads.learn_it(topic, options.course),
         f".. rst-class:: lead\n\n{with_roles(topic.record.lead)}\n",
     ]
     if topic.symbols:
@@ -287,11 +287,11 @@ def optional(name, notes):
     return facts.dropdown(f"{FORMS[form(name)]}: {name}", text) if text else ""
 
 
-def compose(topic, srcdir, told):
+def compose(topic, srcdir, kwargs):
     """Return the text of a topic's page."""
     first = topic.first
     notes = {n: facts.split_notes(topic.parts[n].get("Notes", "")) for n in topic.names}
-    code, code_of = place(topic, told.numpy.blocks(topic))
+    code, code_of = place(topic, kwargs.numpy.blocks(topic))
     if not topic.maps:  # the derivatives of an operation of NumPy: all of their code belongs here
         code += [(first, text) for text in code_of.pop(first, [])]
     examples = {n: topic.parts[n].get("Examples", "") for n in topic.names}
@@ -299,7 +299,7 @@ def compose(topic, srcdir, told):
         examples[first] = f"{with_roles(topic.record.example)}\n\n{examples[first]}"
     topic.table = "\n".join(part(srcdir / "tables", topic))
     top, rest = defined(topic, notes[first], "".join(text for _, text in code[:1]))
-    out = opening(topic, srcdir, told) + top
+    out = opening(topic, srcdir, kwargs) + top
     if not topic.maps:
         out += [*(text for _, text in code[1:]), ""]
     out += [heading("Examples", "-"), *shortened(examples[first]), ""]
@@ -315,7 +315,7 @@ def compose(topic, srcdir, told):
     traps = facts.conventions(
         topic,
         [n["traps"] for n in notes.values()],
-        told.answers.get(f"{topic.chapter}.{topic.name}", {}),
+        kwargs.answers.get(f"{topic.chapter}.{topic.name}", {}),
     )
     for title, section, text in (
         ("Numerics", "numerics", numerics),
@@ -323,7 +323,7 @@ def compose(topic, srcdir, told):
     ):
         out += [heading(title, "-", topic.label(section)), text, ""] if text else []
     out += part(srcdir / "exercises", topic, "Exercises")
-    users = sorted(told.uses[topic.page], key=lambda user: user.title)
+    users = sorted(kwargs.uses[topic.page], key=lambda user: user.title)
     links = ", ".join(f":doc:`{u.title} </{u.page}>`" for u in users)
     out += [heading("Used in", "-"), f"{links}.", ""] if links else []
     sources = dict.fromkeys(
@@ -364,9 +364,9 @@ class Told:
 def write_pages(app):
     """Before the sources are read: write what has changed, drop what is gone."""
     app.topics = load(app.config.topic_chapters, app.config.topic_records)
-    told = Told(app)
+    options = Told(app)
     for topic in app.topics.values():
-        text = compose(topic, app.srcdir, told)
+        text = compose(topic, app.srcdir, options)
         path = app.srcdir / f"{topic.page}.rst"
         path.parent.mkdir(exist_ok=True)
         write_changed(path, text)

@@ -97,12 +97,12 @@ class Model:
         self.config = family.config(self.settings)
         layout = family.layout(self.config, "")
         self.blocks = layout.blocks if hasattr(layout, "blocks") else layout.encoder
-        told = getattr(self.config, "blocks", None)
-        each = told if isinstance(told, tuple) else (told,) * len(self.blocks)
-        self.told = [dict(one or {}) for one in each]
+        options = getattr(self.config, "blocks", None)
+        each = options if isinstance(options, tuple) else (options,) * len(self.blocks)
+        self.options = [dict(one or {}) for one in each]
 
     def count(self, test):
-        return sum(map(bool, map(test, self.told)))
+        return sum(map(bool, map(test, self.options)))
 
     def positions(self):
         if isinstance(self.config, families.Encoder) or self.config.positions == "learned":
@@ -114,9 +114,9 @@ class Model:
         if c.rope_dim:
             words += f", {c.rope_dim} of {c.head_dim} channels"
         without = self.count(lambda o: o.get("rope", 0) is None)
-        words += f", none{share(without, len(self.told))}" if without else ""
-        near = [o["rope"]["base"] for o in self.told if o.get("rope")]
-        return words + (f", base {near[0]:g}{share(len(near), len(self.told))}" if near else "")
+        words += f", none{share(without, len(self.options))}" if without else ""
+        near = [o["rope"]["base"] for o in self.options if o.get("rope")]
+        return words + (f", base {near[0]:g}{share(len(near), len(self.options))}" if near else "")
 
     def norms(self):
         block, c = self.blocks[0], self.config
@@ -127,7 +127,7 @@ class Model:
         place = "before and after each sub-layer" if behind else "before each sub-layer"
         place = place if before else "of each sub-layer's output"
         words += f" {place if first else 'of each sum'}"
-        return words + (", weights 1 + w" if self.told[0].get("norm_offset") else "")
+        return words + (", weights 1 + w" if self.options[0].get("norm_offset") else "")
 
     def attention(self):
         c = self.config
@@ -150,7 +150,7 @@ class Model:
         words += ["an output gate"] if usual.w_gate is not None else []
         words += ["sinks"] if usual.sink is not None else []
         words += [f"windows of {self.window('tokens')}"] if self.window() else []
-        caps = [o["softcap"] for o in self.told if o.get("softcap")]
+        caps = [o["softcap"] for o in self.options if o.get("softcap")]
         words += [f"scores capped at {caps[0]:g}"] if caps else []
         if usual.b_q is not None:
             words.append("biases" if usual.b_o is not None else "biases of queries, keys, values")
@@ -171,7 +171,7 @@ class Model:
         words = f"{link('gated' if gated else 'plain')}, {name}"
         if not mixed:
             return words
-        router = next(o["router"] for o in self.told if o.get("router"))
+        router = next(o["router"] for o in self.options if o.get("router"))
         count = KIN[self.kind].defaults["experts"]
         words = f"{router['k']} of {count} {link('experts')}{share(len(mixed), len(networks))}"
         words += ", one for all tokens" if mixed[0].shared is not None else ""
@@ -182,7 +182,7 @@ class Model:
         c, words = self.config, []
         if isinstance(c, families.Encoder):
             return "no embeddings of sentences" if self.kind == "distilbert" else ""
-        if any(o.get("parallel") for o in self.told):
+        if any(o.get("parallel") for o in self.options):
             words.append("attention and network side by side")
         if c.embedding_scale != 1:
             words.append("embeddings times the root of D")
@@ -200,7 +200,7 @@ class Model:
         return self.published.split("/")[1] if self.published else "sizes by default"
 
     def pairs(self):
-        return "neighbors" if self.told[0].get("rope_interleaved") else "halves"
+        return "neighbors" if self.options[0].get("rope_interleaved") else "halves"
 
     def rotated(self):
         c = self.config
@@ -219,9 +219,9 @@ class Model:
         return "; ".join(f"{way}: {', '.join(names)}" for way, names in models.items())
 
     def window(self, unit=""):
-        sizes = [o["window"][0] + 1 for o in self.told if o.get("window")]
+        sizes = [o["window"][0] + 1 for o in self.options if o.get("window")]
         words = f"{sizes[0]} {unit}".rstrip() if sizes else ""
-        return words + share(len(sizes), len(self.told)) if sizes else ""
+        return words + share(len(sizes), len(self.options)) if sizes else ""
 
     def sinks(self):
         return "yes" if any(getattr(block[0], "sink", None) for block in self.blocks) else ""

@@ -96,17 +96,17 @@ def measured(folder, megabytes, repeats=5):
     size = sum(a.nbytes for a in state.values())
     save_file(state, path)
     del state
-    told = json.dumps(settings)
-    ways = {way: [in_a_process(path, told, way, n) for n in (repeats, 0)] for way in WAYS}
+    options = json.dumps(settings)
+    ways = {way: [in_a_process(path, options, way, n) for n in (repeats, 0)] for way in WAYS}
     return size, ways
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("--megabytes", type=int, default=1024)
-    told = parser.parse_args()
+    options = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
-        size, found = measured(folder, told.megabytes)
+        size, found = measured(folder, options.megabytes)
     heads = "contents", "MB", "seconds", "times ``np.fromfile``", "memory by the state's size"
     shortest = found["numpy"][0]
     rows = [
@@ -114,7 +114,7 @@ def main():
         for way, (took, memory) in found.items()
     ]
     print(heads, *rows, sep="\n")
-    if told.megabytes == parser.get_default("megabytes"):
+    if options.megabytes == parser.get_default("megabytes"):
         with RESULTS.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([heads, *rows])
 

@@ -257,8 +257,8 @@ def noticed(mutant, session, items):
     with contextlib.suppress(ProcessLookupError):
         os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
-    told = lines.decode().splitlines()
-    last = told[-1] if told else "! it ended"
+    options = lines.decode().splitlines()
+    last = options[-1] if options else "! it ended"
     kind, _, words = last.partition(" ")
     if kind == "=":
         return SURVIVES
@@ -327,7 +327,7 @@ def score(rows):
     return len(rows), len(rows) - len(survivors), sum(bool(row[4]) for row in survivors)
 
 
-def run_all(told, chosen):
+def run_all(options, chosen):
     """Run the chapters in two processes each of which takes one after another."""
     environment = {
         **os.environ, "NUMBA_DISABLE_JIT": "1", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1",
@@ -336,11 +336,11 @@ def run_all(told, chosen):
     waiting, running = list(chosen), []
     while waiting or running:
         running = [one for one in running if one.poll() is None]
-        while waiting and len(running) < told.jobs and time.time() < told.end:
+        while waiting and len(running) < options.jobs and time.time() < options.end:
             command = [sys.executable, __file__, *sys.argv[1:], "--resume"]
-            command += ["--chapter", waiting.pop(0), "--end", str(told.end)]
+            command += ["--chapter", waiting.pop(0), "--end", str(options.end)]
             running.append(subprocess.Popen(command, cwd=ROOT, env=environment))
-        if time.time() >= told.end:
+        if time.time() >= options.end:
             waiting = []
         time.sleep(1)
 
@@ -356,30 +356,30 @@ def main():
     parser.add_argument("--again", action="store_true", help="rerun survivors without a reason")
     parser.add_argument("--chapter", choices=CHAPTERS, help="this one alone, in this process")
     parser.add_argument("--end", type=float, help=argparse.SUPPRESS)
-    told = parser.parse_args()
-    told.end = told.end or time.time() + 60 * told.minutes
-    chosen = sample(told.count, told.seed)
-    if told.chapter:
-        done = rows_of(told.output)
+    options = parser.parse_args()
+    options.end = options.end or time.time() + 60 * options.minutes
+    chosen = sample(options.count, options.seed)
+    if options.chapter:
+        done = rows_of(options.output)
 
         def write(mutant, found):
             if mutant.key not in done:
-                append(told.output, [*mutant.key, found, ""])
+                append(options.output, [*mutant.key, found, ""])
             print(*mutant.key, found, sep=" | ", flush=True, file=sys.__stderr__)
 
-        todo = [one for one in chosen[told.chapter] if one.key not in done]
+        todo = [one for one in chosen[options.chapter] if one.key not in done]
         if todo:
-            work(told.chapter, todo, write, told.end)
+            work(options.chapter, todo, write, options.end)
         return
-    rows = rows_of(told.output) if told.resume or told.again else {}
-    kept = [r for r in rows.values() if not (told.again and r[3] == SURVIVES and not r[4])]
-    told.output.unlink(missing_ok=True)
+    rows = rows_of(options.output) if options.resume or options.again else {}
+    kept = [r for r in rows.values() if not (options.again and r[3] == SURVIVES and not r[4])]
+    options.output.unlink(missing_ok=True)
     for row in [HEADER, *kept]:
-        append(told.output, row)
-    if told.again:
+        append(options.output, row)
+    if options.again:
         sys.argv.remove("--again")
-    run_all(told, chosen)
-    count, killed, reasons = score(rows_of(told.output).values())
+    run_all(options, chosen)
+    count, killed, reasons = score(rows_of(options.output).values())
     print(f"{count} mutants, {killed} noticed, {reasons} of the others make no difference:")
     print(f"{100 * killed / max(1, count - reasons):.1f} %")
 

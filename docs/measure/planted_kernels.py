@@ -158,9 +158,9 @@ def mistaken(op, kind, words):
     """Return a kernel with one mistake, right wherever that does not apply."""
 
     def kernel(*arguments, **options):
-        told = {k: widened(a) if isinstance(a, np.ndarray) else a for k, a in options.items()}
+        kwargs = {k: widened(a) if isinstance(a, np.ndarray) else a for k, a in options.items()}
         right = ReferenceCall(op, kind, arguments, options).run()
-        for said, results in _trials(ReferenceCall(op, kind, widened(arguments), told)):
+        for said, results in _trials(ReferenceCall(op, kind, widened(arguments), kwargs)):
             if said == words and len(results) == len(tree_leaves(right)):
                 return like(right, iter(results))
         return right
@@ -193,8 +193,8 @@ def of_records(rng):
 # Rows of the tests.
 
 
-def one_case(inputs, options, **told):
-    return {"cases": [check.TestCase("a case", tuple(inputs), options)], **told}
+def one_case(inputs, options, **kwargs):
+    return {"cases": [check.TestCase("a case", tuple(inputs), options)], **kwargs}
 
 
 def dtype_of(inputs):
@@ -205,15 +205,15 @@ def of_tests():
     rows = importlib.import_module("check.test_planted").PLANTED
     for kind, what, op, candidate, arguments, options, words in rows:
         inputs = arguments if kind == "forward" else arguments[1:]
-        told = one_case(inputs, options, dtype=dtype_of(inputs))
-        yield Kernel("tests", what, op, kind, candidate, told, words)
+        kwargs = one_case(inputs, options, dtype=dtype_of(inputs))
+        yield Kernel("tests", what, op, kind, candidate, kwargs, words)
     lines = importlib.import_module("check.test_verdicts").LINES
     for what, (op, candidate, inputs, options, words) in lines.items():
-        told = one_case(inputs, options, dtype=dtype_of(inputs))
-        yield Kernel("tests", what, op, "forward", candidate, told, words)
+        kwargs = one_case(inputs, options, dtype=dtype_of(inputs))
+        yield Kernel("tests", what, op, "forward", candidate, kwargs, words)
     reports = importlib.import_module("check.test_public_reports").REPORTS
-    for what, (op, kind, candidate, told, words) in reports.items():
-        yield Kernel("public reports", what, op, kind, candidate, told, words)
+    for what, (op, kind, candidate, kwargs, words) in reports.items():
+        yield Kernel("public reports", what, op, kind, candidate, kwargs, words)
 
 
 def of_frameworks():
@@ -227,8 +227,8 @@ def of_frameworks():
         else:
             in_ = module.in_torch if framework == "torch" else module.in_jax
             candidate = in_(forward, backward)
-        told = one_case(inputs, options, dtype=dtype_of(inputs), framework=framework)
-        yield Kernel("PyTorch, JAX", f"{framework} {what}", op, kind, candidate, told, words)
+        kwargs = one_case(inputs, options, dtype=dtype_of(inputs), framework=framework)
+        yield Kernel("PyTorch, JAX", f"{framework} {what}", op, kind, candidate, kwargs, words)
 
 
 # Changed formulas.
@@ -308,26 +308,26 @@ def right_kernels(rng):
     known_ones = [r for r in RECORDS if not r.why_not and is_own(r.f)]
     for known in known_ones:
         if known.family not in ("elements", "losses"):  # alike
-            told = {"dtype": rng.choice(DTYPES)}
-            yield Kernel("dlref", known.f.__name__, known.f, "forward", known.f, told, None)
+            options = {"dtype": rng.choice(DTYPES)}
+            yield Kernel("dlref", known.f.__name__, known.f, "forward", known.f, options, None)
         for kind in sorted(known.plain.keys() | known.variants.keys()):
             formulas = [known.plain[kind]] if kind in known.plain else []
             for formula in (*formulas, *known.variants.get(kind, ())):
                 kernel = in_place_of(known.f, kind, formula)
-                told = {"dtype": rng.choice(DTYPES)}
-                yield Kernel("formulas", known.f.__name__, known.f, kind, kernel, told, None)
+                options = {"dtype": rng.choice(DTYPES)}
+                yield Kernel("formulas", known.f.__name__, known.f, kind, kernel, options, None)
     right = importlib.import_module("check.test_right")
     for (op, f), dtype in itertools.product(right.F.items(), DTYPES):
-        told = {"dtype": dtype, "framework": "torch"}
-        yield Kernel("PyTorch", op.__name__, op, "forward", f, told, None)
-        yield Kernel("PyTorch", op.__name__, op, "vjp", right.backward(f), told, None)
+        options = {"dtype": dtype, "framework": "torch"}
+        yield Kernel("PyTorch", op.__name__, op, "forward", f, options, None)
+        yield Kernel("PyTorch", op.__name__, op, "vjp", right.backward(f), options, None)
     jax = importlib.import_module("jax")
     for (op, f), dtype in itertools.product(right.of_jax(jax).items(), DTYPES):
         narrow = op is activations.softmax and dtype in ("float16", "bfloat16")
-        told = {"dtype": dtype, "framework": "jax"}
-        told |= {"accum_dtype": dtype} if narrow else {}
+        options = {"dtype": dtype, "framework": "jax"}
+        options |= {"accum_dtype": dtype} if narrow else {}
         if op is not activations.logsumexp:
-            yield Kernel("JAX", op.__name__, op, "forward", f, told, None)
+            yield Kernel("JAX", op.__name__, op, "forward", f, options, None)
 
 
 #: How many right kernels of ten get other numbers, and how many times.
@@ -405,10 +405,10 @@ def all_kernels(rng):
 
 
 def key_of(kernel):
-    told = kernel.options.get("dtype"), kernel.options.get("framework")
+    options = kernel.options.get("dtype"), kernel.options.get("framework")
     seed = (kernel.seed,) if kernel.seed else ()
     what = kernel.source, kernel.op.__name__, kernel.form, kernel.name, kernel.words
-    return repr((*what, *told, *seed))
+    return repr((*what, *options, *seed))
 
 
 def outcomes(kernels, path):
@@ -497,22 +497,22 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--only", nargs="+", help="the names of functions")
     parser.add_argument("--cases", type=Path, help="where to write a table of cases and kernels")
-    told = parser.parse_args()
-    rng = random.Random(told.seed)
-    if told.only:
-        RECORDS[:] = [one for one in RECORDS if one.f and one.f.__name__ in told.only]
-    planted = [one for one in all_kernels(rng) if is_wanted(one, told.only)]
-    right = [one for one in right_kernels(rng) if is_wanted(one, told.only)]
+    options = parser.parse_args()
+    rng = random.Random(options.seed)
+    if options.only:
+        RECORDS[:] = [one for one in RECORDS if one.f and one.f.__name__ in options.only]
+    planted = [one for one in all_kernels(rng) if is_wanted(one, options.only)]
+    right = [one for one in right_kernels(rng) if is_wanted(one, options.only)]
     kernels = [*planted, *right, *with_other_numbers(right, rng)]
     counts: dict[str, collections.Counter] = {one.source: collections.Counter() for one in kernels}
     of_wrong = {}
-    for i, found in outcomes(kernels, told.results):
+    for i, found in outcomes(kernels, options.results):
         one, (flagged, named, wrong, said) = kernels[i], found[:4]
         if i < len(planted):
             of_wrong[i] = found
         counts[one.source].update(kernels=1, flagged=flagged, named=named, wrong=wrong)
         bad = flagged if i >= len(planted) else not (flagged and (named or one.words == ""))
-        if told.list and bad:
+        if options.list and bad:
             print(one.source, one.form, one.op.__name__, one.name, one.options.get("dtype", ""),
                   one.words, said, sep=" | ", flush=True)  # fmt: skip
     heads = "source", "kernels", "flagged", "named", "named wrongly"
@@ -526,10 +526,10 @@ def main():
         for source, c in counts.items()
     ]
     print(*heads, *(f"\n{row}" for row in rows))
-    if told.cases:
+    if options.cases:
         heads_of_cases = "function", "form", "case", "wrong kernels", "flags", "alone"
-        write(told.cases, heads_of_cases, of_cases(kernels, of_wrong))
-    if not told.only:
+        write(options.cases, heads_of_cases, of_cases(kernels, of_wrong))
+    if not options.only:
         write(RESULTS, heads, rows)
         write(KINDS, ("case", "wrong kernels", "flags", "alone"), of_kinds(of_wrong))
 

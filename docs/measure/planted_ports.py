@@ -248,11 +248,11 @@ def in_attention(**options):
     """Return a change of options that the attention function of a file is called with."""
 
     def make(right):
-        def attention(module, query, key, value, attention_mask, **told):
-            told |= {k: v(told.get(k)) if callable(v) else v for k, v in options.items()}
-            if "mask" in told:
-                attention_mask = told.pop("mask")(attention_mask)
-            return right(module, query, key, value, attention_mask, **told)
+        def attention(module, query, key, value, attention_mask, **kwargs):
+            kwargs |= {k: v(kwargs.get(k)) if callable(v) else v for k, v in options.items()}
+            if "mask" in kwargs:
+                attention_mask = kwargs.pop("mask")(attention_mask)
+            return right(module, query, key, value, attention_mask, **kwargs)
 
         return attention
 
@@ -263,8 +263,8 @@ def masked(change):
     """Return a change of the mask of attention, of zeros and large negative numbers."""
 
     def make(right):
-        def attention(module, query, key, value, attention_mask, **told):
-            return right(module, query, key, value, change(attention_mask), **told)
+        def attention(module, query, key, value, attention_mask, **options):
+            return right(module, query, key, value, change(attention_mask), **options)
 
         return attention
 
@@ -285,15 +285,15 @@ def rotation(make):
 
 
 def no_rotation(right):
-    return lambda q, k, *told, **more: (q, k)
+    return lambda q, k, *options, **more: (q, k)
 
 
 def backwards(right):
-    return lambda q, k, cos, sin, *told, **more: right(q, k, cos, -sin, *told, **more)
+    return lambda q, k, cos, sin, *options, **more: right(q, k, cos, -sin, *options, **more)
 
 
 def of_queries_alone(right):
-    return lambda q, k, *told, **more: (right(q, k, *told, **more)[0], k)
+    return lambda q, k, *options, **more: (right(q, k, *options, **more)[0], k)
 
 
 def tiled(right):
@@ -520,9 +520,9 @@ def open_gate(_model, module):
 def sums_of(join):
     """Return a change of the sums of a layer; `join` is given the input, an output, a factor."""
 
-    def forward(layer, x, **told):
+    def forward(layer, x, **options):
         m = layer.residual_multiplier
-        x = join(x, layer.self_attn(hidden_states=layer.input_layernorm(x), **told)[0], m)
+        x = join(x, layer.self_attn(hidden_states=layer.input_layernorm(x), **options)[0], m)
         return join(x, layer.mlp(layer.post_attention_layernorm(x)), m)
 
     @contextlib.contextmanager
@@ -578,7 +578,7 @@ def of_recent_attention():
         ("rates without exp", weights("A_log", torch.log), "without their exponential"),
     ):
         yield Port("qwen3_next", 0, name, change, delta, words)
-    lengths = patched("l2norm", lambda right: lambda x, *told, **more: x)
+    lengths = patched("l2norm", lambda right: lambda x, *options, **more: x)
     yield Port("qwen3_next", 0, "lengths", lengths, delta, "not divided by their lengths")
 
 
@@ -618,10 +618,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--only", choices=[*SOURCES, *FORMATS], help="one row")
-    told = parser.parse_args()
+    options = parser.parse_args()
     rows = []
     for source, ports in SOURCES.items():
-        if told.only not in (None, source):
+        if options.only not in (None, source):
             continue
         count = step = named = wrongly = 0
         for port in ports():
@@ -630,22 +630,22 @@ def main():
             is_named = bool(port.words) and port.words in cause
             count, step, named = count + 1, step + (at == port.step), named + is_named
             wrongly += bool(cause) and bool(port.words) and not is_named
-            if told.list and (at != port.step or not is_named):
+            if options.list and (at != port.step or not is_named):
                 print(port.kind, port.name, at, port.step, cause, port.words, sep=" | ", flush=True)
         rows.append([source, count, step, named, wrongly])
         print(rows[-1], flush=True)
     for name, (dtype, wide) in FORMATS.items():
-        if told.only not in (None, name):
+        if options.only not in (None, name):
             continue
         alarms = count = 0
         for kind, (_, every) in ALL.items():
             found = of_right(kind, 0, dtype, wide)
             count, alarms = count + 1, alarms + (found is not None)
-            if told.list and found is not None:
+            if options.list and found is not None:
                 print(name, kind, len(every), found, sep=" | ", flush=True)
         rows.append([f"right: {name}", count, alarms, "-", "-"])
         print(rows[-1], flush=True)
-    if told.only is None:
+    if options.only is None:
         heads = "ports", "number", "step right, or alarm", "cause named", "named wrongly"
         with RESULTS.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([heads, *rows])

@@ -243,8 +243,8 @@ def lines(scheme):
             continue
         seen.add(name)
         node, text = known[name]
-        told = node.body[0].end_lineno if ast.get_docstring(node) else node.lineno
-        count += 1 + sum(bool(line.strip()) for line in text[told : node.end_lineno])
+        options = node.body[0].end_lineno if ast.get_docstring(node) else node.lineno
+        count += 1 + sum(bool(line.strip()) for line in text[options : node.end_lineno])
         called = [part.func for part in ast.walk(node) if isinstance(part, ast.Call)]
         todo += [function.id for function in called if isinstance(function, ast.Name)]
     return str(count)

@@ -321,9 +321,9 @@ def run(tokens, params, extras, scheme):
 
 def configuration(vocabulary, scheme):
     """Return the model around a scheme."""
-    told = scheme if isinstance(scheme, str) else "none"
+    options = scheme if isinstance(scheme, str) else "none"
     return LanguageModelConfig(
-        vocabulary, D, H, num_layers=LAYERS, positions=told, length=LENGTHS[-1], tied=False
+        vocabulary, D, H, num_layers=LAYERS, positions=options, length=LENGTHS[-1], tied=False
     )
 
 

@@ -53,14 +53,14 @@ GROUPS = {
 }
 
 
-def put(op, form, candidate, told):
+def put(op, form, candidate, options):
     """Return the report on a kernel."""
     forward, backward = (candidate, None) if form == "forward" else (None, candidate)
     if form == "autograd":
         forward, backward = candidate, "autograd"
     with np.errstate(all="ignore"):
         # a changed formula that is tried as a cause may write to its inputs
-        return check.check_all(forward, op, vjp=backward, **copy.deepcopy(dict(told)))
+        return check.check_all(forward, op, vjp=backward, **copy.deepcopy(dict(options)))
 
 
 def headline(report):
@@ -75,8 +75,8 @@ def is_named(one, said):
 
 def calls(one):
     """Yield arguments and options of the cases that a kernel takes, in two orders of memory."""
-    dtype = one.told.get("dtype", "float32")
-    some = one.told.get("cases") or check.hard_inputs(one.op, dtype, every_option=True)
+    dtype = one.options.get("dtype", "float32")
+    some = one.options.get("cases") or check.hard_inputs(one.op, dtype, every_option=True)
     known = inspect.signature(one.kernel).parameters
     rng = np.random.default_rng(7)
     for case in some:
@@ -133,10 +133,10 @@ def repaired(wrong):
     """Yield each kernel without its slip, once for each way it is put to the check."""
     seen = set()
     for one in wrong:
-        key = one.op, one.form, one.kernel, id(one.told) if one.told else ""
+        key = one.op, one.form, one.kernel, id(one.options) if one.options else ""
         if key not in seen:
             seen.add(key)
-            yield Right("repaired", one.op, one.form, one.kernel, one.told)
+            yield Right("repaired", one.op, one.form, one.kernel, one.options)
 
 
 def group_of(one):
@@ -150,7 +150,7 @@ def group_of(one):
 def outcome(one):
     """Return whether a kernel is flagged, and what is said of it."""
     slip = {"slip": one.slip} if isinstance(one, Wrong) else {}
-    report = put(one.op, one.form, functools.partial(one.kernel, **slip), one.told)
+    report = put(one.op, one.form, functools.partial(one.kernel, **slip), one.options)
     return int(not report), headline(report), report
 
 
@@ -164,11 +164,11 @@ def main():
     parser.add_argument("--list", action="store_true")
     parser.add_argument("--only", nargs="+", help="functions of dlref, sources or modules")
     parser.add_argument("--set", choices=SETS)
-    told = parser.parse_args()
-    sets = [name for name in SETS if told.set in (None, name)]
+    options = parser.parse_args()
+    sets = [name for name in SETS if options.set in (None, name)]
     wrong = [one for name in sets for one in collected(name.upper())]
-    wrong = [one for one in wrong if is_wanted(one, told.only)]
-    right = [*repaired(wrong), *(one for one in collected("RIGHT") if is_wanted(one, told.only))]
+    wrong = [one for one in wrong if is_wanted(one, options.only)]
+    right = [*repaired(wrong), *(one for one in collected("RIGHT") if is_wanted(one, options.only))]
     counts: dict[str, collections.Counter] = {group: collections.Counter() for group in GROUPS}
     for one in (*wrong, *right):
         start = time.time()
@@ -180,7 +180,7 @@ def main():
         named = int(bool(not is_right and flagged and is_named(one, said)))
         other = int(bool(not is_right and flagged and said and not named))
         counts[group_of(one)].update(kernels=1, flagged=flagged, named=named, other=other)
-        if told.list and (flagged or not is_right):
+        if options.list and (flagged or not is_right):
             word = "named" if named else "another" if other else "nothing"
             word = ("ALARM" if is_right else word) if flagged else "not flagged"
             seconds = f"{time.time() - start:.0f} s"
@@ -194,7 +194,7 @@ def main():
         for group, c in counts.items() if c["kernels"]
     ]  # fmt: skip
     print(*heads, *(f"\n{row}" for row in rows))
-    if not told.only and told.set is None:
+    if not options.only and options.set is None:
         with RESULTS.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([heads, *rows])
 

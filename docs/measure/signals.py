@@ -139,7 +139,7 @@ class Process:
 
     def step(self):
         """Call one function after another, as long as there is time."""
-        told = time.monotonic()
+        options = time.monotonic()
         while time.monotonic() < self.end:
             # some calls are interrupted at once, some late or never: else nothing would be compiled
             self.chance = 10 ** -self.rng.uniform(0, 3)
@@ -151,8 +151,8 @@ class Process:
             if digest(out) != self.expected[name]:
                 self.wrong.append(name)
             self.count["calls"] += 1
-            if time.monotonic() > told + 1:
-                told = time.monotonic()
+            if time.monotonic() > options + 1:
+                options = time.monotonic()
                 print(json.dumps(self.count), flush=True)
 
     def run(self):
@@ -236,12 +236,12 @@ def main():
     parser.add_argument("--handler", choices=HANDLERS, help=argparse.SUPPRESS)
     parser.add_argument("--seconds", type=float, help=argparse.SUPPRESS)
     parser.add_argument("--expected", type=json.loads, help=argparse.SUPPRESS)
-    told = parser.parse_args()
-    if told.handler:
+    options = parser.parse_args()
+    if options.handler:
         faulthandler.register(signal.SIGUSR1, all_threads=True)
-        Process(told.handler, told.seconds, told.expected).run()
+        Process(options.handler, options.seconds, options.expected).run()
         return
-    rows, seconds = [], 60 * told.minutes / len(HANDLERS) / ROUNDS
+    rows, seconds = [], 60 * options.minutes / len(HANDLERS) / ROUNDS
     for handler in HANDLERS:
         found = [watched(handler, seconds, expected()) for _ in range(ROUNDS)]
         for one in found:

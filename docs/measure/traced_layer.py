@@ -127,10 +127,10 @@ def port(folder, settings, exchanged):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[1])
     parser.add_argument("--width", type=int, default=8192)
-    told = parser.parse_args()
+    options = parser.parse_args()
     rows = []
     with tempfile.TemporaryDirectory() as name:
-        folder, settings = Path(name), settings_of(told.width)
+        folder, settings = Path(name), settings_of(options.width)
         size = written(folder, settings)
         for kind, exchanged in (("right", False), ("gate and up exchanged", True)):
             np.savez(folder / "port.npz", **port(folder, settings, exchanged))
@@ -141,7 +141,7 @@ def main():
             rows.append([kind, step, cause, *numbers, f"{float(most):.2f}"])
     heads = "port", "first difference", "cause", "s to trace", "s to judge", "GB of memory"
     print(f"{size / 2**30:.2f} GB in the shard", heads, *rows, sep="\n")
-    if told.width == parser.get_default("width"):
+    if options.width == parser.get_default("width"):
         with RESULTS.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([heads, *rows])
 

@@ -93,12 +93,12 @@ fig.alt_text = (
 # would win against negative numbers.
 
 fig, axes = plt.subplots(1, 2, figsize=(8, 2.8), sharey=True)
-told = {"size": (3,), "stride": 1, "padding": 1}
+kwargs = {"size": (3,), "stride": 1, "padding": 1}
 for ax, value in zip(axes, (1.0, -1.0), strict=True):
     row = np.full(7, value)
     zeros = max_pool(np.pad(row, 1), size=(3,), stride=1)
-    ax.plot(max_pool(row, **told), "o-", label="maximum")
-    ax.plot(mean_pool(row, **told), "s-", label="mean")
+    ax.plot(max_pool(row, **kwargs), "o-", label="maximum")
+    ax.plot(mean_pool(row, **kwargs), "s-", label="mean")
     ax.plot(zeros, "^--", color="C3", label="maximum, zeros around")
     ax.set(title=f"input {value:g}", xlabel="window")
 axes[1].legend()

@@ -76,9 +76,9 @@ right = np.linspace(0.01, 0.99, 197)
 logit, yes = np.log(right / (1 - right)), np.ones(right.size)
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.4))
 for gamma in (0, 0.5, 1, 2, 5):
-    told = {"alpha": -1, "gamma": gamma}
-    loss = sigmoid_focal_loss(logit, yes, reduction="none", **told)
-    slope = sigmoid_focal_loss_grad(logit, yes, reduction="sum", **told)
+    options = {"alpha": -1, "gamma": gamma}
+    loss = sigmoid_focal_loss(logit, yes, reduction="none", **options)
+    slope = sigmoid_focal_loss_grad(logit, yes, reduction="sum", **options)
     axes[0].plot(right, loss, label=str(gamma))
     axes[1].plot(right, slope, label=str(gamma))
 where = "probability of the right answer"

@@ -27,11 +27,11 @@ pairs, zero = np.stack([gap, np.zeros_like(gap)]), np.zeros((2, gap.size))
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.2))
 curves = [(0.05, 0.0), (0.1, 0.0), (0.3, 0.0), (0.1, 0.1)]
 for k, (beta, wrong) in enumerate(curves):
-    told = {"beta": beta, "label_smoothing": wrong}
+    options = {"beta": beta, "label_smoothing": wrong}
     label = rf"$\beta$ = {beta}" + (", smoothed" if wrong else "")
-    loss = dpo_loss(pairs, zero, reduction="none", **told)
+    loss = dpo_loss(pairs, zero, reduction="none", **options)
     axes[0].plot(gap, loss, color=f"C{k}", label=label)
-    slope = dpo_loss_grad(pairs, zero, reduction="sum", **told)[0]
+    slope = dpo_loss_grad(pairs, zero, reduction="sum", **options)[0]
     axes[1].plot(gap, slope, color=f"C{k}")
 axes[0].set(xlabel="chosen − rejected", ylabel="loss", title="Loss")
 axes[1].set(xlabel="chosen − rejected", title="Gradient of the chosen")
@@ -72,14 +72,14 @@ ax.legend()
 # answer, over the probability of that answer, while the other one has 1/2.
 
 fig, axes = plt.subplots(1, 2, figsize=(8, 3.2))
-told = {"beta": 0.1, "reduction": "sum"}
+options = {"beta": 0.1, "reduction": "sum"}
 for kind in ("sigmoid", "hinge", "ipo"):
-    pull = -dpo_loss_grad(pairs, zero, kind=kind, **told)[0]
+    pull = -dpo_loss_grad(pairs, zero, kind=kind, **options)[0]
     scale = 0.001 if kind == "ipo" else 1.0
     label = {"sigmoid": "DPO", "ipo": "IPO / 1000"}.get(kind, kind)
     axes[0].plot(gap, scale * pull, label=label)
 is_good = np.ones(gap.size, bool)
-pull = -kto_loss_grad(gap, zero[0], is_good, **told)
+pull = -kto_loss_grad(gap, zero[0], is_good, **options)
 axes[0].plot(gap, pull, label="KTO, one answer")
 axes[0].set(
     xlabel="gain", ylabel="minus the gradient", title="Pull on the chosen"
@@ -87,9 +87,9 @@ axes[0].set(
 axes[0].legend()
 p = np.linspace(0.02, 0.9, 200)
 half = np.log(np.full(p.size, 0.5))
-told = {"beta": 0.5, "reduction": "sum"}
-chosen = -orpo_loss_grad(np.stack([np.log(p), half]), **told)[0]
-rejected = -orpo_loss_grad(np.stack([half, np.log(p)]), **told)[1]
+options = {"beta": 0.5, "reduction": "sum"}
+chosen = -orpo_loss_grad(np.stack([np.log(p), half]), **options)[0]
+rejected = -orpo_loss_grad(np.stack([half, np.log(p)]), **options)[1]
 axes[1].plot(p, chosen, label="chosen")
 axes[1].plot(p, rejected, label="rejected")
 axes[1].set(xlabel="probability of the answer", title=r"ORPO, $\beta$ = 0.5")

@@ -71,8 +71,8 @@ anchor = np.zeros(negative.shape)
 positive = anchor + np.array([1.0, 0.0])
 fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
 for ax, swap in zip(axes, (False, True), strict=True):
-    told = {"swap": swap, "reduction": "none"}
-    loss = triplet_margin_loss(anchor, positive, negative, **told)
+    options = {"swap": swap, "reduction": "none"}
+    loss = triplet_margin_loss(anchor, positive, negative, **options)
     lines = ax.contour(*side, loss, levels=[0.01, 0.5, 1, 1.5])
     ax.clabel(lines, fontsize=7)
     ax.plot([0], [0], "o", color="C0", label="anchor")

@@ -33,9 +33,9 @@ def decibels(x, rounded):
 
 
 def blocks(x, format, tensor_scale=None):
-    told = {"format": format, "tensor_scale": tensor_scale}
-    codes = quantize_blocks(x, **told)
-    return dequantize_blocks(*codes, **told, dtype=np.float64)
+    options = {"format": format, "tensor_scale": tensor_scale}
+    codes = quantize_blocks(x, **options)
+    return dequantize_blocks(*codes, **options, dtype=np.float64)
 
 
 fig, ax = plt.subplots(figsize=(7, 4.2))

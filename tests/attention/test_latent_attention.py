@@ -25,14 +25,14 @@ def weights(rng, low=True):
     return LatentAttentionParams(*(some if low else [None, None, *some[2:]]))
 
 
-def told(T, start=0, **options):
+def with_tables(T, start=0, **options):
     tables = rope_tables(np.arange(start, start + T), rope_frequencies(R))
     return {"num_heads": H, "rope": tables, **options}
 
 
 def reference(torch, T, interleaved, causal, low):
     """Write latent attention as its paper does, for autograd."""
-    cos, sin = (torch.tensor(t) for t in told(T)["rope"])
+    cos, sin = (torch.tensor(t) for t in with_tables(T)["rope"])
 
     def turned(x):
         if interleaved:
@@ -66,7 +66,7 @@ def test_pytorch(rng, low, interleaved, causal):
     peers = pytest.importorskip("peers")
     T, p = 5, weights(rng, low)
     x, u = rng.normal(size=(2, T, D)), rng.normal(size=(2, T, D + 1))
-    options = told(T, rope_interleaved=interleaved, is_causal=causal)
+    options = with_tables(T, rope_interleaved=interleaved, is_causal=causal)
     given = [w for w in p if w is not None]
     f = reference(peers.torch, T, interleaved, causal, low)
     value, grads = peers.value_and_vjp(f, x, *given, dout=u)
@@ -87,7 +87,7 @@ def test_pytorch(rng, low, interleaved, causal):
 @pytest.mark.parametrize("low", [True, False])
 def test_the_vjp_is_the_adjoint_of_the_jvp(rng, low):
     x, p, u = rng.normal(size=(2, 4, D)), weights(rng, low), rng.normal(size=(2, 4, D + 1))
-    options = told(4, mask=rng.random((4, 4)) < 0.7, scale=0.3, eps=0.2)
+    options = with_tables(4, mask=rng.random((4, 4)) < 0.7, scale=0.3, eps=0.2)
     dx = rng.normal(size=x.shape)
     dp = LatentAttentionParams(*(w if w is None else rng.normal(size=w.shape) for w in p))
     pushed = latent_attention_jvp((x, p), (dx, dp), **options)
@@ -104,10 +104,10 @@ def test_a_cache_of_latents(rng, sizes, absorbed):
     x, p = rng.normal(size=(2, 6, D)), weights(rng)
     cache, start, parts = KVCache.empty((2,), 1, R, LATENT, dtype=np.float64), 0, []
     for n in sizes:
-        options = told(n, start, absorbed=absorbed, cache=cache)
+        options = with_tables(n, start, absorbed=absorbed, cache=cache)
         parts.append(latent_attention(x[:, start : start + n], p, **options))
         start += n
-    want = latent_attention(x, p, **told(6))
+    want = latent_attention(x, p, **with_tables(6))
     np.testing.assert_allclose(np.concatenate(parts, axis=1), want, rtol=0, atol=1e-13)
     assert cache.keys.shape == (2, 1, 6, R)
     assert cache.values.shape == (2, 1, 6, LATENT)
@@ -119,7 +119,7 @@ def test_without_a_rotation(rng):
     x = rng.normal(size=(3, D))
     y, z = (latent_attention(x, still, num_heads=H, absorbed=a) for a in (False, True))
     np.testing.assert_allclose(y, z, rtol=0, atol=1e-13)
-    turned = told(3)["rope"][0][:, :0]
+    turned = with_tables(3)["rope"][0][:, :0]
     same = latent_attention(x, still, num_heads=H, rope=(turned, turned))
     np.testing.assert_array_equal(same, y)
 
@@ -146,7 +146,7 @@ def test_the_module_of_deepseek(rng):
         state["o_proj.weight"].numpy(),
     )
     x = rng.normal(size=(2, 5, D + 1))
-    options = told(5)
+    options = with_tables(5)
     tables = [torch.tensor(np.concatenate([t, t], -1)[None]) for t in options["rope"]]
     hidden = torch.full((5, 5), -np.inf, dtype=torch.float64).triu(1)[None, None]
     with torch.no_grad():
@@ -160,9 +160,9 @@ def test_float32_stays_float32(rng):
     single = [a.astype(np.float32) for a in (x, *p)]
     p32 = LatentAttentionParams(*single[1:])
     wide = LatentAttentionParams(*(a.astype(np.float64) for a in single[1:]))
-    want = latent_attention(single[0].astype(np.float64), wide, **told(4))
+    want = latent_attention(single[0].astype(np.float64), wide, **with_tables(4))
     for absorbed in (False, True):
-        got = latent_attention(single[0], p32, absorbed=absorbed, **told(4))
+        got = latent_attention(single[0], p32, absorbed=absorbed, **with_tables(4))
         assert got.dtype == np.float32
         np.testing.assert_allclose(got, want, rtol=0, atol=64 * 2e-7 * abs(want).max())
 

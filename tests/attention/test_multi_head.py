@@ -214,10 +214,10 @@ class TestNormsGateAndSinks:
         params = whole(rng, together)
         x, y, u = (rng.normal(size=(B, T, n)) for n in (D, D_KV, D_OUT))
         rope, mask = rope_tables(np.arange(T), [1.0, 0.3]), np.tri(T, dtype=bool)
-        told = {"after": after, "offset": offset, "eps": 0.01, "mask": mask}
+        kwargs = {"after": after, "offset": offset, "eps": 0.01, "mask": mask}
 
         def f(x, y, *params):
-            return torch_attention(x, y, params, rope, **told)
+            return torch_attention(x, y, params, rope, **kwargs)
 
         value, grads = peers.value_and_vjp(f, x, y, *params, dout=u)
         options = {"num_heads": H, "num_kv_heads": Hk, "rope": rope, "is_causal": True}
@@ -309,8 +309,8 @@ class TestNormsGateAndSinks:
     def test_errors(self, rng):
         params, x, y = whole(rng), rng.normal(size=(T, D)), rng.normal(size=(S, D_KV))
 
-        def attend(told=None, **changes):
-            options = {"num_heads": H, "num_kv_heads": Hk} | (told or {})
+        def attend(kwargs=None, **changes):
+            options = {"num_heads": H, "num_kv_heads": Hk} | (kwargs or {})
             return multi_head_attention(x, y, params._replace(**changes), **options)
 
         with pytest.raises(ValueError, match=r"'params.q_norm' must have shape \(E,\) = \(4,\)"):

@@ -717,9 +717,9 @@ class TestDropout:
 
     def test_log_sum_exp_and_weights_are_those_without(self, data):
         q, k, v = (data[name] for name in ("q", "k", "v"))
-        told = {"return_lse": True, "return_weights": True}
-        got = scaled_dot_product_attention(q, k, v, dropout=np.arange(S), **told)
-        want = scaled_dot_product_attention(q, k, v, **told)
+        kwargs = {"return_lse": True, "return_weights": True}
+        got = scaled_dot_product_attention(q, k, v, dropout=np.arange(S), **kwargs)
+        want = scaled_dot_product_attention(q, k, v, **kwargs)
         for g, w in zip(got[1:], want[1:], strict=True):
             np.testing.assert_array_equal(g, w)
 

@@ -10,7 +10,7 @@ import pytest
 
 from dlref import activations as act
 from dlref import attention as att
-from dlref import check, losses, training
+from dlref import check, losses, neurons, training, transformer
 from dlref import convolution as conv
 from dlref import normalization as norm
 from dlref import recurrent as rec
@@ -152,7 +152,7 @@ SDPA = att.scaled_dot_product_attention
         (norm.group_norm, "forward", group_norm, None, "axis=(-2, -1) stands where axis=-1 is due"),
         (
             losses.cross_entropy, "forward", smoothed, None,
-            "1 - label_smoothing stands where label_smoothing is due, in weighted_target, where",
+            "1 - label_smoothing stands where label_smoothing is due, in q = w * (",
         ),
         (
             SDPA, "vjp", padded_scale, SHAPES,
@@ -180,6 +180,65 @@ def test_one_program_leads_to_all_results(op, form, wrong, shapes, message):
     report = check.check_all(given[0], op, vjp=given[1], options=options, shapes=shapes)
     assert not report
     assert next(iter(report.causes)).startswith(message)
+
+
+def recomputed_without_cap(dout, q, k, v, *, softcap=None):
+    """Recompute the probabilities from scores without the cap, as their logarithms had it."""
+    _, lse = SDPA(q, k, v, softcap=softcap, return_lse=True)
+    s = q @ k.mT * q.shape[-1] ** -0.5
+    p, w = np.exp(s - lse[..., None]), dout @ v.mT
+    d = p * (w - np.sum(p * w, axis=-1, keepdims=True)) * q.shape[-1] ** -0.5
+    d = d if softcap is None else d * (1 - np.tanh(s / softcap) ** 2)
+    return d @ k, d.mT @ q, p.mT @ dout
+
+
+def reset_outside(x, h, *weights, reset_after=True):
+    """Multiply the product by the reset gate, and add the bias after that."""
+    w_ih, w_hh, b_ih, b_hh = weights
+    i, r = (neurons.linear(x, w_ih, b_ih), neurons.linear(h, w_hh, b_hh))
+    (i_r, i_z, i_n), (h_r, h_z, _) = np.split(i, 3, -1), np.split(r, 3, -1)
+    r, z = act.sigmoid(i_r + h_r), act.sigmoid(i_z + h_z)
+    n = np.tanh(i_n + r * (h @ np.split(w_hh, 3)[2].T) + np.split(b_hh, 3)[2])
+    return (1 - z) * n + z * h
+
+
+def top_p_first(logits, *, temperature=1.0, top_k=None, top_p=None):
+    """Keep the tokens of top_p among all, and only then the k likeliest."""
+    inner = transformer.next_token_probabilities(logits, temperature=temperature, top_p=top_p)
+    return transformer.next_token_probabilities(np.log(inner), top_k=top_k)
+
+
+def arguments_of(name):
+    """Return two calls of each map: a map, the form, a candidate, the inputs and options."""
+    rng = np.random.default_rng(3)
+    if name == "cap":
+        sizes = (5, 4), (7, 4), (7, 3)
+        inputs = [tuple(map(rng.normal, [0.0] * 3, [1.0] * 3, sizes)) for _ in range(2)]
+        return SDPA, "vjp", recomputed_without_cap, inputs, {"softcap": 0.7}
+    if name == "reset":
+        sizes = (3,), (4,), (12, 3), (12, 4), (12,), (12,)
+        inputs = [tuple(map(rng.normal, [0.0] * 6, [1.0] * 6, sizes)) for _ in range(2)]
+        return rec.gru_cell, "forward", reset_outside, inputs, {"reset_after": False}
+    inputs = [(np.log([0.4, 0.2, 0.2, 0.1, 0.1]),), (np.log([0.3, 0.1, 0.2, 0.3, 0.1]),)]
+    return transformer.next_token_probabilities, "forward", top_p_first, inputs, {
+        "top_k": 3, "top_p": 0.7,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("cap", "softcap is not passed to recomputed_scores"),
+        ("reset", "r * linear(h, w_hn) + b_hn stands where linear(r * h, w_hn, b_hn) is due"),
+        ("top_p", "z = where(z < sort(z, axis=-1)[..., -top_k, None], -inf, z) comes after"),
+    ],
+)
+def test_programs_in_the_spelling_of_kernels(name, message):
+    op, form, wrong, inputs, options = arguments_of(name)
+    cases = [check.TestCase(str(n), given, options) for n, given in enumerate(inputs)]
+    given = (None, wrong) if form == "vjp" else (wrong, None)
+    report = check.check_all(given[0], op, vjp=given[1], cases=cases, options=[*options])
+    assert message in next(iter(report.causes))
 
 
 def test_each_array_alone_and_a_late_decay():

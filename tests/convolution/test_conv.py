@@ -65,13 +65,13 @@ def test_padding_of_each_side_against_pytorch(shape, kernel, options, padding, s
     moves = tuple(normal(*a.shape) for a in arrays)
     tensors, directions = (tuple(map(torch.tensor, some)) for some in (arrays, moves))
     want, tangent = torch.func.jvp(of, tensors, directions)
-    told = {**options, "padding": padding}
-    got = conv(*arrays, **told)
+    kwargs = {**options, "padding": padding}
+    got = conv(*arrays, **kwargs)
     u = normal(*got.shape)
     close(got, want)
-    close(conv_jvp(arrays, moves, **told), tangent)
+    close(conv_jvp(arrays, moves, **kwargs), tangent)
     grads = torch.func.vjp(of, *tensors)[1](torch.tensor(u))
-    for a, b in zip(conv_vjp(u, *arrays, **told), grads, strict=True):
+    for a, b in zip(conv_vjp(u, *arrays, **kwargs), grads, strict=True):
         close(a, b)
     if padding == "same":
         close(got, f(*tensors, padding="same", **options))
@@ -91,45 +91,49 @@ RINGS = [
 @pytest.mark.parametrize(("shape", "kernel", "options"), RINGS)
 def test_circular_padding_against_pytorch(shape, kernel, options):
     torch = pytest.importorskip("torch")
-    axes, told = len(shape) - 2, {**options, "padding_mode": "circular"}
-    layer = getattr(torch.nn, f"Conv{axes}d")(shape[1], kernel[0], kernel[2:], **told).double()
+    axes, kwargs = len(shape) - 2, {**options, "padding_mode": "circular"}
+    layer = getattr(torch.nn, f"Conv{axes}d")(shape[1], kernel[0], kernel[2:], **kwargs).double()
     of = lambda x, w, b: torch.func.functional_call(layer, {"weight": w, "bias": b}, (x,))  # noqa: E731
     arrays = normal(*shape), normal(*kernel), normal(kernel[0])
     moves = tuple(normal(*a.shape) for a in arrays)
     tensors, directions = (tuple(map(torch.tensor, some)) for some in (arrays, moves))
     want, tangent = torch.func.jvp(of, tensors, directions)
-    got = conv(*arrays, **told)
+    got = conv(*arrays, **kwargs)
     u = normal(*got.shape)
     close(got, want)
-    close(conv_jvp(arrays, moves, **told), tangent)
+    close(conv_jvp(arrays, moves, **kwargs), tangent)
     grads = torch.func.vjp(of, *tensors)[1](torch.tensor(u))
-    for a, b in zip(conv_vjp(u, *arrays, **told), grads, strict=True):
+    for a, b in zip(conv_vjp(u, *arrays, **kwargs), grads, strict=True):
         close(a, b)
 
 
 def test_a_ring_that_is_shorter_than_its_padding():
-    x, w, told = normal(2, 3), normal(4, 2, 3), {"padding": ((7, 4),), "padding_mode": "circular"}
+    x, w, options = (
+        normal(2, 3),
+        normal(4, 2, 3),
+        {"padding": ((7, 4),), "padding_mode": "circular"},
+    )
     index = np.arange(-7, 7) % 3
-    np.testing.assert_array_equal(conv(x, w, **told), conv(x[:, index], w))
+    np.testing.assert_array_equal(conv(x, w, **options), conv(x[:, index], w))
     u = normal(4, 12)
     copies, want = conv_vjp(u, x[:, index], w)[0], np.zeros((2, 3))
     np.add.at(want, (slice(None), index), copies)
-    close(conv_vjp(u, x, w, **told)[0], want)
+    close(conv_vjp(u, x, w, **options)[0], want)
 
 
 def test_a_convolution_on_a_ring_is_a_product_of_fourier_transforms():
     x, w = normal(8), normal(8)
-    told = {"padding": ((0, 7),), "padding_mode": "circular"}
+    options = {"padding": ((0, 7),), "padding_mode": "circular"}
     want = np.fft.ifft(np.fft.fft(x) * np.fft.fft(w).conj()).real
-    np.testing.assert_allclose(conv([x], [[w]], **told)[0], want, rtol=0, atol=1e-14)
+    np.testing.assert_allclose(conv([x], [[w]], **options)[0], want, rtol=0, atol=1e-14)
 
 
 def test_causal_outputs_read_no_later_input():
     x, w = normal(2, 9), normal(3, 2, 4)
     changed = x.copy()
     changed[:, 5:] += 1
-    told = {"padding": "causal", "dilation": 2}
-    same = conv(x, w, **told) == conv(changed, w, **told)
+    options = {"padding": "causal", "dilation": 2}
+    same = conv(x, w, **options) == conv(changed, w, **options)
     assert same[:, :5].all()
     assert not same[:, 5:].any()
 
@@ -256,13 +260,13 @@ def test_missing_arrays_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("options", "words"),
     [
         ({"padding_mode": "reflect"}, "'padding_mode' must be 'zeros' or 'circular'"),
         ({"padding": "causal"}, "'padding' must not be 'causal' if 'padding_mode' is 'circular'"),
         ({"padding": 3}, r"'x' must have axes of space of at least \(1,\), not \(0,\)"),
     ],
 )
-def test_errors_of_rings(told, words):
+def test_errors_of_rings(options, words):
     with pytest.raises(ValueError, match=words):
-        conv(np.ones((1, 0)), np.ones((1, 1, 3)), **{"padding_mode": "circular"} | told)
+        conv(np.ones((1, 0)), np.ones((1, 1, 3)), **{"padding_mode": "circular"} | options)

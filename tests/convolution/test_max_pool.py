@@ -33,8 +33,8 @@ def test_against_pytorch(shape, options, equal, kind):
     torch = pytest.importorskip("torch")
     f, vjp, jvp = FORMS[kind]
     theirs = getattr(torch.nn.functional, f"{kind}_pool{len(shape) - 2}d")
-    told = tuple(options.get(key, default) for key, default in (("stride", None), ("padding", 0)))
-    of = lambda x: theirs(x, options["size"], *told)  # noqa: E731
+    kwargs = tuple(options.get(key, default) for key, default in (("stride", None), ("padding", 0)))
+    of = lambda x: theirs(x, options["size"], *kwargs)  # noqa: E731
     x = RNG.normal(size=shape) if not equal else RNG.integers(0, 3, shape).astype(float)
     dx = RNG.normal(size=shape)
     want, tangent = torch.func.jvp(of, (torch.tensor(x),), (torch.tensor(dx),))
@@ -81,9 +81,9 @@ def compared(torch, theirs, forms, shape, options):
 def test_shapes_of_maxima_against_pytorch(shape, options, ceil_mode, dilation):
     torch = pytest.importorskip("torch")
     pool = getattr(torch.nn.functional, f"max_pool{len(shape) - 2}d")
-    told = options.get("stride"), options.get("padding", 0), dilation, ceil_mode
+    kwargs = options.get("stride"), options.get("padding", 0), dilation, ceil_mode
     compared(
-        torch, lambda x: pool(x, options["size"], *told), FORMS["max"], shape,
+        torch, lambda x: pool(x, options["size"], *kwargs), FORMS["max"], shape,
         {**options, "dilation": dilation, "ceil_mode": ceil_mode},
     )  # fmt: skip
 
@@ -94,9 +94,9 @@ def test_shapes_of_maxima_against_pytorch(shape, options, ceil_mode, dilation):
 def test_divisors_of_means_against_pytorch(shape, options, ceil_mode, count_include_pad):
     torch = pytest.importorskip("torch")
     pool = getattr(torch.nn.functional, f"avg_pool{len(shape) - 2}d")
-    told = options.get("stride"), options.get("padding", 0), ceil_mode, count_include_pad
+    kwargs = options.get("stride"), options.get("padding", 0), ceil_mode, count_include_pad
     compared(
-        torch, lambda x: pool(x, options["size"], *told), FORMS["avg"], shape,
+        torch, lambda x: pool(x, options["size"], *kwargs), FORMS["avg"], shape,
         {**options, "ceil_mode": ceil_mode, "count_include_pad": count_include_pad},
     )  # fmt: skip
 

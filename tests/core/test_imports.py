@@ -55,8 +55,8 @@ def graph(root):
     edges = {}
     for name, path in known.items():
         edges[name] = set()
-        for told in imported(name, path):
-            parts = lazy.get(told, told).split(".")
+        for options in imported(name, path):
+            parts = lazy.get(options, options).split(".")
             starts = (".".join(parts[:n]) for n in range(len(parts), 1, -1))
             edges[name] |= {next((start for start in starts if start in known), name)} - {name}
     return edges

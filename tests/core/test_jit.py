@@ -365,18 +365,20 @@ def test_a_first_compilation_is_announced_once_on_a_terminal(tmp_path, settings,
     code = "from dlref.activations import relu, silu; relu([1.0]); silu([1.0])"
     env = {k: v for k, v in os.environ.items() if k != "DLREF_QUIET"}
     env |= {"NUMBA_CACHE_DIR": str(tmp_path), **settings}
-    told = []
+    options = []
     for _ in range(2):  # the second time nothing is left to be compiled
         subprocess.run([sys.executable, "-c", code], env=env, stderr=theirs, check=True)
         os.write(theirs, b"end\n")
         said = b""
         while b"end" not in said:  # a terminal hands over what it has, not all that is written
             said += os.read(ours, 10_000)
-        told.append(said.decode().splitlines())
+        options.append(said.decode().splitlines())
     os.close(ours)
     os.close(theirs)
-    assert [len(t) for t in told] == [lines + 1, 1]
-    assert not lines or ("compile for this processor" in told[0][0] and str(tmp_path) in told[0][0])
+    assert [len(t) for t in options] == [lines + 1, 1]
+    assert not lines or (
+        "compile for this processor" in options[0][0] and str(tmp_path) in options[0][0]
+    )
 
 
 def test_nothing_is_announced_to_a_file(monkeypatch, capsys):

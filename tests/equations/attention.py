@@ -448,9 +448,9 @@ def memory_with_own_erase_keys():
     a, b = ERASE
     states = [state]
     for t in range(STEPS):
-        told = {"state": state, "erase": ERASE[:, : t + 1]}
+        options = {"state": state, "erase": ERASE[:, : t + 1]}
         states.append(
-            formulas.recurrent_linear_attention(*(x[: t + 1] for x in (q, k, v, g)), **told)[1]
+            formulas.recurrent_linear_attention(*(x[: t + 1] for x in (q, k, v, g)), **options)[1]
         )
     given = {"k": From(1, k), "v": From(1, v), "g": From(1, g), "a": From(1, a), "b": From(1, b)}
     return {**given, "S": np.array(states), "t": range(1, STEPS + 1)}

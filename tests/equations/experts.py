@@ -66,9 +66,9 @@ def expert(x, e, p=EXPERTS):
 def scores_and_weights():
     rows = []
     for branch, score in enumerate(SCORES):
-        told = {"bias": BIAS, "score": score, "scale": M}
-        found, z = top_k_router(X, WEIGHT, k=K, **told), X @ WEIGHT.T + BIAS
-        plain = top_k_router(X, WEIGHT, k=K, normalize=False, **told)
+        options = {"bias": BIAS, "score": score, "scale": M}
+        found, z = top_k_router(X, WEIGHT, k=K, **options), X @ WEIGHT.T + BIAS
+        plain = top_k_router(X, WEIGHT, k=K, normalize=False, **options)
         np.testing.assert_allclose(plain.weights, weights(found.scores, found.experts, False))
         for t in range(T):
             w = np.zeros(N)
@@ -151,9 +151,9 @@ def shared(x):
     (\operatorname{clip}(\vec b, -\ell, \ell) + \delta) \bigr) + \vec b^d_e ,"""
 )
 def mixture():
-    told = {"k": K, "scale": M, "router_bias": BIAS, "limit": LIMIT, "shift": SHIFT}
-    told |= {"shared": SHARED, "shared_gate": GATE}
-    y, at = mixture_of_experts(X, WEIGHT, EXPERTS, **told), chosen("softmax")
+    options = {"k": K, "scale": M, "router_bias": BIAS, "limit": LIMIT, "shift": SHIFT}
+    options |= {"shared": SHARED, "shared_gate": GATE}
+    y, at = mixture_of_experts(X, WEIGHT, EXPERTS, **options), chosen("softmax")
     some = weights(scored(X @ WEIGHT.T + BIAS, "softmax"), at)
     given = {"g": GATE[0], r"\sigma": sigmoid, r"\ell": LIMIT, r"\delta": SHIFT, "f": silu}
     given |= {"W^d": EXPERTS.w_down, "b^d": EXPERTS.b_down}

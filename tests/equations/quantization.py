@@ -113,9 +113,9 @@ def nearest(v, m, least, largest):
     return np.clip(d * np.rint(v / d), -largest, largest)
 
 
-def read(x, name, **told):
-    codes = quantization.quantize_blocks(x, format=name, **told)
-    return quantization.dequantize_blocks(*codes, format=name, dtype=np.float64, **told)
+def read(x, name, **options):
+    codes = quantization.quantize_blocks(x, format=name, **options)
+    return quantization.dequantize_blocks(*codes, format=name, dtype=np.float64, **options)
 
 
 @reads(

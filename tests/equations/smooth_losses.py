@@ -176,12 +176,12 @@ def other_losses_of_preferences():
 )
 def loss_of_single_answers():
     k, rows = 0.3, []
-    told = {"beta": BETA, "kl": k, "desirable_weight": 1.5, "undesirable_weight": 0.5}
+    options = {"beta": BETA, "kl": k, "desirable_weight": 1.5, "undesirable_weight": 0.5}
     for n, good in itertools.product(range(4), (True, False)):
         inputs = {r"\log p": ANSWERS[0][0, n], r"\log p_{ref}": ANSWERS[1][0, n]}
 
         def loss(p, ref, good=good):
-            return formulas.kto_loss(np.stack([p]), np.stack([ref]), np.array([good]), **told)
+            return formulas.kto_loss(np.stack([p]), np.stack([ref]), np.array([good]), **options)
 
         row = mapped(loss, inputs, r"\ell", k=k, w=1.5 if good else 0.5, y=2 * good - 1)
         names = {r"\beta": BETA, r"\sigma": sigmoid, "g": Of(lambda p, ref: p - ref, *inputs)}
@@ -220,9 +220,9 @@ def loss_of_odds():
 def several_positives():
     s, positives = RNG.normal(size=(4, 4)), [{1, 2}, {0, 2}, {0}, set()]
     mask = np.array([[j in positives[i] for j in range(4)] for i in range(4)])
-    told = {"positives": mask, "symmetric": False, "reduction": "none"}
-    np.testing.assert_allclose(formulas.info_nce(s, **told), info_nce(s, **told), rtol=1e-12)
-    return {"s": s, "P": lambda i: positives[i], r"\ell": formulas.info_nce(s, **told)[:3]}
+    options = {"positives": mask, "symmetric": False, "reduction": "none"}
+    np.testing.assert_allclose(formulas.info_nce(s, **options), info_nce(s, **options), rtol=1e-12)
+    return {"s": s, "P": lambda i: positives[i], r"\ell": formulas.info_nce(s, **options)[:3]}
 
 
 HOT, SHARE = 2.0, 0.3
@@ -288,8 +288,8 @@ def both_derivatives_of_distillation():
 def hinge_of_several_classes():
     rows, m, w = [], 0.8, RNG.uniform(0.5, 2.0, 5)
     for p, y in itertools.product((1, 2), (0, 4)):
-        told = {"p": p, "margin": m, "weight": w}
-        f = functools.partial(formulas.multi_margin_loss, target=np.array(y), **told)
+        options = {"p": p, "margin": m, "weight": w}
+        f = functools.partial(formulas.multi_margin_loss, target=np.array(y), **options)
         row = mapped(f, {"x": RNG.normal(size=5)}, r"\ell", p=p, y=y, m=m, w=w, C=5)
         rows.append({**row, "j": range(1, 5) if y == 0 else range(4)})
     return rows

@@ -137,12 +137,12 @@ def test_values_that_led_to_foreign_errors(kind, entry, value, monkeypatch):
 @pytest.mark.parametrize("key", ["rope_scaling", "rope_parameters"])
 def test_a_scaling_needs_a_type(key):
     config, state = model_of("llama")
-    for told in ({"a": 1}, {"factor": 2.0}, {"low_freq_factor": 1.0, "factor": 1.0}):
-        names = ", ".join(map(repr, sorted(told)))
+    for options in ({"a": 1}, {"factor": 2.0}, {"low_freq_factor": 1.0, "factor": 1.0}):
+        names = ", ".join(map(repr, sorted(options)))
         with pytest.raises(ValueError, match=rf"'{key}' has {names}, and must have a rope_type"):
-            from_state_dict(state, "llama", {**config, key: told})
-    for told in ({}, {"rope_type": "default"}, {"rope_theta": 500.0}, {"factor": 1.0}):
-        assert from_state_dict(state, "llama", {**config, key: told})
+            from_state_dict(state, "llama", {**config, key: options})
+    for options in ({}, {"rope_type": "default"}, {"rope_theta": 500.0}, {"factor": 1.0}):
+        assert from_state_dict(state, "llama", {**config, key: options})
 
 
 @pytest.mark.parametrize(

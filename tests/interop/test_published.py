@@ -60,7 +60,7 @@ class TestFacts:
         for name in ("Qwen/Qwen2.5-7B-Instruct", "Qwen/Qwen3-0.6B-Base"):
             assert loaded(name, rng)[1].blocks == {"rope_interleaved": False}
             own = loaded(name, rng, use_sliding_window=True, max_window_layers=3)[1]
-            assert [told.get("window") for told in own.blocks] == [None] * 3 + [(4, 0)]
+            assert [options.get("window") for options in own.blocks] == [None] * 3 + [(4, 0)]
 
     def test_the_first_gemma_says_gelu_and_means_its_tanh_form(self, rng):
         assert loaded("google/gemma-2b", rng)[1].activation == "geglu_tanh"
@@ -124,8 +124,8 @@ class TestFacts:
     def test_layers_without_a_rotation(self, rng):
         for name in ("LGAI-EXAONE/EXAONE-4.0-32B", "CohereForAI/c4ai-command-r7b-12-2024"):
             own = loaded(name, rng)[1]
-            assert [told.get("rope", 0) for told in own.blocks] == [0, 0, 0, None]
-            assert [told.get("window") for told in own.blocks] == [(4, 0)] * 3 + [None]
+            assert [options.get("rope", 0) for options in own.blocks] == [0, 0, 0, None]
+            assert [options.get("window") for options in own.blocks] == [(4, 0)] * 3 + [None]
         assert loaded("LGAI-EXAONE/EXAONE-4.0-1.2B", rng)[1].blocks == {"rope_interleaved": False}
 
     def test_a_factor_of_the_base(self, rng):
@@ -135,7 +135,7 @@ class TestFacts:
 
     def test_scores_by_the_number_of_the_block(self, rng):
         own = loaded("stanford-crfm/alias-gpt2-small-x21", rng)[1]
-        assert [told["scale"] for told in own.blocks] == [8**-0.5 / n for n in (1, 2, 3, 4)]
+        assert [options["scale"] for options in own.blocks] == [8**-0.5 / n for n in (1, 2, 3, 4)]
         own = loaded("openai-community/gpt2", rng, scale_attn_weights=False)[1]
         assert own.blocks == ({"scale": 1.0},) * 4
 
@@ -149,9 +149,9 @@ class TestFacts:
     def test_quantized_weights(self, rng):
         config = small(PUBLISHED["meta-llama/Llama-3.1-8B"])
         state = state_of("llama", config, rng)
-        told = config | {"quantization_config": {"quant_method": "bitsandbytes"}}
+        options = config | {"quantization_config": {"quant_method": "bitsandbytes"}}
         with pytest.raises(ValueError, match="'quantization_config' is that of quantized weights"):
-            from_state_dict(state, config=told)
+            from_state_dict(state, config=options)
         name = "model.layers.0.self_attn.q_proj.weight"
         state[name] = state[name].astype(np.int8)
         with pytest.raises(TypeError, match=f"'{name}' must be float16.*, not int8"):
@@ -174,9 +174,9 @@ class TestInsideOthers:
         """Where nothing says so, or not in one voice, the tensors do."""
         inner = small(PUBLISHED["Qwen/Qwen2.5-7B-Instruct"])
         state = state_of("qwen2", inner | {"tie_word_embeddings": False}, rng)
-        told = {k: v for k, v in inner.items() if k != "tie_word_embeddings"}
-        told |= {} if inside is None else {"tie_word_embeddings": inside}
-        whole = self.OUTER | {"text_config": told}
+        options = {k: v for k, v in inner.items() if k != "tie_word_embeddings"}
+        options |= {} if inside is None else {"tie_word_embeddings": inside}
+        whole = self.OUTER | {"text_config": options}
         whole |= {} if outside is None else {"tie_word_embeddings": outside}
         said = {inside, outside} - {None}
         if said == {True}:

@@ -52,9 +52,9 @@ class TestInfoNCE:
 
         value, (grad,) = peers.value_and_vjp(supcon, vectors)
         s = np.where(np.eye(6, dtype=bool), -np.inf, vectors @ vectors.T)
-        told = {"positives": positives, "symmetric": False}
-        np.testing.assert_allclose(info_nce(s, **told), value, rtol=4e-15)
-        g = info_nce_grad(s, **told)
+        options = {"positives": positives, "symmetric": False}
+        np.testing.assert_allclose(info_nce(s, **options), value, rtol=4e-15)
+        g = info_nce_grad(s, **options)
         np.testing.assert_allclose((g + g.T) @ vectors, grad, rtol=0, atol=4e-15 * abs(grad).max())
         assert not g[3].any()
 
@@ -70,23 +70,23 @@ class TestInfoNCE:
 
         value, (grad,) = peers.value_and_vjp(nt_xent, s)
         views = np.where(np.eye(8, dtype=bool), -np.inf, s)
-        told = {"positives": np.roll(np.eye(8, dtype=bool), 4, axis=1), "symmetric": False}
-        np.testing.assert_allclose(info_nce(views, **told), value, rtol=4e-15)
-        np.testing.assert_allclose(info_nce_grad(views, **told), grad, rtol=0, atol=4e-15)
+        options = {"positives": np.roll(np.eye(8, dtype=bool), 4, axis=1), "symmetric": False}
+        np.testing.assert_allclose(info_nce(views, **options), value, rtol=4e-15)
+        np.testing.assert_allclose(info_nce_grad(views, **options), grad, rtol=0, atol=4e-15)
 
     @pytest.mark.parametrize("symmetric", [False, True])
     def test_the_diagonal_is_the_default(self, rng, symmetric):
         s, ds = rng.normal(size=(2, 3, 5, 5))
         u = rng.normal(size=(3, 5))
-        told = {"symmetric": symmetric, "reduction": "none"}
-        pairs = {**told, "positives": np.eye(5, dtype=bool)}
+        options = {"symmetric": symmetric, "reduction": "none"}
+        pairs = {**options, "positives": np.eye(5, dtype=bool)}
         for f, arguments in (
             (info_nce, (s,)),
             (info_nce_vjp, (u, s)),
             (info_nce_jvp, (s, ds)),
         ):
             np.testing.assert_allclose(
-                f(*arguments, **pairs), f(*arguments, **told), rtol=0, atol=1e-14
+                f(*arguments, **pairs), f(*arguments, **options), rtol=0, atol=1e-14
             )
 
     def test_one_direction_is_cross_entropy(self, rng):

@@ -37,18 +37,18 @@ def numbers(rng, N, T, C, S, blank):
 def test_pytorch(N, T, C, S, blank, reduction, rng):
     peers = pytest.importorskip("peers")
     z, y, steps, letters = numbers(rng, N, T, C, S, blank)
-    told = {
+    options = {
         "blank": blank,
         "lengths": steps,
         "target_lengths": letters,
         "reduction": reduction,
     }
     x = log_softmax(z)
-    u = rng.normal(size=np.shape(ctc_loss(x, y, **told)))
+    u = rng.normal(size=np.shape(ctc_loss(x, y, **options)))
     f = of_pytorch(peers.torch, y, steps, letters, blank, reduction)
     value, (want,) = peers.value_and_vjp(f, z, dout=u)
-    np.testing.assert_allclose(ctc_loss(x, y, **told), value, rtol=4e-15 * T)
-    got = log_softmax_vjp(ctc_loss_vjp(u, x, y, **told), x)
+    np.testing.assert_allclose(ctc_loss(x, y, **options), value, rtol=4e-15 * T)
+    got = log_softmax_vjp(ctc_loss_vjp(u, x, y, **options), x)
     np.testing.assert_allclose(got, want, rtol=0, atol=4e-15 * T * abs(u).max())
 
 
@@ -57,7 +57,7 @@ def test_an_infinite_loss_counts_as_zero(reduction, rng):
     peers = pytest.importorskip("peers")
     z, y = rng.normal(size=(3, 4, 5)), np.array([[1, 2, 3], [2, 2, 2], [3, 1, 4]])
     steps, letters = np.array([4, 4, 2]), np.array([3, 3, 3])  # the first alone has a path
-    told = {"lengths": steps, "zero_infinity": True, "reduction": reduction}
+    options = {"lengths": steps, "zero_infinity": True, "reduction": reduction}
     x = log_softmax(z)
 
     def f(z):
@@ -67,22 +67,22 @@ def test_an_infinite_loss_counts_as_zero(reduction, rng):
             log_probs, *sizes, 0, reduction, zero_infinity=True
         )
 
-    u = rng.normal(size=np.shape(ctc_loss(x, y, **told)))
+    u = rng.normal(size=np.shape(ctc_loss(x, y, **options)))
     value, (want,) = peers.value_and_vjp(f, z, dout=u)
-    np.testing.assert_allclose(ctc_loss(x, y, **told), value, rtol=1e-14)
-    pulled = ctc_loss_vjp(u, x, y, **told)
+    np.testing.assert_allclose(ctc_loss(x, y, **options), value, rtol=1e-14)
+    pulled = ctc_loss_vjp(u, x, y, **options)
     got = log_softmax_vjp(pulled, x)
     np.testing.assert_allclose(got, want, rtol=0, atol=2e-14 * abs(u).max())
     assert not pulled[1:].any()
-    pushed = ctc_loss_jvp((x, y), (np.ones_like(x), None), **told)
+    pushed = ctc_loss_jvp((x, y), (np.ones_like(x), None), **options)
     np.testing.assert_allclose(np.sum(u * pushed), pulled.sum(), rtol=1e-13)
 
 
 def test_the_mean_still_divides_by_texts_without_a_path():
     x, y = np.log(np.full((2, 2, 2), 0.5)), np.array([[1, 1], [1, 1]])
-    told = {"target_lengths": np.array([1, 2]), "zero_infinity": True}
-    assert ctc_loss(x, y, **told) == pytest.approx(-np.log(0.75) / 2, rel=1e-15)
-    grad = ctc_loss_grad(x, y, **told)
+    options = {"target_lengths": np.array([1, 2]), "zero_infinity": True}
+    assert ctc_loss(x, y, **options) == pytest.approx(-np.log(0.75) / 2, rel=1e-15)
+    grad = ctc_loss_grad(x, y, **options)
     np.testing.assert_array_equal(grad[1], 0)
     np.testing.assert_allclose(grad[0], ctc_loss_grad(x[0], y[0, :1]) / 2, rtol=1e-14)
 
@@ -190,9 +190,9 @@ class TestEdges:
         steps, letters = np.array([2, 3]), np.array([2, 2])
         f = of_pytorch(peers.torch, y, steps, letters, 0, "sum")
         value, _ = peers.value_and_vjp(f, z)
-        told = {"lengths": steps, "target_lengths": letters, "reduction": "sum"}
-        assert ctc_loss(log_softmax(z), y, **told) == value == np.inf
-        grad = ctc_loss_grad(log_softmax(z), y, **told)
+        options = {"lengths": steps, "target_lengths": letters, "reduction": "sum"}
+        assert ctc_loss(log_softmax(z), y, **options) == value == np.inf
+        grad = ctc_loss_grad(log_softmax(z), y, **options)
         assert np.isnan(grad[0, :2]).all()
         assert not grad[0, 2:].any()
         assert np.isfinite(grad[1]).all()
@@ -208,17 +208,18 @@ class TestEdges:
 
     def test_numbers_outside_are_never_read(self, rng):
         x, y = log_softmax(rng.normal(size=(2, 6, 4))), rng.integers(1, 4, (2, 3))
-        told = {"lengths": np.array([6, 4]), "target_lengths": np.array([3, 1])}
+        options = {"lengths": np.array([6, 4]), "target_lengths": np.array([3, 1])}
         dirty, others = x.copy(), y.copy()
         dirty[1, 4:], others[1, 1:] = np.nan, [-7, 99]
-        np.testing.assert_array_equal(ctc_loss(dirty, others, **told), ctc_loss(x, y, **told))
-        got, want = ctc_loss_grad(dirty, others, **told), ctc_loss_grad(x, y, **told)
+        np.testing.assert_array_equal(ctc_loss(dirty, others, **options), ctc_loss(x, y, **options))
+        got, want = ctc_loss_grad(dirty, others, **options), ctc_loss_grad(x, y, **options)
         np.testing.assert_array_equal(got, want)
         assert not want[1, 4:].any()
         move = rng.normal(size=x.shape)
         moves = [(np.where(np.isnan(dirty), np.nan, move), None), (move, None)]
         np.testing.assert_array_equal(
-            ctc_loss_jvp((dirty, others), moves[0], **told), ctc_loss_jvp((x, y), moves[1], **told)
+            ctc_loss_jvp((dirty, others), moves[0], **options),
+            ctc_loss_jvp((x, y), moves[1], **options),
         )
 
     def test_a_batch_is_its_sequences(self, rng):
@@ -343,12 +344,12 @@ class TestVerdicts:
             assert not verdict
             assert "equal letters need no blank" in verdict.cause
         steps, letters = np.array([8, 7]), np.array([3, 2])
-        told = {"lengths": steps, "target_lengths": letters, "reduction": "none"}
+        kwargs = {"lengths": steps, "target_lengths": letters, "reduction": "none"}
 
         def padded(x, y, **_):
             return np.array([loss_of_any(x[n, : steps[n]], y[n, : letters[n]]) for n in (0, 1)])
 
-        verdict = check.check_forward(padded, ctc_loss, x, y, **told)
+        verdict = check.check_forward(padded, ctc_loss, x, y, **kwargs)
         assert "equal letters need no blank" in verdict.cause
 
     def test_other_means_are_named(self, text):
@@ -384,14 +385,16 @@ class TestVerdicts:
         def crooked(x):
             return np.asarray(x) * (1.37 + 0.1 * np.sin(np.arange(np.size(x)))).reshape(np.shape(x))
 
-        moves, told = (rng.normal(size=x.shape), None), {"blank": blank}
+        moves, kwargs = (rng.normal(size=x.shape), None), {"blank": blank}
         verdicts = (
-            check.check_forward(lambda *x, **o: crooked(ctc_loss(*x, **o)), ctc_loss, x, y, **told),
+            check.check_forward(
+                lambda *x, **o: crooked(ctc_loss(*x, **o)), ctc_loss, x, y, **kwargs
+            ),
             check.check_vjp(
-                lambda *x, **o: crooked(ctc_loss_vjp(*x, **o)), ctc_loss, 1.0, x, y, **told
+                lambda *x, **o: crooked(ctc_loss_vjp(*x, **o)), ctc_loss, 1.0, x, y, **kwargs
             ),
             check.check_jvp(
-                lambda *x, **o: crooked(ctc_loss_jvp(*x, **o)), ctc_loss, (x, y), moves, **told
+                lambda *x, **o: crooked(ctc_loss_jvp(*x, **o)), ctc_loss, (x, y), moves, **kwargs
             ),
         )
         for verdict in verdicts:

@@ -60,15 +60,15 @@ def test_terms_of_classes_are_those_of_pytorch(reduction, rows, rng, assert_clos
         terms = peers.torch.nn.functional.kl_div(log_p, q, reduction="none")
         return terms if reduction == "none" else getattr(terms, reduction)()
 
-    told = {"elementwise": True, "reduction": reduction}
+    options = {"elementwise": True, "reduction": reduction}
     u = rng.normal(size=rows[0].shape if reduction == "none" else ())
     out, grads = peers.value_and_vjp(f, *rows, dout=u)
-    assert_close(kl_divergence(*rows, **told), out, scale=10)
-    assert_close(kl_divergence_vjp(u, *rows, **told), grads)
+    assert_close(kl_divergence(*rows, **options), out, scale=10)
+    assert_close(kl_divergence_vjp(u, *rows, **options), grads)
     if reduction != "none":
-        assert_close(u * kl_divergence_grad(*rows, **told), grads[0])
+        assert_close(u * kl_divergence_grad(*rows, **options), grads[0])
     moves = tuple(rng.normal(size=(2, *rows[0].shape)))
-    pushed = kl_divergence_jvp(rows, moves, **told)
+    pushed = kl_divergence_jvp(rows, moves, **options)
     there, back = np.sum(u * pushed), sum(np.sum(a * b) for a, b in zip(grads, moves, strict=True))
     assert there == pytest.approx(back, rel=1e-12)
 

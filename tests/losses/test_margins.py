@@ -38,18 +38,18 @@ def assert_normwise(got, want, tolerance=4e-15):
 def test_multi_margin_of_pytorch(reduction, p, rng):
     peers = pytest.importorskip("peers")
     x, y, w = 2 * rng.normal(size=(9, 6)), rng.integers(0, 6, 9), rng.uniform(0.5, 2, 6)
-    told = {"p": p, "margin": 0.7, "reduction": reduction}
+    options = {"p": p, "margin": 0.7, "reduction": reduction}
     u = rng.normal(size=9 if reduction == "none" else ())
     for weight in (None, w):
 
         def f(x, weight=weight):
             given = None if weight is None else peers.torch.tensor(weight)
             target = peers.torch.tensor(y)
-            return peers.torch.nn.functional.multi_margin_loss(x, target, weight=given, **told)
+            return peers.torch.nn.functional.multi_margin_loss(x, target, weight=given, **options)
 
         value, (grad,) = peers.value_and_vjp(f, x, dout=u)
-        assert_normwise(multi_margin_loss(x, y, weight=weight, **told), value)
-        assert_normwise(multi_margin_loss_vjp(u, x, y, weight=weight, **told), grad)
+        assert_normwise(multi_margin_loss(x, y, weight=weight, **options), value)
+        assert_normwise(multi_margin_loss_vjp(u, x, y, weight=weight, **options), grad)
 
 
 def test_multi_margin_of_two_classes_is_half_a_hinge(rng):
@@ -127,13 +127,13 @@ def test_focal_loss_of_torchvision(reduction, alpha, gamma, rng):
             loss = alpha_t * loss
         return loss if reduction == "none" else getattr(loss, reduction)()
 
-    told = {"alpha": alpha, "gamma": gamma, "reduction": reduction}
+    options = {"alpha": alpha, "gamma": gamma, "reduction": reduction}
     u = rng.normal(size=(6, 5) if reduction == "none" else ())
     for t in (rng.integers(0, 2, (6, 5)).astype(float), rng.uniform(size=(6, 5))):
         x = 2 * rng.normal(size=(6, 5))
         value, grads = peers.value_and_vjp(f, x, t, dout=u)
-        assert_normwise(sigmoid_focal_loss(x, t, **told), value)
-        for got, want in zip(sigmoid_focal_loss_vjp(u, x, t, **told), grads, strict=True):
+        assert_normwise(sigmoid_focal_loss(x, t, **options), value)
+        for got, want in zip(sigmoid_focal_loss_vjp(u, x, t, **options), grads, strict=True):
             assert_normwise(got, want)
 
 
@@ -149,12 +149,12 @@ def test_focal_loss_keeps_its_digits_where_it_is_sure():
     for x in (40.0, 300.0):
         z = np.longdouble(x)
         q, b = np.exp(-z) / (1 + np.exp(-z)), np.log1p(np.exp(-z))
-        told = {"alpha": -1, "gamma": 0.5}
+        options = {"alpha": -1, "gamma": 0.5}
         for logit, target in ((x, 1.0), (-x, 0.0)):
-            got = sigmoid_focal_loss(logit, target, **told)
+            got = sigmoid_focal_loss(logit, target, **options)
             assert got == pytest.approx(float(q**0.5 * b), rel=4e-15)
             slope = -(q**0.5) * (q + (1 - q) * b / 2)
-            got = sigmoid_focal_loss_grad(logit, target, **told)
+            got = sigmoid_focal_loss_grad(logit, target, **options)
             assert got == pytest.approx(float(slope) * np.sign(logit), rel=4e-15)
     # far beyond the range of exp
     assert sigmoid_focal_loss(-1e4, 1.0, alpha=-1) == 1e4
@@ -187,13 +187,13 @@ def test_errors_of_the_focal_loss():
 def test_triplets_of_pytorch(reduction, p, swap, rng):
     peers = pytest.importorskip("peers")
     triplet = rng.normal(size=(3, 12, 4))
-    told = {"margin": 0.7, "p": p, "eps": 1e-3, "swap": swap, "reduction": reduction}
+    options = {"margin": 0.7, "p": p, "eps": 1e-3, "swap": swap, "reduction": reduction}
     u = rng.normal(size=12 if reduction == "none" else ())
     f = peers.torch.nn.functional.triplet_margin_loss
-    value, grads = peers.value_and_vjp(lambda *x: f(*x, **told), *triplet, dout=u)
+    value, grads = peers.value_and_vjp(lambda *x: f(*x, **options), *triplet, dout=u)
     assert np.count_nonzero(grads[2]) < grads[2].size  # some have their margin
-    assert_normwise(triplet_margin_loss(*triplet, **told), value)
-    for got, want in zip(triplet_margin_loss_vjp(u, *triplet, **told), grads, strict=True):
+    assert_normwise(triplet_margin_loss(*triplet, **options), value)
+    for got, want in zip(triplet_margin_loss_vjp(u, *triplet, **options), grads, strict=True):
         assert_normwise(got, want)
 
 
@@ -214,9 +214,9 @@ def test_triplets_at_their_kinks():
 def test_distances_neither_overflow_nor_underflow():
     for size in (1e-200, 1e200):
         triplet = np.zeros(2), size * np.array([3.0, 4.0]), size * np.array([0.0, 2.0])
-        told = {"margin": 0.0, "eps": 0.0}
-        assert triplet_margin_loss(*triplet, **told) == pytest.approx(3 * size, rel=4e-15)
-        _, db, _ = triplet_margin_loss_grad(*triplet, **told)
+        options = {"margin": 0.0, "eps": 0.0}
+        assert triplet_margin_loss(*triplet, **options) == pytest.approx(3 * size, rel=4e-15)
+        _, db, _ = triplet_margin_loss_grad(*triplet, **options)
         np.testing.assert_allclose(db, [0.6, 0.8], rtol=4e-15)
 
 

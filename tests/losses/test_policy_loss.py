@@ -49,16 +49,16 @@ def test_published_code(kind, masked, tokens, mask):
     peers = pytest.importorskip("peers")
     log_p, old, advantage = tokens
     m = mask if masked else np.ones((G, T), bool)
-    told = {"clip": 0.1, "clip_high": 0.3, "kind": kind}
+    options = {"clip": 0.1, "clip_high": 0.3, "kind": kind}
     fixed = [peers.torch.tensor(a) for a in (old, advantage, m)]
     value, (grad,) = peers.value_and_vjp(
         lambda x: published(peers.torch, x, *fixed, kind, 0.1, 0.3), log_p
     )
     if masked:
-        told["mask"] = mask
-    got = policy_loss(log_p, old, advantage, **told)
+        options["mask"] = mask
+    got = policy_loss(log_p, old, advantage, **options)
     np.testing.assert_allclose(got, value, rtol=0, atol=4e-15 * abs(advantage).max())
-    got = policy_loss_grad(log_p, old, advantage, **told)
+    got = policy_loss_grad(log_p, old, advantage, **options)
     np.testing.assert_allclose(got, grad, rtol=0, atol=4e-15 * abs(grad).max())
 
 
@@ -81,10 +81,10 @@ def test_published_code_with_every_choice(kind, choices, tokens, mask):
     value, (grad,) = peers.value_and_vjp(
         lambda x: published(peers.torch, x, *fixed, kind, 0.1, 0.3, **choices), log_p
     )
-    told = {"clip": 0.1, "clip_high": 0.3, "kind": kind, "mask": mask, **choices}
-    got = policy_loss(log_p, old, advantage, **told)
+    options = {"clip": 0.1, "clip_high": 0.3, "kind": kind, "mask": mask, **choices}
+    got = policy_loss(log_p, old, advantage, **options)
     np.testing.assert_allclose(got, value, rtol=0, atol=4e-15 * abs(advantage).max())
-    got = policy_loss_grad(log_p, old, advantage, **told)
+    got = policy_loss_grad(log_p, old, advantage, **options)
     np.testing.assert_allclose(got, grad, rtol=0, atol=4e-15 * abs(grad).max())
 
 

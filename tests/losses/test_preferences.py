@@ -27,7 +27,7 @@ def test_kto_of_trl(reduction, rng):
     peers = pytest.importorskip("peers")
     p, ref = 5 * rng.normal(size=(2, 8))
     good = np.arange(8) % 3 > 0
-    told = {"beta": 0.3, "kl": 0.7, "desirable_weight": 1.5, "undesirable_weight": 0.5}
+    options = {"beta": 0.3, "kl": 0.7, "desirable_weight": 1.5, "undesirable_weight": 0.5}
 
     def f(p, ref):
         where = peers.torch.tensor(good)
@@ -40,10 +40,10 @@ def test_kto_of_trl(reduction, rng):
 
     u = rng.normal(size=8 if reduction == "none" else ())
     value, grads = peers.value_and_vjp(f, p, ref, dout=u)
-    got = kto_loss(p, ref, good, reduction=reduction, **told)
+    got = kto_loss(p, ref, good, reduction=reduction, **options)
     np.testing.assert_allclose(got, value, rtol=0, atol=4e-15 * np.max(abs(value)))
     for g, want in zip(
-        kto_loss_vjp(u, p, ref, good, reduction=reduction, **told), grads, strict=True
+        kto_loss_vjp(u, p, ref, good, reduction=reduction, **options), grads, strict=True
     ):
         np.testing.assert_allclose(g, want, rtol=0, atol=4e-15 * abs(want).max())
 
@@ -65,9 +65,9 @@ def test_orpo_of_trl(reduction, rng):
 
     u = rng.normal(size=6 if reduction == "none" else ())
     value, (grad,) = peers.value_and_vjp(f, log_p, dout=u)
-    told = {"beta": 0.3, "reduction": reduction}
-    np.testing.assert_allclose(orpo_loss(log_p, **told), value, rtol=4e-15)
-    got = orpo_loss_vjp(u, log_p, **told)
+    options = {"beta": 0.3, "reduction": reduction}
+    np.testing.assert_allclose(orpo_loss(log_p, **options), value, rtol=4e-15)
+    got = orpo_loss_vjp(u, log_p, **options)
     np.testing.assert_allclose(got, grad, rtol=0, atol=4e-15 * abs(grad).max())
 
 

@@ -84,13 +84,13 @@ class TestPyTorch:
             right = -logsigmoid(0.3 * logits) * (1 - smoothing)
             return right - logsigmoid(-0.3 * logits) * smoothing
 
-        told = {"beta": 0.3, "label_smoothing": smoothing}
+        options = {"beta": 0.3, "label_smoothing": smoothing}
 
         def ours(*x, reduction):
-            return dpo_loss(*x, reduction=reduction, **told)
+            return dpo_loss(*x, reduction=reduction, **options)
 
         def vjp(u, *x, reduction):
-            return dpo_loss_vjp(u, *x, reduction=reduction, **told)
+            return dpo_loss_vjp(u, *x, reduction=reduction, **options)
 
         compare(peers, f, ours, vjp, tuple(rng.normal(size=(2, 2, 5))), reduction, rng)
 
@@ -105,13 +105,13 @@ class TestPyTorch:
                 return peers.torch.relu(1 - 0.5 * logits)
             return (logits - 1 / (2 * 0.5)) ** 2
 
-        told = {"beta": 0.5, "kind": kind}
+        options = {"beta": 0.5, "kind": kind}
 
         def ours(*x, reduction):
-            return dpo_loss(*x, reduction=reduction, **told)
+            return dpo_loss(*x, reduction=reduction, **options)
 
         def vjp(u, *x, reduction):
-            return dpo_loss_vjp(u, *x, reduction=reduction, **told)
+            return dpo_loss_vjp(u, *x, reduction=reduction, **options)
 
         compare(peers, f, ours, vjp, tuple(rng.normal(size=(2, 2, 9))), reduction, rng)
 
@@ -399,13 +399,13 @@ class TestDistillation:
                 }[kind]
             )
 
-        told = {"temperature": 2.5, "kind": kind}
+        options = {"temperature": 2.5, "kind": kind}
 
         def ours(*x, reduction):
-            return distillation_loss(*x, reduction=reduction, **told)
+            return distillation_loss(*x, reduction=reduction, **options)
 
         def vjp(u, *x, reduction):
-            return distillation_loss_vjp(u, *x, reduction=reduction, **told)
+            return distillation_loss_vjp(u, *x, reduction=reduction, **options)
 
         compare(peers, f, ours, vjp, tuple(rng.normal(size=(2, 4, 5))), reduction, rng)
 
@@ -442,13 +442,13 @@ class TestDistillation:
                 jsd = beta * kl_div(mixture, log_q) + (1 - beta) * kl_div(mixture, log_p)
             return 1.5**2 * jsd.sum(-1)
 
-        told = {"temperature": 1.5, "kind": "jsd", "beta": beta}
+        options = {"temperature": 1.5, "kind": "jsd", "beta": beta}
 
         def ours(*x, reduction):
-            return distillation_loss(*x, reduction=reduction, **told)
+            return distillation_loss(*x, reduction=reduction, **options)
 
         def vjp(u, *x, reduction):
-            return distillation_loss_vjp(u, *x, reduction=reduction, **told)
+            return distillation_loss_vjp(u, *x, reduction=reduction, **options)
 
         compare(peers, f, ours, vjp, tuple(rng.normal(size=(2, 4, 5))), "mean", rng)
 

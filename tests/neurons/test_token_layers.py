@@ -30,9 +30,9 @@ class TestEmbedding:
                 return 3.0 * vectors
 
             value, (grad,) = peers.value_and_vjp(f, table, dout=u)
-            told = {"padding_id": padding, "scale": 3.0}
-            np.testing.assert_array_equal(embedding(table, ids, **told), value)
-            got = embedding_vjp(u, table, ids, **told)
+            options = {"padding_id": padding, "scale": 3.0}
+            np.testing.assert_array_equal(embedding(table, ids, **options), value)
+            got = embedding_vjp(u, table, ids, **options)
             np.testing.assert_allclose(got, grad, rtol=0, atol=4e-15 * abs(grad).max())
 
     def test_it_is_a_layer_for_one_hot_rows(self, rng):

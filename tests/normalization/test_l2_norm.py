@@ -27,12 +27,12 @@ def test_normalize_of_pytorch(eps, rng):
     x[3] *= 1e-9
     normalize = peers.torch.nn.functional.normalize
     value, (grad,) = peers.value_and_vjp(lambda t: normalize(t, dim=-1, eps=eps), x, dout=u)
-    told = {"eps": eps, "clamp": True}
-    np.testing.assert_allclose(l2_norm(x, **told), value, rtol=0, atol=4e-15)
-    got = l2_norm_vjp(u, x, **told)
+    options = {"eps": eps, "clamp": True}
+    np.testing.assert_allclose(l2_norm(x, **options), value, rtol=0, atol=4e-15)
+    got = l2_norm_vjp(u, x, **options)
     size = abs(grad).max(-1, keepdims=True)
     np.testing.assert_allclose(got / size, grad / size, rtol=0, atol=4e-15)
-    np.testing.assert_array_equal(l2_norm_jvp(x, u, **told), got)
+    np.testing.assert_array_equal(l2_norm_jvp(x, u, **options), got)
 
 
 def test_a_least_length():

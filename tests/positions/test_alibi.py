@@ -60,25 +60,25 @@ class TestBias:
     @pytest.mark.parametrize("symmetric", [False, True])
     def test_offsets_of_sequences_are_a_loop(self, rng, symmetric):
         m, offsets = P.alibi_slopes(4), np.array([[3, -2, 0], [7, 1, -5]])
-        told = {"T": 6, "S": 5, "symmetric": symmetric}
-        got = P.alibi_bias(m, q_offset=offsets, **told)
+        options = {"T": 6, "S": 5, "symmetric": symmetric}
+        got = P.alibi_bias(m, q_offset=offsets, **options)
         u, v = rng.normal(size=got.shape), rng.normal(size=4)
-        grad, pushed = 0, P.alibi_bias_jvp(m, v, q_offset=offsets, **told)
+        grad, pushed = 0, P.alibi_bias_jvp(m, v, q_offset=offsets, **options)
         for at, offset in np.ndenumerate(offsets):
             i = np.arange(6)[:, None] + offset - np.arange(5)
             d = abs(i) if symmetric else np.maximum(i, 0)
             np.testing.assert_array_equal(got[at], -m[:, None, None] * d)
-            np.testing.assert_array_equal(got[at], P.alibi_bias(m, q_offset=int(offset), **told))
+            np.testing.assert_array_equal(got[at], P.alibi_bias(m, q_offset=int(offset), **options))
             grad = grad - np.sum(u[at] * d, axis=(-2, -1))
-        found = P.alibi_bias_vjp(u, m, q_offset=offsets, **told)
+        found = P.alibi_bias_vjp(u, m, q_offset=offsets, **options)
         np.testing.assert_allclose(found, grad, rtol=0, atol=4e-15 * abs(grad).max())
         assert np.sum(u * pushed) == pytest.approx(found @ v, rel=1e-13)
         for f, arguments in (
             ("alibi_bias", (m,)),
             ("alibi_bias_vjp", (u, m)),
         ):
-            want = getattr(formulas, f)(*arguments, q_offset=offsets, **told)
-            got = getattr(P, f)(*arguments, q_offset=offsets, **told)
+            want = getattr(formulas, f)(*arguments, q_offset=offsets, **options)
+            got = getattr(P, f)(*arguments, q_offset=offsets, **options)
             np.testing.assert_allclose(got, want, rtol=0, atol=4e-15 * abs(want).max())
 
     def test_slopes_of_sequences_and_offsets_broadcast(self, rng):

@@ -39,10 +39,10 @@ def test_the_module_of_deberta(rng, kinds, buckets, T):
             rows = getattr(module, name)(torch.tensor(table)).numpy()
         return rows.reshape(2 * span, H, E).swapaxes(0, 1)
 
-    told = {} if buckets is None else {"num_buckets": buckets, "max_distance": 16}
+    options = {} if buckets is None else {"num_buckets": buckets, "max_distance": 16}
     got = disentangled_scores(
         q, k, projected("pos_query_proj"), projected("pos_key_proj"), c2p="c2p" in kinds,
-        p2c="p2c" in kinds, **told,
+        p2c="p2c" in kinds, **options,
     )  # fmt: skip
     got = (got - q @ k.swapaxes(-1, -2)) / np.sqrt(E * n)
     # the module rounds its scale to float32

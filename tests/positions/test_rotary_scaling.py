@@ -22,10 +22,10 @@ PLAIN = P.rope_frequencies(128)
 @pytest.mark.parametrize("factor", [None, 4.0])
 @pytest.mark.parametrize("share", [0.0, 0.3, 0.5, 1.0])
 def test_proportional(share, factor):
-    told = {"rope_type": "proportional", "partial_rotary_factor": share, "factor": factor}
+    options = {"rope_type": "proportional", "partial_rotary_factor": share, "factor": factor}
     turning = int(share * 128 / 2)
     want = [PLAIN[i] / (factor or 1.0) if i < turning else 0.0 for i in range(64)]
-    np.testing.assert_array_equal(P.rope_frequencies(128, scaling=told), want)
+    np.testing.assert_array_equal(P.rope_frequencies(128, scaling=options), want)
 
 
 def test_a_unit_in_the_last_place_moves_fast_pairs_most():

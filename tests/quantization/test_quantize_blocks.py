@@ -253,10 +253,10 @@ class TestNVFP4:
     def test_a_scale_of_the_array(self, rng):
         x = 1e-6 * rng.normal(size=(4, 64))
         t = np.max(abs(x)) / (6 * 448)
-        told = {"format": "nvfp4", "tensor_scale": t}
-        codes, scales = quantize_blocks(x, **told)
+        options = {"format": "nvfp4", "tensor_scale": t}
+        codes, scales = quantize_blocks(x, **options)
         assert scales.max() == 126
-        got = dequantize_blocks(codes, scales, **told, dtype=np.float64)
+        got = dequantize_blocks(codes, scales, **options, dtype=np.float64)
         tops = np.repeat(abs(x).reshape(4, 4, 16).max(-1), 16, axis=1)
         assert np.all(abs(got - x) <= tops / 5)
         again = quantize_blocks(x / t, format="nvfp4")[0]

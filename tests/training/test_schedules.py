@@ -62,9 +62,9 @@ def test_linear_decay_of_pytorch():
 
 
 def test_without_a_plateau_half_a_cosine_is_the_cosine_schedule():
-    told = {"peak": 2.0, "steps": 90, "warmup": 10, "floor": 0.5}
-    got = wsd_schedule(np.arange(120), decay=80, kind="cosine", **told)
-    np.testing.assert_allclose(got, cosine_schedule(np.arange(120), **told), rtol=1e-15)
+    options = {"peak": 2.0, "steps": 90, "warmup": 10, "floor": 0.5}
+    got = wsd_schedule(np.arange(120), decay=80, kind="cosine", **options)
+    np.testing.assert_allclose(got, cosine_schedule(np.arange(120), **options), rtol=1e-15)
 
 
 def test_the_transformers_schedule():

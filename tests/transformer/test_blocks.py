@@ -88,9 +88,9 @@ def modern(norms, options=None, **kind):
         )
         fields = ("norm1", "norm2", "output_norm1", "output_norm2")
         params = params._replace(**{n: draw.norm(4, False) if n in norms else None for n in fields})
-        told = {"num_heads": 2, "num_kv_heads": 1, "is_causal": True, "norm_first": True}
-        told |= {"activation": "silu", "rope": WIDE}
-        return (rng.normal(size=(2, 3, 4)), params), (), told | (options or {})
+        kwargs = {"num_heads": 2, "num_kv_heads": 1, "is_causal": True, "norm_first": True}
+        kwargs |= {"activation": "silu", "rope": WIDE}
+        return (rng.normal(size=(2, 3, 4)), params), (), kwargs | (options or {})
 
     return problem
 
@@ -149,9 +149,9 @@ class TestPlacesOfNorms:
             encoder_block(x, params, num_heads=2, parallel=True)
         with pytest.raises(ValueError, match=r"'params.norm1.bias' must be None where norm is"):
             encoder_block(x, params, num_heads=2, norm="rms", norm_offset=1.0)
-        told, memory = {"num_heads": 2, "parallel": True, "norm_first": True}, np.ones((2, 3))
+        options, memory = {"num_heads": 2, "parallel": True, "norm_first": True}, np.ones((2, 3))
         with pytest.raises(ValueError, match=r"'parallel' must be False for a decoder block"):
-            decoder_block(x, memory, draw.decoder_block(), **told)
+            decoder_block(x, memory, draw.decoder_block(), **options)
 
 
 class TestDecoderBlock(trees.Contract):
@@ -334,8 +334,8 @@ class TestOptions:
     def test_the_object_and_its_fields_are_the_same(self, rng, draw):
         params, x = draw.encoder_block(), rng.normal(size=(3, 4))
         o = BlockOptions(num_heads=2, norm_first=True, activation="gelu", is_causal=True)
-        told = {"num_heads": 2, "norm_first": True, "activation": "gelu", "is_causal": True}
-        want = encoder_block(x, params, **told)
+        kwargs = {"num_heads": 2, "norm_first": True, "activation": "gelu", "is_causal": True}
+        want = encoder_block(x, params, **kwargs)
         np.testing.assert_array_equal(encoder_block(x, params, o), want)
         np.testing.assert_array_equal(encoder_block(x, params, options=o), want)
         other = dataclasses.replace(o, is_causal=False, eps=0.1)
@@ -345,7 +345,7 @@ class TestOptions:
         dx, dparams = encoder_block_vjp(x, x, params, o)
         trees.assert_close(encoder_vjp(x, x, (params,), None, o), (dx, (dparams,)), 0)
         moved = encoder_block_jvp((x, params), (x, None), o)
-        np.testing.assert_array_equal(moved, encoder_block_jvp((x, params), (x, None), **told))
+        np.testing.assert_array_equal(moved, encoder_block_jvp((x, params), (x, None), **kwargs))
 
     def test_each_block_may_have_its_own(self, rng):
         draw = Draw(rng)  # noqa: F821
@@ -477,7 +477,7 @@ def test_fields_are_what_their_types_say():
     assert norm_fields(DecoderBlockParams) == ("norm1", "norm2", "norm3")
     assert norm_fields(EncoderDecoderParams) == ("encoder_norm", "norm")
     assert norm_fields(GatedDeltaParams) == norm_fields(AttentionParams) == ()  # they have weights
-    kinds = {field: told.kinds[0] for field, told in declared(EncoderBlockParams).items()}
+    kinds = {field: options.kinds[0] for field, options in declared(EncoderBlockParams).items()}
     assert kinds["attention"] is AttentionParams  # what a plain tuple is taken for
     assert kinds["feed_forward"] is FeedForwardParams
     for kind, optional in {
@@ -486,7 +486,7 @@ def test_fields_are_what_their_types_say():
         EncoderBlockParams: norms,
         DecoderBlockParams: set(),
     }.items():
-        assert {field for field, told in declared(kind).items() if told.none} == optional
+        assert {field for field, options in declared(kind).items() if options.none} == optional
 
 
 class TestErrors:

@@ -79,8 +79,8 @@ def composed(x, p):
 def test_the_block_is_its_composition(rng, params):
     block, x = params.blocks[0], rng.normal(size=(2, 6, D))
     still = block._replace(feed_forward=mapped(np.zeros_like, block.feed_forward))
-    told = {"num_heads": 2, "norm_first": True, "norm": "rms", "activation": "silu", "eps": 1e-6}
-    got = encoder_block(x, still, is_causal=True, delta_heads=KEYS, **told)
+    options = {"num_heads": 2, "norm_first": True, "norm": "rms", "activation": "silu", "eps": 1e-6}
+    got = encoder_block(x, still, is_causal=True, delta_heads=KEYS, **options)
     want = x + composed(rms_norm(x, block.norm1.weight, eps=1e-6), block.attention)
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-13)
 
@@ -170,8 +170,8 @@ def test_saved_loaded_and_trained(tmp_path, params, ids):
         ({"delta_heads": 0}, "'delta_heads' must be at least 1, not 0"),
     ],
 )
-def test_what_it_does_not_take(rng, params, told, words):
-    given = {"num_heads": 2, "norm_first": True, "is_causal": True, "delta_heads": KEYS} | told
+def test_what_it_does_not_take(rng, params, options, words):
+    given = {"num_heads": 2, "norm_first": True, "is_causal": True, "delta_heads": KEYS} | options
     with pytest.raises(ValueError, match=words):
         encoder_block(rng.normal(size=(6, D)), params.blocks[0], **given)
 
@@ -224,7 +224,7 @@ def test_as_many_heads_of_keys(rng, params):
         conv=rng.normal(size=(2 * H * E + H * V, TAPS)),
     )
     block, x = params.blocks[0]._replace(attention=more), rng.normal(size=(5, D))
-    told = {"num_heads": 2, "norm_first": True, "activation": "silu", "is_causal": True}
-    right = trace(encoder_block, x, block, **told)
-    np.testing.assert_allclose(right["out"], encoder_block(x, block, **told), atol=1e-12)
+    options = {"num_heads": 2, "norm_first": True, "activation": "silu", "is_causal": True}
+    right = trace(encoder_block, x, block, **options)
+    np.testing.assert_allclose(right["out"], encoder_block(x, block, **options), atol=1e-12)
     assert not any("mod Hk" in words for words, _ in right.mistakes["attention.out"]())

@@ -63,8 +63,8 @@ def problem(rng, kind):
 
 def chosen(x, weight, o):
     names = ("k", "score", "correction", "groups", "top_groups", "normalize", "scale")
-    told = {name: o[name] for name in names if name in o}
-    return top_k_router(x, weight, bias=o.get("router_bias"), **told).experts
+    options = {name: o[name] for name in names if name in o}
+    return top_k_router(x, weight, bias=o.get("router_bias"), **options).experts
 
 
 def torch_mixture(at, x, weight, params, bias, shared, gate, o):
@@ -164,13 +164,13 @@ class TestEdges:
 
     def test_errors(self, rng):
         x, weight, params, _ = problem(rng, "mixtral")
-        for told, words in (
+        for options, words in (
             ({"activation": "relu"}, "'activation' must be"),
             ({"limit": 0}, "'limit' must be"),
             ({"shared_gate": np.ones((1, D))}, "'shared_gate' must be None where shared is None"),
         ):
             with pytest.raises(ValueError, match=words):
-                mixture_of_experts(x, weight, params, k=2, **told)
+                mixture_of_experts(x, weight, params, k=2, **options)
         with pytest.raises(ValueError, match=r"'params.w_down' must have shape \(6, 4, 5\)"):
             mixture_of_experts(x, weight, params._replace(w_down=np.ones((6, 5, 4))), k=2)
         with pytest.raises(ValueError, match=r"'params.w_gate' must have at least 3 axes"):
@@ -195,9 +195,9 @@ class TestBlocks:
         p = block.feed_forward
         alone = block._replace(attention=block.attention._replace(w_o=np.zeros((4, 4)), b_o=None))
         normed = formulas.rms_norm(x, alone.norm2.weight, eps=1e-5)
-        told = {"router_bias": p.router_bias, "correction": p.correction, "shared": p.shared}
+        options = {"router_bias": p.router_bias, "correction": p.correction, "shared": p.shared}
         want = x + mixture_of_experts(
-            normed, p.router, p.experts, k=2, shared_gate=p.shared_gate, **told
+            normed, p.router, p.experts, k=2, shared_gate=p.shared_gate, **options
         )
         assert_close(encoder_block(x, alone, o), want, tolerance=1e-14)
         dx, dparams = encoder_block_vjp(u, x, block, o)
@@ -234,6 +234,6 @@ class TestBlocks:
         with pytest.raises(ValueError, match=r"'activation' must be"):
             encoder_block(x, block, num_heads=2, router={"k": 2}, activation="tanh")
         wrong = block.feed_forward._replace(correction=np.ones(3))
-        told = {"router": {"k": 2}, "activation": "silu"}
+        options = {"router": {"k": 2}, "activation": "silu"}
         with pytest.raises(ValueError, match=r"'params.feed_forward.correction' must have shape"):
-            encoder_block(x, block._replace(feed_forward=wrong), num_heads=2, **told)
+            encoder_block(x, block._replace(feed_forward=wrong), num_heads=2, **options)

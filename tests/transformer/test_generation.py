@@ -195,7 +195,7 @@ class TestProbabilities:
             np.testing.assert_allclose(row, np.where(kept, whole, 0) / whole[kept].sum())
 
     def test_min_p_after_the_others_as_in_transformers(self, logits):
-        told = {"temperature": 2.0, "top_k": 9, "top_p": 0.8, "min_p": 0.6}
+        options = {"temperature": 2.0, "top_k": 9, "top_p": 0.8, "min_p": 0.6}
         z = logits / 2
         z = np.where(z < np.sort(z, -1)[:, -9, None], -np.inf, z)
         p, want = softmax(z), []
@@ -204,7 +204,7 @@ class TestProbabilities:
             row[order[np.cumsum(row[order]) - row[order] >= 0.8]] = 0
             row[row < 0.6 * row.max()] = 0
             want.append(row / row.sum())
-        np.testing.assert_allclose(next_token_probabilities(logits, **told), want, rtol=1e-14)
+        np.testing.assert_allclose(next_token_probabilities(logits, **options), want, rtol=1e-14)
 
     def test_ties_of_top_k_stay(self):
         got = next_token_probabilities([1.0, 0.0, 0.0, -1.0], top_k=2)

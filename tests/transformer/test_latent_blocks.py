@@ -93,17 +93,17 @@ def test_a_block_with_a_bias_a_mask_and_a_window(rng):
     block = init_language_model(rng, CONFIG).blocks[0]._replace(attention=attention)
     x, u = rng.normal(size=(2, 2, 6, D))
     bias, move = rng.normal(size=(2, H, 6, 6))
-    told = {
+    options = {
         "num_heads": H, "norm_first": True, "norm": "rms", "activation": "silu", "window": (2, 1),
         "mask": np.arange(6) != 3, "bias": bias,
     }  # fmt: skip
-    dx, dblock, dbias = encoder_block_vjp(u, x, block, **told)
+    dx, dblock, dbias = encoder_block_vjp(u, x, block, **options)
     still = (np.zeros_like(x), mapped(np.zeros_like, block))
-    pushed = encoder_block_jvp((x, block), still, dbias=move, **told)
+    pushed = encoder_block_jvp((x, block), still, dbias=move, **options)
     assert np.sum(u * pushed) == pytest.approx(np.sum(dbias * move), rel=1e-12)
     h = 1e-6
-    ends = (encoder_block(x + s * u, block, **told) for s in (h, -h))
-    moved = encoder_block_jvp((x, block), (u, still[1]), **told)
+    ends = (encoder_block(x + s * u, block, **options) for s in (h, -h))
+    moved = encoder_block_jvp((x, block), (u, still[1]), **options)
     np.testing.assert_allclose(moved, np.subtract(*ends) / (2 * h), rtol=1e-6, atol=1e-7)
     assert np.sum(u * moved) == pytest.approx(np.sum(dx * u), rel=1e-12)
     assert isinstance(dblock.attention, LatentAttentionParams)
@@ -192,10 +192,10 @@ def test_a_decoder_block_may_have_it_for_itself(rng, params):
         block.attention, block.norm1, cross, block.norm1, block.feed_forward, block.norm2
     )
     x, memory, u = rng.normal(size=(3, 2, 4, D))
-    told = {"num_heads": H, "norm_first": True, "norm": "rms", "activation": "silu"}
-    dx, dmemory, dparams, *_ = decoder_block_vjp(u, x, memory, both, **told)
+    options = {"num_heads": H, "norm_first": True, "norm": "rms", "activation": "silu"}
+    dx, dmemory, dparams, *_ = decoder_block_vjp(u, x, memory, both, **options)
     h = 1e-6
-    ends = (decoder_block(x + s * u, memory - s * x, both, **told) for s in (h, -h))
+    ends = (decoder_block(x + s * u, memory - s * x, both, **options) for s in (h, -h))
     moved = np.subtract(*ends) / (2 * h)
     assert np.sum(u * moved) == pytest.approx(np.sum(dx * u) - np.sum(dmemory * x), rel=1e-6)
     assert isinstance(dparams.self_attention, LatentAttentionParams)
@@ -208,9 +208,15 @@ def test_mistakes_without_a_rotation(rng, params):
         w_uq=whole.w_uq[: H * N], w_dkv=whole.w_dkv[:LATENT], q_norm=None, w_dq=None
     )
     block, x = params.blocks[0]._replace(attention=own), rng.normal(size=(5, D))
-    told = {"num_heads": H, "norm_first": True, "norm": "rms", "activation": "silu", "scale": 0.3}
-    right = trace(encoder_block, x, block, **told)
-    np.testing.assert_allclose(right["out"], encoder_block(x, block, **told), atol=1e-13)
+    options = {
+        "num_heads": H,
+        "norm_first": True,
+        "norm": "rms",
+        "activation": "silu",
+        "scale": 0.3,
+    }
+    right = trace(encoder_block, x, block, **options)
+    np.testing.assert_allclose(right["out"], encoder_block(x, block, **options), atol=1e-13)
     words = [words for words, _ in right.mistakes["attention.out"]()]
     assert "the scores are divided by the root of N + R" in words
     assert not any("rotation" in word or "causal mask is missing" in word for word in words)

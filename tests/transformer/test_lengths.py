@@ -90,14 +90,14 @@ def test_the_loss_is_the_mean_over_all_predictions(padding):
     config, params, junk, rng = problem()
     texts = [rng.integers(0, 7, n) for n in LENGTHS]
     rows, _ = padded(texts, padding, junk)
-    told = {"lengths": LENGTHS, "padding": padding}
+    options = {"lengths": LENGTHS, "padding": padding}
     long = [text for text in texts if len(text) > 1]
     counts = [len(text) - 1 for text in long]
     want = sum(
         n * language_model_loss(text, params, config) for n, text in zip(counts, long, strict=True)
     ) / sum(counts)
-    close(language_model_loss(rows, params, config, **told), want)
-    loss, grads = language_model_loss_value_and_grad(rows, params, config, **told)
+    close(language_model_loss(rows, params, config, **options), want)
+    loss, grads = language_model_loss_value_and_grad(rows, params, config, **options)
     close(loss, want)
     along = trees.drawn(rng, params, 1.0)
     step = 1e-6
@@ -106,7 +106,7 @@ def test_the_loss_is_the_mean_over_all_predictions(padding):
             rows,
             tree_map(lambda p, v, s=sign: p + s * step * v, params, along),
             config,
-            **told,
+            **options,
         )
         for sign in (1, -1)
     ]
@@ -152,14 +152,14 @@ def test_the_trace_has_zeros_where_there_is_no_token(padding):
 def test_factors_of_dropout_stay_where_texts_are_padded_on_the_right():
     config, params, junk, rng = problem()
     factors = 2.0 * rng.integers(0, 2, (*junk.shape, 8))
-    told = {"lengths": LENGTHS, "embedding_dropout": factors}
-    found = language_model(junk, params, config, **told)
+    options = {"lengths": LENGTHS, "embedding_dropout": factors}
+    found = language_model(junk, params, config, **options)
     want = language_model(junk, params, config, embedding_dropout=factors)
     close(found[1], want[1])
     with pytest.raises(ValueError, match="dropout must be None where 'padding' is 'left'"):
-        language_model(junk, params, config, padding="left", **told)
+        language_model(junk, params, config, padding="left", **options)
     with pytest.raises(ValueError, match="dropout must be None where 'padding' is 'left'"):
-        language_model_loss(junk, params, config, padding="left", **told)
+        language_model_loss(junk, params, config, padding="left", **options)
 
 
 PROMPTS = [[1, 2, 3], [4], [5, 6], [0, 1, 2]]
@@ -182,8 +182,8 @@ def test_a_draw_belongs_to_its_place_in_the_batch():
     config, params, *_ = problem()
     equal = np.array([[1, 2], [3, 4]])
     draws = [
-        generate(equal, params, config, steps=5, rng=np.random.default_rng(1), **told)
-        for told in ({}, {"lengths": [2, 2]})
+        generate(equal, params, config, steps=5, rng=np.random.default_rng(1), **options)
+        for options in ({}, {"lengths": [2, 2]})
     ]
     assert (draws[0] == draws[1]).all()
     texts = generate([[1, 2], [3, 4, 5]], params, config, steps=5, rng=np.random.default_rng(1))
@@ -206,7 +206,7 @@ def test_beams_of_prompts_of_different_lengths():
 
 
 @pytest.mark.parametrize(
-    ("told", "error", "words"),
+    ("options", "error", "words"),
     [
         ({"lengths": [1, 2]}, ValueError, r"'lengths' must have shape \(4,\), not \(2,\)"),
         ({"lengths": [1, 2, 3, 6]}, ValueError, "'lengths'"),
@@ -214,27 +214,27 @@ def test_beams_of_prompts_of_different_lengths():
         ({"padding": "middle"}, ValueError, "'padding' must be"),
     ],
 )
-def test_bad_lengths(told, error, words):
+def test_bad_lengths(options, error, words):
     config, params, junk, _ = problem()
     with pytest.raises(error, match=words):
-        language_model(junk, params, config, **told)
+        language_model(junk, params, config, **options)
     with pytest.raises(error, match=words):
-        language_model_loss(junk, params, config, **told)
+        language_model_loss(junk, params, config, **options)
     with pytest.raises(error, match=words):
-        generate(junk, params, config, steps=1, temperature=0, **told)
+        generate(junk, params, config, steps=1, temperature=0, **options)
 
 
 def test_bad_prompts():
     config, params, junk, _ = problem()
-    told = {"steps": 1, "temperature": 0}
+    options = {"steps": 1, "temperature": 0}
     with pytest.raises(ValueError, match=r"'lengths' must lie in \[1, 5\]"):
-        generate(junk, params, config, lengths=[0, 1, 2, 3], **told)
+        generate(junk, params, config, lengths=[0, 1, 2, 3], **options)
     with pytest.raises(ValueError, match="'padding' must be"):
-        generate(junk, params, config, lengths=[1, 1, 2, 3], padding="right", **told)
+        generate(junk, params, config, lengths=[1, 1, 2, 3], padding="right", **options)
     with pytest.raises(ValueError, match="at least 1 token"):
-        generate([[1, 2], []], params, config, **told)
+        generate([[1, 2], []], params, config, **options)
     with pytest.raises(ValueError, match=r"'prompt\[1\]' must have 1 axes"):
-        generate([[1, 2], [[1], [2], [3]]], params, config, **told)
+        generate([[1, 2], [[1], [2], [3]]], params, config, **options)
     empty = np.zeros((0, 3), int)
-    assert generate(empty, params, config, lengths=np.zeros(0, int), **told).shape == (0, 4)
-    assert generate([[1, 2], [3, 4]], params, config, **told).shape == (2, 3)
+    assert generate(empty, params, config, lengths=np.zeros(0, int), **options).shape == (0, 4)
+    assert generate([[1, 2], [3, 4]], params, config, **options).shape == (2, 3)

@@ -80,19 +80,19 @@ class TestRouter:
         assert_close(found.weights, w.detach().numpy(), tolerance=1e-14)
         assert_close(found.scores, s.detach().numpy(), tolerance=1e-14)
         want = torch.autograd.grad((w, s), given, (torch.tensor(u), torch.tensor(v)))
-        told = {"bias": bias, "correction": correction, **o}
-        for g, grad in zip(top_k_router_vjp((None, u, v), x, weight, **told), want, strict=True):
+        options = {"bias": bias, "correction": correction, **o}
+        for g, grad in zip(top_k_router_vjp((None, u, v), x, weight, **options), want, strict=True):
             assert_close(g, grad.numpy(), tolerance=2e-14)
 
     def test_forward_mode_is_the_adjoint(self, rng, o, corrected):
         x, weight, bias, correction = draw(rng, corrected=corrected)
-        told = {"bias": bias, "correction": correction, **o}
-        found = top_k_router(x, weight, **told)
+        options = {"bias": bias, "correction": correction, **o}
+        found = top_k_router(x, weight, **options)
         u, v = rng.normal(size=found.weights.shape), rng.normal(size=found.scores.shape)
         dx, dweight, dbias = (rng.normal(size=a.shape) for a in (x, weight, bias))
-        none, dw, ds = top_k_router_jvp((x, weight), (dx, dweight), dbias=dbias, **told)
+        none, dw, ds = top_k_router_jvp((x, weight), (dx, dweight), dbias=dbias, **options)
         assert none is None
-        grads = top_k_router_vjp((None, u, v), x, weight, **told)
+        grads = top_k_router_vjp((None, u, v), x, weight, **options)
         terms = [g * t for g, t in zip(grads, (dx, dweight, dbias), strict=True)]
         scale = sum(abs(t).sum() for t in terms)
         gap = np.sum(u * dw) + np.sum(v * ds) - sum(t.sum() for t in terms)
@@ -153,7 +153,7 @@ class TestFacts:
 
     def test_errors(self, rng):
         x, weight, _, _ = draw(rng, corrected=False)
-        for told, words in (
+        for kwargs, words in (
             ({"k": 0}, "'k' must be at least 1"),
             ({"k": 9}, "'k' must be .* 8, not 9"),
             ({"k": 5, "groups": 4, "top_groups": 2}, "'k' must be .* 4, not 5"),
@@ -163,7 +163,7 @@ class TestFacts:
             ({"k": 2, "correction": np.ones(3)}, r"'correction' must have shape \(8,\)"),
         ):
             with pytest.raises(ValueError, match=words):
-                top_k_router(x, weight, **told)
+                top_k_router(x, weight, **kwargs)
         with pytest.raises(ValueError, match=r"'weight' must have shape \(n, 5\)"):
             top_k_router(x, weight[:, :3], k=2)
         with pytest.raises(ValueError, match=r"'dout\[1\]' must have shape \(2, 3, 2\)"):

@@ -214,11 +214,11 @@ class TestChunks:
             assert (found.name, found.cause) == ("blocks.0.attention.scores", cause)
             masked = {"chunk": 5, "mask": np.ones((12, 12), bool)}
         x = rng.normal(size=(12, 16))
-        told = {"num_heads": 4, "norm_first": True, "is_causal": True}
+        options = {"num_heads": 4, "norm_first": True, "is_causal": True}
         block = params.blocks[0]
-        steps = trace(encoder_block, x, block, **told, **masked)
+        steps = trace(encoder_block, x, block, **options, **masked)
         np.testing.assert_allclose(
-            steps["out"], encoder_block(x, block, **told, chunk=5), rtol=0, atol=1e-13
+            steps["out"], encoder_block(x, block, **options, chunk=5), rtol=0, atol=1e-13
         )
 
 

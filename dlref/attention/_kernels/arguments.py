@@ -140,11 +140,11 @@ class Attention:
             msg = "Argument 'bias' must be real, not bool; a boolean mask is 'mask'."
             raise TypeError(msg)
         named = present(optional)
-        self.dtype, found = as_floats(
+        self.dtype, floats = as_floats(
             {**dict(zip(self.names, self.arrays, strict=True)), **named}, work=np.float32
         )
-        q, k, *rest = found[: len(self.names)]
-        self.more = dict(zip(named, found[len(self.names) :], strict=True))
+        q, k, *rest = floats[: len(self.names)]
+        self.more = dict(zip(named, floats[len(self.names) :], strict=True))
         self._check_shapes(q, k, rest)
         self._check_options()
         self.bias_shape = () if self.bias is None else self.more["bias"].shape

@@ -382,7 +382,7 @@ def vjp(
     d = d.astype(np.float64)
     for start, stop in zip(reversed(starts), reversed(ends), strict=True):
         at = _chunk(_steps(x, start, stop), states.pop())
-        found, d = at.vjp(factor * _steps({"u": u}, start, stop)["u"], d)
-        for name, grad in found.items():
+        of_chunk, d = at.vjp(factor * _steps({"u": u}, start, stop)["u"], d)
+        for name, grad in of_chunk.items():
             grads[name][:, start:stop] = grad[:, : stop - start]
     return d

@@ -41,6 +41,11 @@ def _over_rows(sums: Any, block: int, *, average: bool) -> Any:
     return np.repeat(totals, counts).reshape(np.shape(sums))
 
 
+def _plus(a: Any, b: Any) -> Any:
+    """Return the sum of an array and another one, if that is given."""
+    return a if b is None else a + b
+
+
 def padded(n: int, block: int) -> int:
     """Return a size rounded up to whole blocks, or to a power of two where there are none."""
     return -(-n // block) * block if block else 1 << (n - 1).bit_length()
@@ -80,6 +85,7 @@ HELPERS: dict[str, Any] = {
     "sum_of_rows": functools.partial(_over_rows, average=False),
     "mean_of_rows": functools.partial(_over_rows, average=True),
     "padded": padded,
+    "plus": _plus,
     "constant": CONSTANT,
     "softmax": _softmax,
 }

@@ -13,14 +13,22 @@ from typing import Any
 import numpy as np
 
 from ...formulas import activations, attention, losses
-from ...formulas.activations import elu, logsumexp, softplus
+from ...formulas.activations import elu, logsumexp, softmax, softplus
 from ...formulas.attention import (
+    allowed_pairs,
+    attention_scores,
     for_all_queries,
+    for_all_queries_vjp,
+    masked_scores,
     scaled_dot_product_attention,
     scaled_products,
+    score_gradients,
+    sink_gradient,
+    weights_and_lse,
 )
 from ...formulas.losses import element_weights, reduce, reduce_grad
 from ...formulas.neurons import linear
+from ...formulas.transformer import next_token_probabilities, nucleus
 
 # Activations.
 
@@ -136,6 +144,74 @@ def softmax_vjp_by_products(dout: Any, x: Any, *, axis: int = -1) -> Any:
     return p * dout - p * np.sum(p * dout, axis=axis, keepdims=True)
 
 
+def next_token_probabilities_by_logits(
+    logits: Any, *, temperature: Any = 1.0, top_k: Any = None, top_p: Any = None, min_p: Any = None
+) -> Any:
+    """Return the softmax of logits that one option after the other has set to -inf."""
+    if temperature == 0:
+        return next_token_probabilities(logits, temperature=0)
+    z = logits - np.max(logits, axis=-1, keepdims=True)
+    z = z / temperature
+    if top_k is not None and top_k < z.shape[-1]:
+        z = np.where(z < np.sort(z, axis=-1)[..., -top_k, None], -np.inf, z)
+    if top_p is not None:
+        z = np.where(nucleus(softmax(z), top_p) == 0, -np.inf, z)
+    if min_p is not None:
+        z = np.where(z < np.log(min_p) + np.max(z, axis=-1, keepdims=True), -np.inf, z)
+    return softmax(z)
+
+
+def recomputed_scores(q: Any, k: Any, **options: Any) -> Any:
+    """Return the scores again, in the backward pass."""
+    return attention_scores(q, k, **options)
+
+
+def attention_vjp_by_logsumexp(
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    dlse: Any = None,
+    mask: Any = None,
+    bias: Any = None,
+    is_causal: Any = False,
+    q_offset: Any = 0,
+    window: Any = None,
+    scale: Any = None,
+    softcap: Any = None,
+    sink: Any = None,
+    dropout: Any = None,
+    indices: Any = None,
+) -> Any:
+    """Return the gradients as FlashAttention computes them, which recomputes the weights."""
+    allowed = allowed_pairs(q.shape[-2], k.shape[-2], mask=mask, indices=indices)
+    scored = allowed, bias, is_causal, q_offset, window, scale, softcap, None
+    _, lse = weights_and_lse(masked_scores(q, k, *scored), sink)
+    s = recomputed_scores(
+        q,
+        k,
+        mask=allowed,
+        bias=bias,
+        is_causal=is_causal,
+        q_offset=q_offset,
+        window=window,
+        scale=scale,
+        softcap=softcap,
+    )
+    p = np.exp(s - np.where(lse == -np.inf, 0, lse)[..., None])
+    kept = p if dropout is None else dropout * p
+    dv = for_all_queries_vjp(kept.mT @ dout, v, q)
+    w = dout @ for_all_queries(v, q).mT
+    w = w if dropout is None else dropout * w
+    D = np.sum(p * w, axis=-1)
+    of_row = -D if dlse is None else dlse - D
+    d = p * (w + of_row[..., None])
+    dq, dk, *dbias = score_gradients(d, q, k, bias=bias, scale=scale, softcap=softcap)
+    grads = dq, dk, dv, *dbias
+    return grads if sink is None else (*grads, sink_gradient(of_row, lse, sink))
+
+
 # By the logarithms of probabilities.
 
 
@@ -166,6 +242,8 @@ TEXTBOOK: dict[Any, Any] = {
     activations.softplus: softplus_as_it_stands,
     activations.log_softmax: log_softmax_as_it_stands,
     activations.softmax_vjp: softmax_vjp_by_products,
+    attention.scaled_dot_product_attention_vjp: attention_vjp_by_logsumexp,
+    next_token_probabilities: next_token_probabilities_by_logits,
 }
 #: The probabilities, from their logarithms.
 BY_LOGSUMEXP: dict[Any, Any] = {

@@ -258,8 +258,8 @@ def _misrouted(x: FloatArray, p: Any, options: Options, o: Options) -> Steps:
     out = sum(after[..., e, None] * part for e, part in enumerate(parts))
     if p.shared is not None:
         out = out + plain.shared_expert(x, p.shared, p.shared_gate)
-    found = {"router": logits, "weights": weights, "out": out}
-    return {f"feed_forward.{name}": a.astype(x.dtype) for name, a in found.items()}
+    steps = {"router": logits, "weights": weights, "out": out}
+    return {f"feed_forward.{name}": a.astype(x.dtype) for name, a in steps.items()}
 
 
 def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:

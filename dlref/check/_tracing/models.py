@@ -121,8 +121,8 @@ class Trace(dict[str, FloatArray]):
         """Run a part, keep its steps, and return the last one."""
         placed, before = self.placed, next(reversed(self), "")
 
-        def named(found: Steps) -> Steps:
-            return {prefix + step: placed(step, value) for step, value in found.items()}
+        def named(steps: Steps) -> Steps:
+            return {prefix + step: placed(step, value) for step, value in steps.items()}
 
         if self.change is not None and self.is_made is not None:
             changed = self.change.of(mistakes, arguments)
@@ -137,8 +137,8 @@ class Trace(dict[str, FloatArray]):
         def wrong(
             refutes: Callable[[Steps], bool] = lambda _: False,
         ) -> Iterator[tuple[str, Steps]]:
-            def stop(found: Steps) -> None:
-                if refutes(named(found)):
+            def stop(steps: Steps) -> None:
+                if refutes(named(steps)):
                     raise RefutedError
 
             for message, *changed in mistakes(*arguments[1:]):
@@ -635,6 +635,6 @@ def traced(model: Any, inputs: tuple[Any, ...], options: Options) -> Trace:
     def changed(change: Change, is_made: IsMade) -> Trace:
         return MODELS[model](Trace(change, is_made), *inputs, **options)
 
-    found = MODELS[model](Trace(), *inputs, **options)
-    found.changed = changed
-    return found
+    trace = MODELS[model](Trace(), *inputs, **options)
+    trace.changed = changed
+    return trace

@@ -160,11 +160,11 @@ def norm_pieces(p: Any, o: Options) -> Mistakes:
         for i, which in ((1, "attention"), (2, "network")):
             message = f"the output of the {which} is not multiplied by {o['residual_scale']:g}"
             yield message, p, o | {"wrong": f"unscaled {i}"}
-        told = f"multiplied by {o['residual_scale']:g}"
-        message = f"the inputs of the sub-layers are {told} before the sums, not the outputs"
+        factor = f"multiplied by {o['residual_scale']:g}"
+        message = f"the inputs of the sub-layers are {factor} before the sums, not the outputs"
         yield message, p, o | {"wrong": "input scaled"}
         yield (
-            f"the sums themselves are {told}, not the outputs alone",
+            f"the sums themselves are {factor}, not the outputs alone",
             p,
             o | {"wrong": "sum scaled"},
         )

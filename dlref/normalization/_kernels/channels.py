@@ -163,7 +163,7 @@ def _combine(
     count: int,
     eps: float,
     unit: FloatArray,
-    found: FloatArray,
+    statistics: FloatArray,
     odd: npt.NDArray[np.bool_],
 ) -> None:
     """
@@ -171,8 +171,8 @@ def _combine(
 
     `unit` has the unit of each group of x.  Note in `odd` where squares overflowed or vanished.
     """
-    for sample in range(found.shape[0]):
-        mean, scale, low = found[sample, 0], found[sample, 1], found[sample, 2]
+    for sample in range(statistics.shape[0]):
+        mean, scale, low = statistics[sample, 0], statistics[sample, 1], statistics[sample, 2]
         for g in range(mean.size):
             mean[g], scale[g], low[g] = 0.0, 0.0, 0.0
         for piece in range(sums.shape[1]):
@@ -197,12 +197,16 @@ def _combine(
 
 @kernel
 def _combine_products(
-    sums: FloatArray, group_of: IntArray, found: FloatArray, of_v: FloatArray, of_vz: FloatArray
+    sums: FloatArray,
+    group_of: IntArray,
+    statistics: FloatArray,
+    of_v: FloatArray,
+    of_vz: FloatArray,
 ) -> None:
     """Write the sums of v and of v z for each channel of each sample."""
     samples, channels = of_v.shape
     for sample in range(samples):
-        mean, scale, low = found[sample, 0], found[sample, 1], found[sample, 2]
+        mean, scale, low = statistics[sample, 0], statistics[sample, 1], statistics[sample, 2]
         vs, vz = of_v[sample], of_vz[sample]
         for c in range(channels):
             vs[c], vz[c] = 0.0, 0.0
@@ -219,7 +223,7 @@ def _combine_products(
 
 @kernel
 def _as_lines(
-    found: FloatArray, group: int, weight: FloatArray, bias: FloatArray, lines: FloatArray
+    statistics: FloatArray, group: int, weight: FloatArray, bias: FloatArray, lines: FloatArray
 ) -> None:
     """Write the inputs of `_standardized`: mean, slope and rest of each column and sample."""
     for sample in range(lines.shape[0]):
@@ -227,9 +231,9 @@ def _as_lines(
         for begin in range(0, mean.size, weight.size):
             for c in range(weight.size):
                 g = c // group
-                mean[begin + c] = found[sample, 0, g]
-                slope[begin + c] = found[sample, 1, g] * weight[c]
-                rest[begin + c] = bias[c] - found[sample, 2, g] * weight[c]
+                mean[begin + c] = statistics[sample, 0, g]
+                slope[begin + c] = statistics[sample, 1, g] * weight[c]
+                rest[begin + c] = bias[c] - statistics[sample, 2, g] * weight[c]
 
 
 @kernel
@@ -257,7 +261,7 @@ def _whole_samples(
     count: int,
     eps: float,
     unit: FloatArray,
-    found: FloatArray,
+    statistics: FloatArray,
     odd: npt.NDArray[np.bool_],
     weight: FloatArray,
     bias: FloatArray,
@@ -270,8 +274,8 @@ def _whole_samples(
     for s in range(start, stop):
         one = slice(s, s + 1)
         _moments(0, 1, x[one], size, 1, sums[s], some)
-        _combine(sums[one], size, size, group_of, count, eps, unit[one], found[one], odd[one])
-        _as_lines(found[one], group, weight, bias, lines[one])
+        _combine(sums[one], size, size, group_of, count, eps, unit[one], statistics[one], odd[one])
+        _as_lines(statistics[one], group, weight, bias, lines[one])
         _standardized(0, 1, x[one], size, 1, lines[one], out[one])
 
 
@@ -315,7 +319,7 @@ class _Columns:
         self.group_of = self.channel_of // self.group
         self.count = positions * self.group  # numbers of a group
         self.unit, self.odd = np.ones((samples, groups)), np.empty((samples, groups), np.bool_)
-        self.found = np.empty((samples, 3, groups))
+        self.statistics = np.empty((samples, 3, groups))
         self.sums = np.empty((samples, self.pieces, 3 if v is None else 5, self.flat[2]))
 
     def over_pieces(self, function: Any, *arguments: Any, room: int = 0) -> None:
@@ -333,7 +337,7 @@ class _Columns:
         else:
             self.over_pieces(_products, by_piece, self.v, room=4)
         arguments = self.sums, self.size, self.flat[1], self.group_of, self.count, eps
-        _combine(*arguments, self.unit, self.found, self.odd)
+        _combine(*arguments, self.unit, self.statistics, self.odd)
 
     def change_units(self) -> bool:
         """Rescale x in groups whose squares overflowed or vanished, if there are any."""
@@ -353,14 +357,14 @@ class _Columns:
         vectors = as_vector(weight, 1.0, self.shape[2]), as_vector(bias, 0.0, self.shape[2])
         lines, to = np.empty((samples, 3, columns)), out.reshape(self.flat)
         if self.pieces == 1:
-            kept = self.unit, self.found, self.odd, *vectors, lines, to
+            kept = self.unit, self.statistics, self.odd, *vectors, lines, to
             grouping = self.group_of, self.group, self.count
             cost = 2 * COST * rows * columns
             function = with_workspace(_whole_samples, 2, columns)
             over_rows(function, samples, cost, self.x, self.sums, *grouping, eps, *kept)
         else:
             self.measure(eps)
-            _as_lines(self.found, self.group, *vectors, lines)
+            _as_lines(self.statistics, self.group, *vectors, lines)
             self.over_pieces(_standardized, lines, to)
 
     def of_channels(self, values: FloatArray) -> FloatArray:
@@ -415,12 +419,12 @@ def _product_with_jacobian(
     at.measure(eps)
     if at.change_units():
         at.measure(eps)
-    _combine_products(at.sums, at.group_of, at.found, sums[0], sums[1])
+    _combine_products(at.sums, at.group_of, at.statistics, sums[0], sums[1])
     with np.errstate(all="ignore"):
         # components of v along 1 and along z, which J projects out
         along = (w * sums).reshape(2, samples, groups, -1).sum(3) / at.count
         along_1, along_z = at.of_channels(along)
-        mean, scale, low = at.of_channels(at.found.swapaxes(0, 1))
+        mean, scale, low = at.of_channels(at.statistics.swapaxes(0, 1))
         factor = scale * at.of_channels(at.unit) * outer
         slope = of_z - along_z * factor
         rest = shift - low * slope - along_1 * factor

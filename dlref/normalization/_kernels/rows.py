@@ -360,9 +360,9 @@ def operands(
     }
     dtype, [x, *rest] = as_floats(given, work=np.float32)
     check_ndim("x", x, least)
-    found, arrays = iter(rest), []
+    remaining, arrays = iter(rest), []
     for name in others:
-        array = next(found) if name in given else None
+        array = next(remaining) if name in given else None
         if array is not None:
             check_shape(name, array, x.shape if name == "dout" else x.shape[-1:])
         arrays.append(array)
@@ -399,8 +399,8 @@ def jvp_arguments(
         for k, item in enumerate(pairs)
         if k in kept and (item[1] is not None or (k < needed and pairs is points))
     )
-    dtype, found = as_floats(given, work=np.float32)
-    arrays = dict(zip(given, found, strict=True))
+    dtype, floats = as_floats(given, work=np.float32)
+    arrays = dict(zip(given, floats, strict=True))
     x = arrays["primals[0]"]
     check_ndim("primals[0]", x, least)
     for name, array in arrays.items():

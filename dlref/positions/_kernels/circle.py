@@ -54,7 +54,7 @@ NEAR = 2.0**-16  #: results below it have too few digits if they are differences
 PI = Decimal("3.1415926535897932384626433832795028841971693993751")
 TURN = (6.283185307179586, 2.4492935982947064e-16)  #: 2 pi, and its low-order part
 PER_TURN = (0.15915494309189535, -9.839338337591243e-18)  #: its inverse
-MOST = 2.0**49  #: turns, above which quarters of one are no longer told apart
+MOST = 2.0**49  #: turns, above which quarters of a turn can no longer be distinguished
 
 #: (sin a - a) / a^3 and (cos a - 1 + a^2 / 2) / a^4 in a^2
 SIN = tuple((-1) ** k / math.factorial(2 * k + 1) for k in range(1, 9))

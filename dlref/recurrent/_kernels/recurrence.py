@@ -312,30 +312,30 @@ class Inputs(NamedTuple):
 
 
 def _flat(
-    found: dict[str, FloatArray], states: int, batch: tuple[int, ...], *, cell: bool
+    by_role: dict[str, FloatArray], states: int, batch: tuple[int, ...], *, cell: bool
 ) -> dict[str, Any]:
     """Return the arrays of Inputs: batch axes merged into one, zeros for missing arguments."""
-    x, (rows, size) = found["x"], found["w_hh"].shape
+    x, (rows, size) = by_role["x"], by_role["w_hh"].shape
     count = math.prod(batch)
     flat: dict[str, Any] = {
         "x": np.ascontiguousarray(x).reshape(count, 1 if cell else x.shape[-2], x.shape[-1]),
-        "w_ih": found["w_ih"],
-        "w_hh": found["w_hh"],
-        "w_p": found.get("w_p"),
+        "w_ih": by_role["w_ih"],
+        "w_hh": by_role["w_hh"],
+        "w_p": by_role.get("w_p"),
     }
     zero = np.zeros((count, size), x.dtype)
-    flat["states"] = [as_carray(found.get(s, zero)).reshape(count, size) for s in STATES[:states]]
+    flat["states"] = [as_carray(by_role.get(s, zero)).reshape(count, size) for s in STATES[:states]]
     for bias in ("b_ih", "b_hh"):
-        flat[bias] = found[bias] if bias in found else np.zeros(rows, x.dtype)
+        flat[bias] = by_role[bias] if bias in by_role else np.zeros(rows, x.dtype)
     return flat
 
 
 def _check(
-    label: dict[str, str], found: dict[str, FloatArray], gates: int, *, cell: bool
+    label: dict[str, str], by_role: dict[str, FloatArray], gates: int, *, cell: bool
 ) -> tuple[int, ...]:
     """Check the shapes of the arguments; return the batch axes."""
     times = "" if gates == 1 else f"{gates} "
-    x, w_ih, w_hh = found["x"], found["w_ih"], found["w_hh"]
+    x, w_ih, w_hh = by_role["x"], by_role["w_ih"], by_role["w_hh"]
     if x.ndim < 2 - cell:
         wrong_shape(label["x"], x, "(..., D)" if cell else "(..., T, D)")
     if w_hh.ndim != 2 or w_hh.shape[0] != gates * w_hh.shape[1]:
@@ -350,8 +350,8 @@ def _check(
         "w_p": ("(3 H,)", (3 * size,)),
     }
     for role, expected in wanted.items():
-        if role in found:
-            check_symbols(label[role], found[role], *expected)
+        if role in by_role:
+            check_symbols(label[role], by_role[role], *expected)
     return batch
 
 
@@ -387,9 +387,9 @@ def inputs(
     given = tuple(r for r, name in label.items() if values[name] is not None or r in NEEDED)
     every: dict[str, Any] = {label[role]: values[label[role]] for role in given}
     dtype, arrays = as_floats({**every, **(more or {})}, work=np.float32)
-    found = dict(zip(given, arrays, strict=False))
-    batch = _check(label, found, gates, cell=cell)
-    checked = Inputs(dtype, batch, cell, given, **_flat(found, states, batch, cell=cell))
+    by_role = dict(zip(given, arrays, strict=False))
+    batch = _check(label, by_role, gates, cell=cell)
+    checked = Inputs(dtype, batch, cell, given, **_flat(by_role, states, batch, cell=cell))
     return checked, arrays[len(given) :]
 
 
@@ -402,13 +402,13 @@ def cotangents(
     checked, arrays = inputs(values, more=given, **options)
     inner = (checked.size,) if checked.cell else (checked.x.shape[1], checked.size)
     symbols = "(..., H)" if checked.cell else "(..., T, H)"
-    found = dict(zip(given, arrays, strict=True))
+    by_name = dict(zip(given, arrays, strict=True))
     full = (*checked.x.shape[:2], checked.size)
-    for name, array in found.items():
+    for name, array in by_name.items():
         check_symbols(name, array, symbols, (*checked.batch, *inner))
     zero = np.zeros(full, checked.x.dtype)
     return checked, [
-        as_carray(found[name]).reshape(full) if name in found else zero for name in parts
+        as_carray(by_name[name]).reshape(full) if name in by_name else zero for name in parts
     ]
 
 
@@ -432,11 +432,11 @@ def jvp_arguments(
     given = {name: d for name, d in directions.items() if d is not None}
     checked, arrays = inputs(points, gates=gates, states=states, cell=cell, more=given)
     tangent_of = dict(zip(given, arrays, strict=True))
-    found = {}
+    moves = {}
     for role, name in _labels(directions, states).items():
         if role in checked.given:
             point = as_array(role, points[_labels(points, states)[role]])
-            found[role] = tangent_of.get(name, np.zeros(point.shape, checked.x.dtype))
-            check_shape(name, found[role], point.shape)
-    flat = _flat(found, states, checked.batch, cell=cell)
+            moves[role] = tangent_of.get(name, np.zeros(point.shape, checked.x.dtype))
+            check_shape(name, moves[role], point.shape)
+    flat = _flat(moves, states, checked.batch, cell=cell)
     return checked, checked._replace(**flat)

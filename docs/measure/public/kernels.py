@@ -27,7 +27,7 @@ class Wrong(NamedTuple):
     slip: str
     truth: str
     named: tuple[str, ...]
-    told: Any = MappingProxyType({})
+    options: Any = MappingProxyType({})
 
 
 class Right(NamedTuple):
@@ -37,16 +37,16 @@ class Right(NamedTuple):
     op: Any
     form: str
     kernel: Any
-    told: Any = MappingProxyType({})
+    options: Any = MappingProxyType({})
 
 
-def cases(*some, dtype="float64", **told):
+def cases(*some, dtype="float64", **kwargs):
     """Return options of check_all with cases, each a tuple of inputs and a dictionary."""
     named = [
         check.TestCase(f"case {number}", inputs, options)
         for number, (inputs, options) in enumerate(some)
     ]
-    return {"cases": named, "dtype": dtype, **told}
+    return {"cases": named, "dtype": dtype, **kwargs}
 
 
 def refuse(what):

@@ -351,6 +351,29 @@ def regrouped(node: ast.AST) -> Iterator[ast.expr]:
             yield _around(node.right, ast.BinOp(node.left, node.op, inner))
 
 
+def moved_factors(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield matrix products whose factor stands outside where inside is due, or inside."""
+    if isinstance(node, ast.Call) and name_of(node) == "linear" and _is_product(x := node.args[0]):
+        for factor, other in ((x.left, x.right), (x.right, x.left)):
+            product: ast.expr = ast.Call(node.func, [other, node.args[1]], [])
+            outside, bias = ast.BinOp(factor, x.op, product), node.args[2:]
+            yield ast.Call(ast.Name("plus", ast.Load()), [outside, *bias], []) if bias else outside
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        left, right = node.left, node.right
+        if _is_product(left):
+            yield ast.BinOp(left.left, left.op, ast.BinOp(left.right, node.op, right))
+            yield ast.BinOp(left.right, left.op, ast.BinOp(left.left, node.op, right))
+    elif _is_product(node):
+        for factor, product in ((node.left, node.right), (node.right, node.left)):
+            if isinstance(product, ast.BinOp) and isinstance(product.op, ast.MatMult):
+                inside = ast.BinOp(factor, node.op, product.left)
+                yield ast.BinOp(inside, product.op, product.right)
+
+
+def _is_product(node: ast.AST) -> TypeGuard[ast.BinOp]:
+    return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
+
+
 def _inside(node: ast.AST) -> ast.expr | None:
     """Return the first argument of a call, or the base of a power."""
     if isinstance(node, ast.Call) and node.args and not isinstance(node.args[0], ast.Starred):

@@ -186,6 +186,9 @@ class _Read(ast.NodeTransformer):
             return self.visit(node.func.value)
         if name in DTYPES:
             return self.visit(node.args[0])
+        if name == "plus":
+            left, right = map(self.visit, node.args)
+            return ast.BinOp(left, ast.Add(), right)
         # None is the keyword of **options
         node.keywords = [k for k in node.keywords if k.arg not in ("keepdims", "dtype", None)]
         node.args = [a for a in node.args if not ast.unparse(a).endswith("dtype")]
@@ -215,8 +218,8 @@ def described(stands: str, due: str) -> str:
     for name in FORMATS:
         if stands == f"{name}({due})":
             return f"{due} is rounded to {name}"
-    if exchanged := _exchanged(stands, due):
-        return exchanged
+    if difference := _exchanged(stands, due) or _not_passed(stands, due):
+        return difference
     return f"{stands} stands where {due} is due"
 
 
@@ -238,6 +241,18 @@ def _exchanged(stands: str, due: str) -> str:
     if len(some) != len(other) or len(moved) != 2 or moved[0] != moved[1][::-1]:
         return ""
     return f"{moved[0][1]} and {moved[0][0]} are exchanged in {where}"
+
+
+def _not_passed(stands: str, due: str) -> str:
+    """Return which argument is not passed to a function, if that is all."""
+    a, b = (ast.parse(text, mode="eval").body for text in (stands, due))
+    if not isinstance(a, ast.Call) or not isinstance(b, ast.Call):
+        return ""
+    rest = {ast.unparse(keyword) for keyword in a.keywords}
+    more = [keyword for keyword in b.keywords if ast.unparse(keyword) not in rest]
+    if len(more) != 1 or ast.unparse(ast.Call(a.func, a.args, b.keywords)) != due:
+        return ""
+    return f"{more[0].arg} is not passed to {ast.unparse(b.func)}" * (len(rest) < len(b.keywords))
 
 
 @functools.cache

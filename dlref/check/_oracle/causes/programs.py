@@ -19,12 +19,14 @@ from .changes import (
     ALL_BUT_FIRST,
     AXES,
     applied,
+    as_sentence,
     ends,
     expression,
     forgetful_loops,
     further_changes,
     joined_rows,
     lists_of_statements,
+    moved_factors,
     other_sizes,
     regrouped,
     rounded,
@@ -37,7 +39,6 @@ from .mutations import (
     changed_codes,
     changes,
     described,
-    mutants,
     outputs_of,
     places,
     put,
@@ -131,7 +132,8 @@ def rarer_programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
     with contextlib.suppress(OSError):
         yield from _with_other_axes(formula, reached)
         for f in reached:
-            yield from _with_other_expressions(formula, f, regrouped)
+            for change in (regrouped, moved_factors):
+                yield from _with_other_expressions(formula, f, change)
             yield from _with_other_statements(formula, f, forgetful_loops)
             yield from _at_some_places(formula, f, ends)
         for change in (changes, other_sizes):
@@ -170,10 +172,27 @@ def _with_other_expressions(
     formula: Any, f: Any, change: Any, *, is_term: bool = False
 ) -> Iterator[Program]:
     """Yield the programs in which an expression of a function is another."""
-    for stands, due, other in mutants(formula, change, (f,)):
-        if message := described(stands, due):
-            run = functools.partial(outputs_of, other)
-            yield Program(message + within(f, formula), run, is_term)
+    tree, node = source_of(f)
+    for place in [*places(node)]:
+        where = _line(node, place[-1]) + within(f, formula)
+        for message, code in _each_change(f, tree, place, change):
+            if code is not None:
+                yield _changed(message + where, formula, {f.__code__: code}, is_term=is_term)
+
+
+def _line(node: ast.FunctionDef, entry: ast.expr) -> str:
+    """Return the line in which a variable is another one, if other lines read it, too."""
+    reads = [n for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
+    if not isinstance(entry, ast.Name) or sum(n.id == entry.id for n in reads) < 2:
+        return ""
+    lines = (
+        statement
+        for block in lists_of_statements(node)
+        for statement in block
+        if any(inner is entry for inner in ast.walk(statement))
+    )
+    *_, line = lines  # the innermost one
+    return f", in {as_sentence(line)}"
 
 
 def _by_text(functions: list[Any], is_wanted: Any) -> tuple[dict[Any, Any], dict[str, list[Any]]]:
@@ -260,10 +279,12 @@ def pairs_of_changes(formula: Any) -> Iterator[Program]:
                             yield _changed(f"{message}; and {more}", formula, codes)
 
 
-def _each_change(formula: Any, tree: ast.Module, place: Any) -> Iterator[tuple[str, Any]]:
+def _each_change(
+    f: Any, tree: ast.Module, place: Any, change: Any = changes
+) -> Iterator[tuple[str, Any]]:
     """Yield a description and the code of each change at a place, which has it meanwhile."""
     due = ast.unparse(place[-1])
-    for stands, code in changed_codes(formula, tree, place, changes(place[-1])):
+    for stands, code in changed_codes(f, tree, place, change(place[-1])):
         if message := described(stands, due):
             yield message, code
 

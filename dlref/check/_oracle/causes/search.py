@@ -70,7 +70,7 @@ class _Search:
     def __init__(self, first: Evidence, cases: Sequence[Evidence]) -> None:
         self.cases, self.names = _ordered(first, cases), first.names
         self.off = frozenset[int]().union(*(e.off for e in cases))
-        self.by_number: dict[int, _Found] = {i: _Found() for i in sorted(self.off)}
+        self.by_number: dict[int, _Matches] = {i: _Matches() for i in sorted(self.off)}
         given = [{*e.call.non_default_options} for e in cases if e.off]
         self.options = set.intersection(*given)  # wherever an output is off
 
@@ -79,20 +79,20 @@ class _Search:
         each = {i: [e.only({i}) for e in self.cases] for i in self.off}
         rest = [e.only(e.bounds.keys() - self.off) for e in self.cases]
         for every, own in searches:
-            found = _Found()
+            matches = _Matches()
             unexplained = [i for i, other in self.by_number.items() if not other.programs]
             for program in every:
                 outputs, is_right = self.explained(program, own, each, rest)
                 if outputs.keys() == self.off and is_right:
                     where = max((where for where, _ in outputs.values()), key=len)
-                    found.add(program.message + where, [arrays for _, arrays in outputs.values()])
+                    matches.add(program.message + where, [arrays for _, arrays in outputs.values()])
                 for i in outputs.keys() & unexplained if program.is_term else ():
                     where, values = outputs[i]
                     self.by_number[i].add(program.message + where, [values])
-                if found.is_too_many:
+                if matches.is_too_many:
                     return ""
-            if found.programs:
-                return found.message
+            if matches.programs:
+                return matches.message
         return ""
 
     def explained(
@@ -104,7 +104,7 @@ class _Search:
         Each has the condition on which it does so, and its values. A kernel may have a branch of
         its own for an option: right cases without that option do not refute a program.
         """
-        found: dict[int, list[Any]] = {i: [] for i in self.off}
+        matching: dict[int, list[Any]] = {i: [] for i in self.off}
         options = dict.fromkeys(self.off, self.options)
         count, is_right = 0, True
         for place, e in enumerate(self.cases):
@@ -113,20 +113,20 @@ class _Search:
             count += bool(e.off)
             if (values := _outputs(program, e)) is None:
                 return {}, False
-            for i in [*found]:
+            for i in [*matching]:
                 if each[i][place].agrees(values, right, explains=not place):
-                    found[i].append(values[i] if i < len(values) else None)
+                    matching[i].append(values[i] if i < len(values) else None)
                     continue
-                found[i].append(None)  # the program does not stand here
+                matching[i].append(None)  # the program does not stand here
                 options[i] = options[i] - e.call.non_default_options.keys()
                 if e.off or not options[i]:
-                    del found[i]
-            if not found:
+                    del matching[i]
+            if not matching:
                 return {}, False
             is_right = is_right and rest[place].agrees(values, right)
         if count < min(2, sum(bool(e.off) for e in self.cases)):  # no second case confirms it
             return {}, False
-        return {i: (self.condition(options[i]), values) for i, values in found.items()}, is_right
+        return {i: (self.condition(options[i]), values) for i, values in matching.items()}, is_right
 
     def condition(self, options: set[str]) -> str:
         """Return where a program stands for the formula: where an option is given, if any."""
@@ -135,17 +135,17 @@ class _Search:
     def by_output(self) -> str:
         """Return the program of each output; empty if one has none, or too few numbers."""
         by_text: dict[str, list[str]] = {}
-        for i, found in self.by_number.items():
+        for i, matches in self.by_number.items():
             wrong = sum(e.only({i}).wrong for e in self.cases)
-            if not found.programs or found.is_too_many or wrong < 2 * MIN_SAMPLES:
+            if not matches.programs or matches.is_too_many or wrong < 2 * MIN_SAMPLES:
                 return ""
-            by_text.setdefault(found.message, []).append(self.names[i])
+            by_text.setdefault(matches.message, []).append(self.names[i])
         return "; and ".join(
             f"in {' and '.join(names)} alone, {text}" for text, names in by_text.items()
         )
 
 
-class _Found:
+class _Matches:
     """Programs that differ in some case, up to one more than are named."""
 
     def __init__(self) -> None:
