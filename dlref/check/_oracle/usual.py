@@ -46,14 +46,27 @@ def sigmoid_deriv(x: Any) -> Any:
 
 
 def elu_deriv(x: Any, *, alpha: float = 1.0) -> Any:
-    """Return y + alpha, of an output y whose expm1 is a rounding off."""
-    y = np.nextafter(elu(x, alpha=alpha), -np.inf)
+    """Return y + alpha, of an output y whose expm1 is two roundings off, as vectorized ones are."""
+    y = elu(np.minimum(x, 0), alpha=alpha)  # expm1 would overflow for large x
+    y = np.nextafter(np.nextafter(y, -np.inf), -np.inf)
     return np.where(x > 0, 1, y + alpha)
 
 
 def celu_deriv(x: Any, *, alpha: float = 1.0) -> Any:
     """Return y / alpha + 1."""
     return elu_deriv(x / alpha)
+
+
+def features(x: Any, feature_map: str) -> Any:
+    """Return elu(x) + 1 as it stands, which cancels where x is far below 0."""
+    if feature_map == "elu":
+        return np.where(x > 0, x + 1, elu_deriv(x))
+    return attention.features(x, feature_map)
+
+
+def features_deriv(x: Any, feature_map: str) -> Any:
+    """Return the slope of elu(x) + 1, from its output."""
+    return elu_deriv(x) if feature_map == "elu" else attention.features_deriv(x, feature_map)
 
 
 def tanhshrink_deriv(x: Any) -> Any:
@@ -231,6 +244,7 @@ _OWN: dict[Any, tuple[Any, ...]] = {
         *(sigmoid, sigmoid_deriv, elu_deriv, celu_deriv, tanhshrink_deriv),
         *(softsign_vjp, hard_swish_deriv),
     ),
+    attention: (features, features_deriv),
     losses: (binary_cross_entropy, binary_cross_entropy_grad, binary_cross_entropy_vjp),
 }
 #: The functions that stand in the place of formulas.

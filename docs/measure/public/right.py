@@ -268,8 +268,8 @@ def decay_by_running_sums(dout, q, k, v, decay):
 
 def im2col(x, weight, bias=None, stride=1, padding=0):
     """One product with unfolded columns, as in Caffe; two axes of space."""
-    if weight.ndim != 4 or x.ndim != 4:
-        refuse("other axes of space")
+    if weight.ndim != 4 or x.ndim != 4 or isinstance(padding, str):
+        refuse("other axes of space, or paddings by name")
     columns = F.unfold(x, weight.shape[2:], stride=stride, padding=padding)
     y = weight.flatten(1) @ columns
     y = y if bias is None else y + bias[:, None]
