@@ -224,7 +224,9 @@ def _largest_exponent(pair: Pair) -> float:
 def without_inputs(pair: Pair) -> str:
     """Find an output that is zero, or one number everywhere, where the exact one is not."""
     if not np.any(pair.got) and np.isfinite(pair.want).any():
-        return "it is zero: not computed, not written, or multiplied by 0"
+        return _overflows(pair, pair.want != 0) or (
+            "it is zero: not computed, not written, or multiplied by 0"
+        )
     if pair.want.size >= MIN_SAMPLES and np.ptp(pair.got) == 0 and np.ptp(pair.want):
         return "it is one number in all places"
     return ""
@@ -247,13 +249,20 @@ def missing(pair: Pair) -> str:
         return ""
     if not np.isfinite(pair.want[wrong]).any():
         return "it is 0 where the exact result is infinite or NaN: a special case"
-    most = _largest_exponent(pair)
-    for what, limit in (("the square of an exponential", most / 2), ("an exponential", most)):
-        if pair.call.spec.family == "elements" and _is_zero_beyond(pair, wrong, limit):
-            return f"{what} overflows: the result is 0 beyond {limit:.0f}"
+    if overflow := _overflows(pair, wrong):
+        return overflow
     if pair.call.form == "forward" and np.array_equal(wrong, (pair.want < 0) & wrong.any()):
         return "all that should be negative is 0, as after a ReLU"
     return "the wrong elements are all zero: not written (a tail, a tile, a row)"
+
+
+def _overflows(pair: Pair, wrong: Any) -> str:
+    """Return which exponential overflows where, and nowhere else, elements are 0 wrongly."""
+    most = _largest_exponent(pair)
+    for what, limit in (("an exponential", most), ("the square of an exponential", most / 2)):
+        if pair.call.spec.family == "elements" and _is_zero_beyond(pair, wrong, limit):
+            return f"{what} overflows: the result is 0 beyond {limit:.0f}"
+    return ""
 
 
 def _is_zero_beyond(pair: Pair, wrong: Any, limit: float) -> bool:
