@@ -231,7 +231,10 @@ def arguments_of(name):
     [
         ("cap", "softcap is not passed to recomputed_scores"),
         ("reset", "r * linear(h, w_hn) + b_hn stands where linear(r * h, w_hn, b_hn) is due"),
-        ("top_p", "z = where(z < sort(z, axis=-1)[..., -top_k, None], -inf, z) comes after"),
+        (
+            "top_p",
+            "logits stands where z is due, in z = where(nucleus(softmax(z), top_p) == 0, -inf, z)",
+        ),
     ],
 )
 def test_programs_in_the_spelling_of_kernels(name, message):

@@ -29,6 +29,14 @@ SOME = {"a": np.ones(2)}
         ("deepseek_v2", {"num_experts_per_tok": None}, "'num_experts_per_tok' must be there"),
         ("deepseek_v2", {"num_experts_per_tok": 2, "topk_method": "noaux_tc"},
          "'topk_method' must be greedy or group_limited_greedy"),
+        ("granite_swa", {"layer_rope_theta": [1e4]}, "'layer_rope_theta' must be a list of 3, not"),
+        (
+            "dots1",
+            EXPERTS | {"n_routed_experts": 4, "n_shared_experts": 1, "scoring_func": "softmax"},
+            "'scoring_func' must be 'sigmoid' or 'noaux_tc'",
+        ),
+        ("qwen3_next", {"linear_num_key_heads": 3}, "'linear_num_key_heads' must divide 32"),
+        ("qwen3_next", {"layer_types": ["x"]}, "'layer_types' must be a list of 3 known types"),
         ("glm4_moe_lite", {"mlp_layer_types": ["dense"]}, "'mlp_layer_types' must be "),
         ("glm4_moe_lite", {"first_k_dense_replace": 0}, "'first_k_dense_replace' must be as"),
         (
