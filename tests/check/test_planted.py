@@ -8,6 +8,7 @@ from dlref import activations as act
 from dlref import attention as att
 from dlref import check, losses, neurons, positions, recurrent, training, transformer
 from dlref import normalization as norm
+from dlref.formulas.activations import softmax
 
 R = np.random.default_rng(7)
 X, W, B, U = (R.normal(size=s) for s in ((6, 8), (8, 8), (8,), (6, 8)))
@@ -26,11 +27,6 @@ CLASSES = R.integers(0, 8, 6)
 LSTM_DOUT = tuple(R.normal(size=(2, 5, 4)) for _ in "hc")
 SDPA = att.scaled_dot_product_attention
 FREQUENCIES = positions.rope_frequencies(8)
-
-
-def softmax(x, axis=-1):
-    e = np.exp(x - x.max(axis, keepdims=True))
-    return e / e.sum(axis, keepdims=True)
 
 
 def naive_softmax(x):
@@ -166,7 +162,7 @@ def regated_lstm(u, args):
 
 # what, op, candidate, arguments, options, words of the cause; a vjp's first argument is dout
 FORWARD = [
-    ("softmax axis", act.softmax, lambda x: softmax(x, 0), (X,), {}, "along axis 0"),
+    ("softmax axis", act.softmax, lambda x: softmax(x, axis=0), (X,), {}, "along axis 0"),
     ("no maximum", act.softmax, naive_softmax,
      (X * 1e4,), {}, "maximum is not subtracted"),
     ("gelu tanh", act.gelu, lambda x: act.gelu(x, approximate="tanh"), (X,), {},
@@ -235,7 +231,7 @@ FORWARD = [
     ("gru gates", recurrent.gru, lambda *a: recurrent.gru(*gates(a, (1, 0, 2))), GRU, {}, "zrn"),
     ("gru reset", recurrent.gru, lambda *a: recurrent.gru(*a, reset_after=False), GRU, {},
      "before the product"),
-    ("over queries", SDPA, lambda q, k, v: softmax(q @ t(k) * 8**-0.5, -2) @ v, (Q, K, V), {},
+    ("over queries", SDPA, lambda q, k, v: softmax(q @ t(k) * 8**-0.5, axis=-2) @ v, (Q, K, V), {},
      "over the queries"),
     ("mask transposed", SDPA, lambda q, k, v, mask: attention(q, k, v, keep=mask.T, empty=-np.inf),
      (Q, K[..., :5, :], V[..., :5, :]), {"mask": np.tri(5, dtype=bool) | (MASK[:, :5])},

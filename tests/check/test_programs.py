@@ -16,6 +16,7 @@ from dlref import normalization as norm
 from dlref.check._oracle.calls import ReferenceCall
 from dlref.check._oracle.causes import is_settled, same_cause
 from dlref.formulas import transformer as blocks
+from dlref.formulas.activations import softmax
 
 programs = importlib.import_module("dlref.check._oracle.causes.programs")
 mutations = importlib.import_module("dlref.check._oracle.causes.mutations")
@@ -24,11 +25,6 @@ formula_of, mutants = mutations.formula_of, mutations.mutants
 R = np.random.default_rng(12)
 X, U = R.normal(size=(2, 5, 7))
 SDPA = att.scaled_dot_product_attention
-
-
-def softmax(x):
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
 
 
 def layer_norm_vjp(u, x, weight=None, bias=None, *, eps=1e-5, slip="x"):

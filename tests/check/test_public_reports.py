@@ -10,6 +10,7 @@ from dlref import activations as act
 from dlref import attention as att
 from dlref import check, losses, neurons, positions, recurrent, training, transformer
 from dlref import normalization as norm
+from dlref.formulas.activations import softmax
 
 SDPA, SDPA_VJP = att.scaled_dot_product_attention, att.scaled_dot_product_attention_vjp
 R = np.random.default_rng(38)
@@ -22,11 +23,6 @@ LOGITS, CLASSES = R.normal(size=(6, 11)), np.array([0, -100, 2, 3, -100, 1])
 def case(*inputs, dtype="float64", **options):
     """Return the case that a report is about."""
     return {"cases": [check.TestCase("the report's", inputs, options)], "dtype": dtype}
-
-
-def softmax(x, axis=-1):
-    e = np.exp(x - x.max(axis, keepdims=True))
-    return e / e.sum(axis, keepdims=True)
 
 
 def contiguous(a):

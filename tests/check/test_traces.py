@@ -12,6 +12,7 @@ from dlref.activations import gelu, silu
 from dlref.attention import AttentionParams
 from dlref.check import TraceDifference, first_difference, trace
 from dlref.formulas import transformer as formulas
+from dlref.formulas.activations import softmax
 from dlref.neurons import mlp
 from dlref.positions import rope_frequencies, rope_tables
 from dlref.transformer import (
@@ -157,11 +158,6 @@ class TestTrace:
 
 
 # A port in plain NumPy, with mistakes that can be switched on.
-
-
-def softmax(s):
-    p = np.exp(s - s.max(-1, keepdims=True))
-    return p / p.sum(-1, keepdims=True)
 
 
 def turned(x, halves=False, sign=1, base=10000.0, start=0):
