@@ -63,8 +63,7 @@ def _mixtures(rng):
     experts = transformer.ExpertParams(
         *(rng.normal(size=s) for s in ((n, F, D), (n, F, D), (n, D, F), (n, F), (n, F), (n, D)))
     )
-    shared = transformer.GatedFeedForwardParams(*experts[:2], experts.w_down)
-    shared = shared._replace(**{name: w[0] for name, w in shared._asdict().items()})
+    shared = transformer.GatedFeedForwardParams(*(w[0] for w in experts))
     x, weight, bias = rng.normal(size=(B, T, D)), rng.normal(size=(n, D)), rng.normal(size=n)
     gate, correction = rng.normal(size=(1, D)), rng.normal(size=n)
     options = {"k": 2, "correction": correction}
@@ -122,6 +121,9 @@ def _attention(rng):
     dout = rng.normal(size=(B, H, T, S))
     for form, given in (("", (slopes,)), ("_vjp", (dout, slopes)), ("_jvp", (slopes, slopes / 2))):
         yield f"positions.alibi_bias{form}", (*given, T, S), offsets
+    forget = -rng.random((B, H, S))
+    for form, given in (("", (forget,)), ("_vjp", (dout, forget)), ("_jvp", (forget, forget / 2))):
+        yield f"attention.forgetting_bias{form}", given, {**offsets, "T": T}
     weights = rng.random((2, B, H, T, T))
     yield "attention.attention_rollout", (weights[:1, :, :1],), {"residual": 0.0}
     yield "attention.repeat_kv", (k, 1), {}

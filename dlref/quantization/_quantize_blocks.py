@@ -315,7 +315,7 @@ def quantize_blocks(
         2 s & \text{rceil: } q > x_{max} \\ 2 s & \text{ceil: } q > 2^{E_{max}} \\
         s & \text{otherwise.} \end{cases}
 
-    "even" doubles only where the largest number is rounded up to the next power of two, at 7 for
+    "even" doubles it if the largest number is rounded up to the next power of two, at 7 for
     E2M1, and leaves a saturation to E4M3 alone, between 464 and 496. "rceil" is the smallest scale
     with which nothing saturates: :math:`s' = 2^{\lceil \log_2 (\max_i |x_i| / x_{max}) \rceil}`.
     "ceil" rounds up the logarithm of the floored scale itself, nearly always, and wastes half of

@@ -175,7 +175,8 @@ SAMPLES = list(samples())
 
 
 def test_all_chapters_and_kinds_are_sampled():
-    assert {f.__module__ for f, _, _ in SAMPLES} == {f.__module__ for f in CHECKS}
+    open_to_mistakes = (f for f in CHECKS if any(count_places(f, kind) for kind in KINDS))
+    assert {f.__module__ for f, _, _ in SAMPLES} == {f.__module__ for f in open_to_mistakes}
     assert {kind for _, kind, _ in SAMPLES} == set(KINDS)
 
 

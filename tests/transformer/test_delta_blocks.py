@@ -162,7 +162,7 @@ def test_saved_loaded_and_trained(tmp_path, params, ids):
 
 
 @pytest.mark.parametrize(
-    ("told", "words"),
+    ("options", "words"),
     [
         ({"is_causal": False}, "'is_causal' must be True for a block with a gated delta rule"),
         ({"mask": np.ones(6, bool)}, "'mask' must be None for a block with a gated delta rule"),

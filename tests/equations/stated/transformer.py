@@ -18,11 +18,11 @@ def of_the_budget():
 
 @stated("dlref/transformer/_feed_forward.py")
 def of_networks():
-    x, W, u = draw(124, 3, (4, 3), 3)
-    dx, dW = draw(125, 3, (4, 3))
-    step = rate(lambda W, x: W @ x, [W, x], [dW, dx])
-    text = r"\dot{\vec a} = \dot{\mat W}_{gate} \vec x + \mat W_{gate} \dot{\vec x}"
-    yield text, step, dW @ x + W @ dx
+    x, W, u, b = draw(124, 3, (4, 3), 3, 4)
+    dx, dW, db = draw(125, 3, (4, 3), 4)
+    step = rate(lambda W, x, b: W @ x + b, [W, x, b], [dW, dx, db])
+    move = r"\dot{\mat W}_{gate} \vec x + \mat W_{gate} \dot{\vec x} + \dot{\vec b}_{gate}"
+    yield rf"\dot{{\vec a}} = {move}", step, dW @ x + W @ dx + db
     params = transformer.FeedForwardParams(w1=W, b1=None, w2=draw(126, (3, 4))[0], b2=None)
     dy = transformer.feed_forward_jvp((x, params), (dx, None), activation="tanh")
     grads = transformer.feed_forward_vjp(u, x, params, activation="tanh")
