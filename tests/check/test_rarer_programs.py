@@ -15,12 +15,14 @@ from dlref import convolution as conv
 from dlref import normalization as norm
 from dlref import recurrent as rec
 from dlref.check._oracle.calls import ReferenceCall
+from dlref.formulas import attention as formulas
 
 causes = importlib.import_module("dlref.check._oracle.causes")
 changes, evidence, programs, readings, search, slopes = (
     importlib.import_module(f"dlref.check._oracle.causes.{name}")
     for name in ("changes", "evidence", "programs", "readings", "search", "slopes")
 )
+usual = importlib.import_module("dlref.check._oracle.usual")
 HELPERS = importlib.import_module("dlref.check._oracle.helpers").HELPERS
 X = np.linspace(-2.0, 2.0, 12).reshape(3, 4)
 
@@ -243,6 +245,71 @@ def test_programs_in_the_spelling_of_kernels(name, message):
     given = (None, wrong) if form == "vjp" else (wrong, None)
     report = check.check_all(given[0], op, vjp=given[1], cases=cases, options=[*options])
     assert message in next(iter(report.causes))
+
+
+@pytest.mark.parametrize(
+    ("due", "others"),
+    [
+        ("linear(r * h, w, b)", ["plus(r * linear(h, w), b)", "plus(h * linear(r, w), b)"]),
+        ("linear(r * h, w)", ["r * linear(h, w)", "h * linear(r, w)"]),
+        ("linear(h, w, b)", []),
+        ("(a * b) @ w", ["a * (b @ w)", "b * (a @ w)"]),
+        ("a @ w", []),
+        ("a * (b @ w)", ["a * b @ w"]),
+        ("b @ w * a", ["a * b @ w"]),
+    ],
+)
+def test_factors_inside_and_outside_of_products(due, others):
+    node = changes.expression(due)
+    assert [ast.unparse(other) for other in changes.moved_factors(node)] == others
+    (a, b, c), w = np.random.default_rng(0).normal(size=(3, 4)), np.ones((4, 4))
+    assert np.array_equal(HELPERS["plus"](a @ w, b), a @ w + b)
+    assert HELPERS["plus"](c, None) is c
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"temperature": 0}, {"temperature": 0.5, "top_k": 3}, {"top_p": 0.6, "min_p": 0.1}],
+)
+def test_filters_of_logits_are_the_map(options):
+    logits = np.random.default_rng(0).normal(size=(3, 9))
+    np.testing.assert_allclose(
+        usual.next_token_probabilities_by_logits(logits, **options),
+        transformer.next_token_probabilities(logits, **options),
+        rtol=1e-12,
+    )
+
+
+@pytest.mark.parametrize("name", ["elu", "exp", "identity"])
+def test_features_as_they_are_written(name):
+    x = np.linspace(-3.0, 3.0, 7)
+    for f in ("features", "features_deriv"):
+        want = getattr(formulas, f)(x, name)
+        np.testing.assert_allclose(getattr(usual, f)(x, name), want, rtol=1e-12, atol=1e-14)
+
+
+def test_recomputed_scores_give_the_gradients():
+    """A row without a key, dropout, a sink, a bias and an upstream gradient of the logarithms."""
+    rng = np.random.default_rng(0)
+    q, k, v, dout = (rng.normal(size=s) for s in ((2, 5, 4), (2, 6, 4), (2, 6, 3), (2, 5, 3)))
+    mask = rng.random((5, 6)) < 0.6
+    mask[0] = False
+    options = {"mask": mask, "bias": rng.normal(size=(5, 6)), "softcap": 0.7, "window": (3, 1)}
+    options |= {"sink": rng.normal(size=2), "dropout": rng.integers(0, 2, (2, 5, 6)) * 2.0}
+    dlse = np.where(mask.any(-1), rng.normal(size=(2, 5)), 0.0)
+    for given in (options | {"dlse": dlse}, {}):
+        got = usual.attention_vjp_by_logsumexp(dout, q, k, v, **given)
+        want = formulas.scaled_dot_product_attention_vjp(dout, q, k, v, **given)
+        assert len(got) == len(want)
+        for a, b in zip(got, want, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
+def test_an_argument_that_is_not_passed():
+    mutations = importlib.import_module("dlref.check._oracle.causes.mutations")
+    assert mutations.described("f(x, b=1)", "f(x, a=2, b=1)") == "a is not passed to f"
+    for stands in ("x", "f(y, b=1)", "f(x)", "g(x, b=1)"):
+        assert mutations.described(stands, "f(x, a=2, b=1)").endswith("f(x, a=2, b=1) is due")
 
 
 def test_each_array_alone_and_a_late_decay():

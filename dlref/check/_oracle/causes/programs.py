@@ -176,8 +176,7 @@ def _with_other_expressions(
     for place in [*places(node)]:
         where = _line(node, place[-1]) + within(f, formula)
         for message, code in _each_change(f, tree, place, change):
-            if code is not None:
-                yield _changed(message + where, formula, {f.__code__: code}, is_term=is_term)
+            yield _changed(message + where, formula, {f.__code__: code}, is_term=is_term)
 
 
 def _line(node: ast.FunctionDef, entry: ast.expr) -> str:
@@ -274,7 +273,7 @@ def pairs_of_changes(formula: Any) -> Iterator[Program]:
             for message, _ in _each_change(f, tree, place):
                 for second in [*places(node)][i + 1 :]:
                     for more, code in _each_change(f, tree, second):
-                        if code is not None and second[-1] is not place[-1]:
+                        if second[-1] is not place[-1]:
                             codes = {f.__code__: code}
                             yield _changed(f"{message}; and {more}", formula, codes)
 
@@ -285,7 +284,7 @@ def _each_change(
     """Yield a description and the code of each change at a place, which has it meanwhile."""
     due = ast.unparse(place[-1])
     for stands, code in changed_codes(f, tree, place, change(place[-1])):
-        if message := described(stands, due):
+        if code is not None and (message := described(stands, due)):
             yield message, code
 
 
