@@ -426,7 +426,8 @@ FORWARD += [
      {"mask": SQUARE}, "mask is transposed"),
     ("scale ignored", SDPA, lambda q, k, v, scale: SDPA(q, k, v), (Q, K, V), {"scale": 1.0},
      "'scale' is ignored"),
-    ("default told", act.softmax, lambda x, axis: softmax(x, 0), (X,), {"axis": -1}, "axis 0"),
+    ("default given", act.softmax, lambda x, axis: softmax(x, axis=0), (X,), {"axis": -1},
+     "axis 0"),
     ("lstm gates without biases", recurrent.lstm, lambda x, h, c, w, u, *_: recurrent.lstm(
         x, h, c, *gates((w, u, w, u), (2, 1, 0, 3))[:2]), (*LSTM[:5], None, None), {}, "gfio"),
     ("half a sum", losses.squared_error, lambda p, q: ((p - q) ** 2).sum() / 2, (X[0], X[1]), {},
