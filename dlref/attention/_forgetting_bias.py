@@ -66,8 +66,8 @@ def forgetting_bias(
         :func:`~dlref.activations.log_sigmoid` of a linear map of the token.
     q_offset : int or array_like of int, default 0
         Position of query 0 among the keys. It is negative where the first queries stand before all
-        keys, and see none. An array has one for each sequence: its axes are batch axes, which
-        broadcast with those of `log_forget` before the heads.
+        keys, and see none. An array has one for each sequence: its axes broadcast with the batch
+        axes of `log_forget`.
     T : int or None
         Number of queries; None means that the last query stands at the last key, T = S −
         `q_offset`. An array of offsets needs it.

@@ -182,7 +182,7 @@ class Settings:
         self._check_family(family)
         if self.config.get("quantization_config") is not None:
             hint = "which dlref does not read: dequantize them and leave it out"
-            self.problems.append(f"'quantization_config' is that of quantized weights, {hint}")
+            self.problems.append(f"'quantization_config' belongs to quantized weights, {hint}")
 
     def _check_family(self, family: str) -> None:
         """Note a problem if the configuration says that it is another family's."""

@@ -210,7 +210,7 @@ def test_the_activation_of_a_product():
     hidden = gate * up / (1 + np.exp(-gate * up))
     out = hidden @ params.blocks[0].feed_forward.w_down.T
     found = first_difference(right, {"blocks.0.feed_forward.out": out})
-    assert found.cause == "the activation is that of the product of gate and up, not of the gate"
+    assert found.cause == "the activation is applied to the product of gate and up, not to the gate"
 
 
 def test_a_mask_after_the_softmax_and_averaged_heads():

@@ -150,7 +150,7 @@ class TestFacts:
         config = small(PUBLISHED["meta-llama/Llama-3.1-8B"])
         state = state_of("llama", config, rng)
         options = config | {"quantization_config": {"quant_method": "bitsandbytes"}}
-        with pytest.raises(ValueError, match="'quantization_config' is that of quantized weights"):
+        with pytest.raises(ValueError, match="'quantization_config' belongs to quantized weights"):
             from_state_dict(state, config=options)
         name = "model.layers.0.self_attn.q_proj.weight"
         state[name] = state[name].astype(np.int8)

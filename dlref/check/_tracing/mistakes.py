@@ -215,7 +215,7 @@ def _weights(p: Any, o: Options) -> Mistakes:
     network = p.feed_forward
     if isinstance(network, GatedFeedForwardParams):
         yield "the activation is that of up instead of gate", p, o | {"wrong": "up"}
-        message = "the activation is that of the product of gate and up, not of the gate"
+        message = "the activation is applied to the product of gate and up, not to the gate"
         yield message, p, o | {"wrong": "product"}
 
 

@@ -218,17 +218,17 @@ def described(stands: str, due: str) -> str:
     for name in FORMATS:
         if stands == f"{name}({due})":
             return f"{due} is rounded to {name}"
-    if difference := _exchanged(stands, due) or _not_passed(stands, due):
+    trees = [ast.parse(text, mode="eval").body for text in (stands, due)]
+    if difference := _exchanged(*trees) or _not_passed(*trees):
         return difference
     return f"{stands} stands where {due} is due"
 
 
-def _exchanged(stands: str, due: str) -> str:
+def _exchanged(a: ast.expr, b: ast.expr) -> str:
     """Return which two entries of a tuple, or arguments of a call, are exchanged, if any are."""
-    a, b = (ast.parse(text, mode="eval").body for text in (stands, due))
     where = "a tuple"
     if isinstance(a, ast.Call) and isinstance(b, ast.Call):
-        where = due
+        where = ast.unparse(b)
         if ast.unparse(a.func) != ast.unparse(b.func):
             return ""
         some, other = a.args, b.args
@@ -243,16 +243,16 @@ def _exchanged(stands: str, due: str) -> str:
     return f"{moved[0][1]} and {moved[0][0]} are exchanged in {where}"
 
 
-def _not_passed(stands: str, due: str) -> str:
-    """Return which argument is not passed to a function, if that is all."""
-    a, b = (ast.parse(text, mode="eval").body for text in (stands, due))
+def _not_passed(a: ast.expr, b: ast.expr) -> str:
+    """Return which argument of a call is not passed to its function, if that is all."""
     if not isinstance(a, ast.Call) or not isinstance(b, ast.Call):
         return ""
     rest = {ast.unparse(keyword) for keyword in a.keywords}
     more = [keyword for keyword in b.keywords if ast.unparse(keyword) not in rest]
-    if len(more) != 1 or ast.unparse(ast.Call(a.func, a.args, b.keywords)) != due:
+    same = ast.unparse(ast.Call(a.func, a.args, b.keywords)) == ast.unparse(b)
+    if not same or len(more) != 1 or len(rest) == len(b.keywords):
         return ""
-    return f"{more[0].arg} is not passed to {ast.unparse(b.func)}" * (len(rest) < len(b.keywords))
+    return f"{more[0].arg} is not passed to {ast.unparse(b.func)}"
 
 
 @functools.cache

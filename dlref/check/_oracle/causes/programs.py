@@ -181,8 +181,10 @@ def _with_other_expressions(
 
 def _line(node: ast.FunctionDef, entry: ast.expr) -> str:
     """Return the line in which a variable is another one, if other lines read it, too."""
-    reads = [n for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)]
-    if not isinstance(entry, ast.Name) or sum(n.id == entry.id for n in reads) < 2:
+    if not isinstance(entry, ast.Name):
+        return ""
+    names = (n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id == entry.id)
+    if sum(isinstance(n.ctx, ast.Load) for n in names) < 2:
         return ""
     lines = (
         statement
