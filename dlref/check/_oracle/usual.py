@@ -47,8 +47,7 @@ def sigmoid_deriv(x: Any) -> Any:
 
 def elu_deriv(x: Any, *, alpha: float = 1.0) -> Any:
     """Return y + alpha, of an output y whose expm1 is two roundings off, as vectorized ones are."""
-    y = elu(np.minimum(x, 0), alpha=alpha)  # expm1 would overflow for large x
-    y = np.nextafter(np.nextafter(y, -np.inf), -np.inf)
+    y = np.nextafter(np.nextafter(elu(x, alpha=alpha), -np.inf), -np.inf)
     return np.where(x > 0, 1, y + alpha)
 
 
@@ -60,13 +59,15 @@ def celu_deriv(x: Any, *, alpha: float = 1.0) -> Any:
 def features(x: Any, feature_map: str) -> Any:
     """Return elu(x) + 1 as it stands, which cancels where x is far below 0."""
     if feature_map == "elu":
-        return np.where(x > 0, x + 1, elu_deriv(x))
+        return np.where(x > 0, x + 1, features_deriv(x, feature_map))
     return attention.features(x, feature_map)
 
 
 def features_deriv(x: Any, feature_map: str) -> Any:
     """Return the slope of elu(x) + 1, from its output."""
-    return elu_deriv(x) if feature_map == "elu" else attention.features_deriv(x, feature_map)
+    if feature_map == "elu":
+        return elu_deriv(np.minimum(x, 0))  # the exponential of a large x would overflow
+    return attention.features_deriv(x, feature_map)
 
 
 def tanhshrink_deriv(x: Any) -> Any:
