@@ -206,7 +206,7 @@ def other_axes(v, axis):
 def directions(v, g, axis):
     """Rows of length 1, the lengths that they had, and the ones that they get."""
     norm = np.sqrt(np.sum(v * v, axis=other_axes(v, axis), keepdims=True))
-    return v / norm, norm, np.reshape(g, norm.shape)
+    return v / norm, norm, np.expand_dims(g, other_axes(v, axis))
 
 
 def weight_norm_vjp(dout, v, g, *, axis=0):

@@ -179,7 +179,13 @@ def as_if_contiguous(a):
 
 @pytest.mark.parametrize(
     "op",
-    [act.gelu, act.softmax, norm.layer_norm, losses.cross_entropy, losses.huber, neurons.linear],
+    [
+        *(act.gelu, act.softmax, neurons.linear),
+        *(
+            pytest.param(op, marks=pytest.mark.broad)
+            for op in (norm.layer_norm, losses.cross_entropy, losses.huber)
+        ),
+    ],
     ids=lambda op: op.__name__,
 )
 def test_strides_that_are_ignored(op):

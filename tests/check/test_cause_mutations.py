@@ -6,6 +6,7 @@ import importlib
 import inspect
 import itertools
 import re
+import sys
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from chapters import PLAIN
 from dlref import activations as act
 from dlref import attention, check, losses, positions, recurrent
 from dlref import normalization as norm
+from dlref.check._oracle.calls import ReferenceCall
 from dlref.check._oracle.causes import shared_values
 from dlref.check._oracle.usual import through_maximum
 
@@ -201,3 +203,29 @@ def test_the_formula_itself_has_no_slip():
             PLAIN["gru_cell", "vjp"], recurrent.gru_cell, dout, *case.inputs, **case.options
         )
     assert "stands where" not in str(verdict)
+
+
+def with_an_axis_more(x):
+    return x[..., None] * np.ones(8)
+
+
+def in_ten_steps(x):
+    for _ in range(10):
+        x = with_an_axis_more(x)
+    return x
+
+
+def test_a_program_whose_arrays_grow_is_ended():
+    """Ten steps would need 8 GB; other profilers are left at work."""
+    call = ReferenceCall(act.relu, "forward", (X[0, :1],), {})
+    assert mutations.outputs_of(in_ten_steps, call) is None
+    (small,) = mutations.outputs_of(with_an_axis_more, call)
+    assert small.shape == (1, 8)
+    events = []
+    sys.setprofile(lambda frame, event, value: events.append(event))
+    try:
+        (same,) = mutations.outputs_of(with_an_axis_more, call)
+    finally:
+        sys.setprofile(None)
+    assert "call" in events
+    np.testing.assert_array_equal(small, same)

@@ -310,7 +310,13 @@ def reversed_(f):
     return vjp
 
 
-@pytest.mark.parametrize("dtype", ["float64", "float32", "float16", ml_dtypes.bfloat16])
+@pytest.mark.parametrize(
+    "dtype",
+    [
+        *("float32", ml_dtypes.bfloat16),
+        *(pytest.param(dtype, marks=pytest.mark.broad) for dtype in ("float64", "float16")),
+    ],
+)
 def test_what_one_writes_with_pytorch(dtype):
     for number, (op, f) in enumerate(of_rows()):
         for seed in range(3):

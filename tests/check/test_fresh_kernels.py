@@ -209,8 +209,14 @@ def changed(out):
     [
         (act.geglu, "vjp", (U, X, U)),
         (recurrent.gru, "forward", GRU[:4]),
-        (recurrent.gru, "vjp", (GRU[0][..., :1] * np.ones(4), *GRU)),
-        (recurrent.lstm, "vjp", ((LSTM[0][..., :1] * np.ones(4),) * 2, *LSTM)),
+        # minutes, in which thousands of programs of a loop are tried
+        pytest.param(
+            *(recurrent.gru, "vjp", (GRU[0][..., :1] * np.ones(4), *GRU)), marks=pytest.mark.broad
+        ),
+        pytest.param(
+            *(recurrent.lstm, "vjp", ((LSTM[0][..., :1] * np.ones(4),) * 2, *LSTM)),
+            marks=pytest.mark.broad,
+        ),
         (norm.layer_norm, "vjp", (U, X, B)),
         (act.tanh, "jvp", (X, U)),
     ],

@@ -184,6 +184,57 @@ def test_one_program_leads_to_all_results(op, form, wrong, shapes, message):
     assert next(iter(report.causes)).startswith(message)
 
 
+def both_scaled(x, weight, a, b, bias=None, *, scale=1.0):
+    """Scale the product with the weight, too."""
+    out = scale * (x @ weight.T + x @ a.T @ b.T)
+    return out if bias is None else out + bias
+
+
+def of_last_sample(u, x, groups, weight=None, bias=None, *, eps=1e-5):
+    """Keep the gradients of weight and bias of the last sample alone."""
+    out = norm.group_norm_vjp(u, x, groups, weight, bias, eps=eps)
+    if weight is None:
+        return out
+    _, *grads = norm.group_norm_vjp(u[-1:], x[-1:], groups, weight, bias, eps=eps)
+    return out[0], *grads
+
+
+def one_length(v, g, *, axis=0):
+    """Divide all rows by the length of the whole matrix."""
+    others = [i for i in range(v.ndim) if axis is None or i != axis % v.ndim]
+    return v / np.sqrt((v * v).sum()) * np.expand_dims(g, others)
+
+
+def bounded_scores(q, k, v, w, u, vec, *, mask=None):
+    """Bound the scores before the softmax."""
+    hidden = np.tanh((q @ w.T)[..., :, None, :] + (k @ u.T)[..., None, :, :])
+    s = np.tanh(hidden @ vec)
+    return act.softmax(s if mask is None else np.where(mask, s, -np.inf)) @ v
+
+
+def deviation_for_variance(mean, log_var, *, reduction="mean"):
+    """Take the root of the variance for the variance."""
+    terms = (mean**2 + np.exp(log_var / 2) - 1 - log_var).sum(-1) / 2
+    return {"mean": np.mean, "sum": np.sum, "none": np.copy}[reduction](terms)
+
+
+@pytest.mark.parametrize(
+    ("op", "form", "wrong", "message"),
+    [
+        (neurons.lora_linear, "forward", both_scaled, "x @ weight.T * scale stands where"),
+        (norm.group_norm, "vjp", of_last_sample, "sum(last_block(dout * x_hat, 1, 0), axis="),
+        (norm.weight_norm, "forward", one_length, "sum(v * v, axis=None) stands where"),
+        (att.additive_attention, "forward", bounded_scores, "tanh(hidden @ vec) stands where"),
+        (losses.gaussian_kl, "forward", deviation_for_variance, "log_var / 2 stands where"),
+    ],
+)
+def test_a_function_or_a_factor_too_many(op, form, wrong, message):
+    candidate, vjp = (wrong, None) if form == "forward" else (None, wrong)
+    report = check.check_all(candidate, op, vjp=vjp, options=["scale"])
+    assert not report
+    assert next(iter(report.causes)).startswith(message)
+
+
 def recomputed_without_cap(dout, q, k, v, *, softcap=None):
     """Recompute the probabilities from scores without the cap, as their logarithms had it."""
     _, lse = SDPA(q, k, v, softcap=softcap, return_lse=True)

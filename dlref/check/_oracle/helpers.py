@@ -51,8 +51,8 @@ def padded(n: int, block: int) -> int:
     return -(-n // block) * block if block else 1 << (n - 1).bit_length()
 
 
-def _softmax(x: Any) -> Any:
-    return importlib.import_module("dlref.formulas.activations").softmax(x)
+def _activation(x: Any, *, name: str) -> Any:
+    return getattr(importlib.import_module("dlref.formulas.activations"), name)(x)
 
 
 class Constant:
@@ -87,5 +87,5 @@ HELPERS: dict[str, Any] = {
     "padded": padded,
     "plus": _plus,
     "constant": CONSTANT,
-    "softmax": _softmax,
+    **{name: functools.partial(_activation, name=name) for name in ("softmax", "sigmoid")},
 }

@@ -40,7 +40,7 @@ EXCHANGES = {"swapaxes", "moveaxis", "transpose"}
 #: What people apply to a number where nothing is due.
 APPLIED = (
     *("np.sqrt({})", "np.square({})", "1 / ({})", "np.exp({})", "np.log({})", "np.abs({})"),
-    "softmax({})",
+    *("softmax({})", "np.tanh({})", "sigmoid({})", "1 - ({})", "({}) / 2", "2 * ({})"),
 )
 #: Sums, and the sizes of blocks that kernels add up.
 SUMS, BLOCKS_OF_SUMS = ("sum", "mean"), (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -251,13 +251,25 @@ def rounded(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def applied(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
-    """Yield usual functions of an intermediate, and a number that is used once more."""
-    is_array = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in shapes
-    if is_array or isinstance(node, ast.BinOp | ast.Call):
+    """Yield usual functions of an intermediate, and a number that is added once more."""
+    if _is_intermediate(node, shapes):
         numbers = [name for name, shape in shapes.items() if shape == ()]
-        once_more = (f"({{}}) {op} {name}" for op, name in itertools.product("+*/", numbers))
-        for text in (*APPLIED, *once_more):
+        for text in (*APPLIED, *(f"({{}}) + {name}" for name in numbers)):
             yield expression(text.format(ast.unparse(node)))
+
+
+def multiplied(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
+    """Yield an intermediate with one more factor, a number that the function has."""
+    if _is_intermediate(node, shapes):
+        numbers = [name for name, shape in shapes.items() if shape == ()]
+        for op, name in itertools.product("*/", numbers):
+            yield expression(f"({ast.unparse(node)}) {op} {name}")
+
+
+def _is_intermediate(node: ast.AST, shapes: dict[str, Any]) -> bool:
+    if isinstance(node, ast.Name):
+        return isinstance(node.ctx, ast.Load) and node.id in shapes
+    return isinstance(node, ast.BinOp | ast.Call)
 
 
 def other_sizes(node: ast.AST) -> Iterator[ast.expr]:
@@ -299,11 +311,14 @@ def sums_of_a_block(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def _of_a_block(array: ast.expr, axis: str) -> Iterator[ast.expr]:
-    """Yield an array with all but some blocks set to 0."""
+    """Yield an array with all but some blocks set to 0, or all but one sample of several axes."""
     for which, block in itertools.product(
         ("last_block", "first_block", "whole_blocks"), BLOCKS_OF_SUMS
     ):
         yield expression(f"{which}({ast.unparse(array)}, {block}, {axis})")
+    if axis not in ("-1", "0", "axis"):
+        for which in ("last_block", "first_block"):
+            yield expression(f"{which}({ast.unparse(array)}, 1, 0)")
 
 
 def joined_rows(node: ast.AST) -> Iterator[ast.expr]:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: Numbers of a call that the formulas are tried on, at most, and mutants in each.
 MAX_NUMBERS, MAX_MUTANTS = 2**15, 500
+#: Elements of an array in a changed program, at most: so many, and this multiple of the arguments.
+MAX_SIZE, MAX_GROWTH = 2**20, 64
 OTHER: dict[type[ast.operator], Any] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
 }  # fmt: skip
@@ -289,6 +291,36 @@ def formula_of(call: ReferenceCall) -> Any:
     return None
 
 
+@contextlib.contextmanager
+def profiled(note: Callable[[Any, str, Any], None]) -> Iterator[None]:
+    """Let Python tell a function of calls and returns, unless another profiler is at work."""
+    if sys.getprofile() is not None:
+        yield
+        return
+    sys.setprofile(note)
+    try:
+        yield
+    finally:
+        sys.setprofile(None)
+
+
+def _refuse_growth(call: ReferenceCall) -> Callable[[Any, str, Any], None]:
+    """
+    Return a profiler that ends a program whose arrays grow without bounds.
+
+    If a change makes each step of a loop add an axis, a few dozen steps take all memory.
+    """
+    limit = MAX_SIZE + MAX_GROWTH * sum(np.size(a) for a in tree_leaves(call.arguments))
+
+    def note(frame: Any, event: str, value: Any) -> None:  # pragma: no cover  # as it is not traced
+        values = (value,) if event == "return" else ()
+        values = frame.f_locals.values() if event == "call" else values
+        if any(isinstance(a, np.ndarray) and a.size > limit for a in values):
+            raise MemoryError
+
+    return note
+
+
 def outputs_of(formula: Any, call: ReferenceCall) -> list[Any] | None:
     """
     Return the outputs of a formula, changed or not; None if it makes no sense.
@@ -297,7 +329,8 @@ def outputs_of(formula: Any, call: ReferenceCall) -> list[Any] | None:
     """
     with contextlib.suppress(Exception):
         arguments, options = copy.deepcopy((call.arguments, call.non_default_options))
-        results = tree_leaves(formula(*arguments, **options))
+        with profiled(_refuse_growth(call)):
+            results = tree_leaves(formula(*arguments, **options))
         arrays = [None if part is None else np.asarray(part) for part in results]
         if all(a is None or a.dtype.kind in "biuf" for a in arrays):
             return arrays

@@ -27,6 +27,7 @@ from .changes import (
     joined_rows,
     lists_of_statements,
     moved_factors,
+    multiplied,
     other_sizes,
     regrouped,
     rounded,
@@ -41,6 +42,7 @@ from .mutations import (
     described,
     outputs_of,
     places,
+    profiled,
     put,
     read,
     source_of,
@@ -96,12 +98,8 @@ def _shapes(formula: Any, call: ReferenceCall) -> dict[Any, dict[str, Any]]:
                 if is_float(value) or isinstance(value, float)
             }
 
-    sys.setprofile(note)
-    try:
-        with contextlib.suppress(*REFUSALS):
-            formula(*call.arguments, **call.non_default_options)
-    finally:
-        sys.setprofile(None)
+    with profiled(note), contextlib.suppress(*REFUSALS):
+        formula(*call.arguments, **call.non_default_options)
     return shapes
 
 
@@ -116,6 +114,10 @@ def programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
     reached = [f for f in parts(formula) if f.__code__ in shapes]
     yield from _with_online_softmax(formula)
     with contextlib.suppress(OSError):
+        # an option by its name comes before a factor of 2, which it may be in all cases
+        for f in reached:
+            factors = functools.partial(multiplied, shapes=shapes[f.__code__])
+            yield from _with_other_expressions(formula, f, factors)
         for f in reached:
             yield from _with_other_expressions(formula, f, changes, is_term=True)
         for f in reached:
