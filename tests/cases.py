@@ -40,6 +40,7 @@ SIDES = {"min_side": 0, "max_side": 4}
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=3, **SIDES)
 BATCHES = hnp.array_shapes(min_dims=0, max_dims=2, **SIDES)
 SOME = hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=4)
+DOCUMENTS = st.none() | st.lists(st.integers(0, 1), min_size=7, max_size=7)
 PAIRS = hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=3, **SIDES).map(
     lambda drawn: Sample(drawn.input_shapes)
 )
@@ -148,6 +149,11 @@ def tokens_of_a_policy(draw):
     if draw(st.booleans()):
         options["mask"] = np.arange(T) <= np.arange(G)[:, None]
     return Sample(((G, T), (G, T), (G, draw(st.sampled_from([1, T])))), options)
+
+
+def packed(numbers, batch, T):
+    """Return segment ids that differ from row to row, or no option if there are no numbers."""
+    return {} if numbers is None else {"segment_ids": np.resize(numbers, (*batch, T))}
 
 
 @st.composite
@@ -446,19 +452,21 @@ STRATEGIES = {
         )
     ),
     "convolution.causal_conv": st.builds(
-        lambda batch, T, D, K, bias, state: Sample(
+        lambda batch, T, D, K, bias, state, ids: Sample(
             (
                 (*batch, T, D),
                 (D, K),
                 (D,) if bias else None,
                 (*batch, K - 1, D) if state else None,
-            )
+            ),
+            packed(ids, batch, T),
         ),
         BATCHES,
         st.integers(0, 5),
         st.integers(0, 3),
         st.integers(1, 4),
         *2 * [st.booleans()],
+        DOCUMENTS,
     ),
     "losses.linear_cross_entropy": st.builds(
         lambda batch, D, C, bias, chunk, reduction, smoothing: Sample(
