@@ -640,17 +640,19 @@ STRATEGIES = {
         st.booleans(),
     ),
     "attention.recurrent_linear_attention": st.builds(
-        lambda T, E, V, decay, beta, state: Sample(
+        lambda T, E, V, decay, beta, state, ids: Sample(
             (
                 *2 * [(2, T, E)],
                 (2, T, V),
                 (2, T, E) if decay else None,
                 (2, T) if beta else None,
                 (2, E, V) if state else None,
-            )
+            ),
+            packed(ids, (2,), T),
         ),
         *3 * [st.integers(1, 4)],
         *3 * [st.booleans()],
+        DOCUMENTS,
     ),
     "recurrent.selective_scan": st.builds(
         lambda T, D, N, batch, skip, state, through: Sample(
