@@ -655,12 +655,14 @@ STRATEGIES = {
         DOCUMENTS,
     ),
     "recurrent.selective_scan": st.builds(
-        lambda T, D, N, batch, skip, state, through: Sample(
-            scan(T, D, N, batch=batch, skip=skip, state=state), {"delta_softplus": through}
+        lambda T, D, N, batch, skip, state, through, ids: Sample(
+            scan(T, D, N, batch=batch, skip=skip, state=state),
+            {"delta_softplus": through, **packed(ids, batch, T)},
         ),
         *3 * [st.integers(1, 4)],
         BATCHES,
         *3 * [st.booleans()],
+        DOCUMENTS,
     ),
     "attention.merge_attention": st.builds(
         lambda batch, P, T, V: Sample(((*batch, P, T, V), (*batch, P, T)), {"axis": len(batch)}),

@@ -11,7 +11,9 @@ from .arguments import as_integers, check_fits
 if TYPE_CHECKING:
     import numpy.typing as npt
 
-__all__ = ["beginnings"]
+    from .arguments import FloatArray
+
+__all__ = ["beginnings", "of_document"]
 
 
 def beginnings(segment_ids: Any, shape: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
@@ -28,3 +30,12 @@ def beginnings(segment_ids: Any, shape: tuple[int, ...]) -> npt.NDArray[np.bool_
     begins = np.zeros(shape, np.bool_)
     begins[..., 1:] = ids[..., 1:] != ids[..., :-1]
     return begins
+
+
+def of_document(state: FloatArray, begins: npt.NDArray[np.bool_] | None, step: int) -> FloatArray:
+    """
+    Return a state before a step, or its gradient: 0 in the rows where a document begins.
+
+    It has two axes after the rows, and `begins` has one, the steps.
+    """
+    return state if begins is None else np.where(begins[:, step, None, None], 0, state)

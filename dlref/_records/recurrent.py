@@ -12,6 +12,7 @@ from ._spec import Cases, MapSpec, Sample, option_case, pairwise, record
 from .neurons import sequence
 
 SHORTER = np.array([5, 2])
+PACKED = {"segment_ids": np.array([1, 1, 4, 4, 4])}
 PEEPHOLES = np.linspace(-1.0, 1.0, 12)
 SIZES = {"T": 3, "D": 2, "H": 3}
 EVERY = (True, True, True)
@@ -168,9 +169,14 @@ RECORDS = [
         Sample(scan(3, 2, 2)), Sample(scan(2, 3, 1, batch=(2,), skip=False)),
         Sample(scan(4, 1, 2, batch=(2, 1), state=False), {"delta_softplus": True}),
         Sample(scan(3, 2, 2, batch=(0,))), Sample(scan(0, 2, 3)),
+        Sample(scan(4, 2, 2, batch=(2,)), {"segment_ids": np.array([[0, 1, 1, 1], [3, 3, 4, 5]])}),
         draw=(draw.normal, draw.unit, negative), batched=False,
         hard=[Sample(scan(5, 7, 3)), Sample(scan(33, 3, 2, state=False))],
-        options=[Sample(scan(5, 3, 2), {"delta_softplus": True})],
+        large=[
+            Sample(scan(51, 34, 34)), Sample(scan(2, 3, 1, batch=(2,), skip=False)),
+            Sample(scan(51, 5, 3), {"segment_ids": np.arange(51) // 9}),
+        ],
+        options=[Sample(scan(5, 3, 2), {"delta_softplus": True}), Sample(scan(5, 3, 2), PACKED)],
     ),
     MapSpec(f=r.bidirectional, hard=_bidirectional),
     MapSpec(f=r.sequence_to_sequence, hard=_sequences),

@@ -25,7 +25,7 @@ from .._core.arguments import (
     tangents_by_name,
     wrong_shape,
 )
-from .._core.documents import beginnings
+from .._core.documents import beginnings, of_document
 from ._kernels import delta_rule
 
 __all__ = [
@@ -593,7 +593,7 @@ def _pushed(
     out = np.empty(x["v"].shape)
     for t in range(x["q"].shape[1]):
         at, by = ({n: a[:, t].astype(float) for n, a in d.items() if n != "state"} for d in (x, dx))
-        state, moved = (delta_rule.of_document(a, begins, t) for a in (state, moved))
+        state, moved = (of_document(a, begins, t) for a in (state, moved))
         before, moved_before = state, moved
         if "decay" in at:
             kept = np.exp(at["decay"])[..., None]

@@ -1080,9 +1080,12 @@ def selective_scan_doubling(x, delta, a, b, c):
     return np.sum(c[:, None, :] * h, axis=-1)
 
 
-def scan_states(x, delta, a, b, state):
+def scan_states(x, delta, a, b, state, segment_ids=None):
     """All states, the first one before all steps; and the factors of the decay."""
     decay = np.exp(delta[..., None] * a)
+    if segment_ids is not None:
+        begins = segment_ids[..., 1:] != segment_ids[..., :-1]
+        decay[..., 1:, :, :] = np.where(begins[..., None, None], 0, decay[..., 1:, :, :])
     written = (delta * x)[..., None] * b[..., None, :]
     zeros = np.zeros((*x.shape[:-2], *a.shape), a.dtype)
     h = [zeros if state is None else state]
@@ -1091,7 +1094,9 @@ def scan_states(x, delta, a, b, state):
     return np.stack(h, axis=-3), decay
 
 
-def selective_scan(x, delta, a, b, c, d=None, state=None, *, delta_softplus=False):
+def selective_scan(
+    x, delta, a, b, c, d=None, state=None, *, delta_softplus=False, segment_ids=None
+):
     """
     Each state decays, is written to and is read.
 
@@ -1100,15 +1105,20 @@ def selective_scan(x, delta, a, b, c, d=None, state=None, *, delta_softplus=Fals
     >>> y, state = selective_scan(x, delta, a, ones, ones)
     >>> print(y.T, state)
     [[  4.   4. 100.]] [[100.]]
+    >>> y, _ = selective_scan(x, delta, a, ones, ones, segment_ids=np.array([0, 1, 1]))
+    >>> print(y.T)
+    [[  4.   0. 100.]]
     """
     step = softplus(delta) if delta_softplus else delta
-    h, _ = scan_states(x, step, a, b, state)
+    h, _ = scan_states(x, step, a, b, state, segment_ids)
     y = np.sum(c[..., None, :] * h[..., 1:, :, :], axis=-1)
     y = y if d is None else y + d * x
     return y, h[..., -1, :, :]
 
 
-def selective_scan_vjp(dout, x, delta, a, b, c, d=None, state=None, *, delta_softplus=False):
+def selective_scan_vjp(
+    dout, x, delta, a, b, c, d=None, state=None, *, delta_softplus=False, segment_ids=None
+):
     """
     Backward pass: the gradient of the state runs backwards through the same decay.
 
@@ -1119,7 +1129,7 @@ def selective_scan_vjp(dout, x, delta, a, b, c, d=None, state=None, *, delta_sof
     [[0.25 0.5  1.  ]]
     """
     step = softplus(delta) if delta_softplus else delta
-    h, decay = scan_states(x, step, a, b, state)
+    h, decay = scan_states(x, step, a, b, state, segment_ids)
     u, dstate = dout
     u = np.zeros_like(x) if u is None else u
     later = np.zeros_like(h[..., 0, :, :]) if dstate is None else dstate

@@ -913,6 +913,18 @@ def steps_of_the_selective_scan():
     return of_scan()
 
 
+@reads(
+    r"""\vec h_t = [\, z_t = z_{t-1}\,]\, e^{\Delta_t \vec a} \odot \vec h_{t-1}
+    + \Delta_t x_t\, \vec b_t ."""
+)
+def steps_of_packed_documents():
+    x, delta, a, b, *_, first = SCAN
+    ids = np.arange(T) // 2
+    states = formulas.scan_states(x, delta, a, b, first, ids)[0][:, 0]
+    arrays = {"x": From(1, x[:, 0]), r"\Delta": From(1, delta[:, 0]), "b": From(1, b)}
+    return {**arrays, "a": a[0], "z": From(1, ids), "h": From(0, states), "t": range(2, T + 1)}
+
+
 @equation(
     r"""(\vec \alpha', \vec \beta') \bullet (\vec \alpha, \vec \beta) = (\vec \alpha' \odot
     \vec \alpha,\; \vec \alpha' \odot \vec \beta + \vec \beta') ."""

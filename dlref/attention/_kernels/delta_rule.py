@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..._core.documents import of_document
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 
     from ..._core.arguments import FloatArray
 
-__all__ = ["forward", "of_document", "vjp"]
+__all__ = ["forward", "vjp"]
 
 #: How many steps are a chunk: as many as the state is wide, between these bounds, so that the
 #: matrices between the steps are as large as a state.
@@ -360,11 +362,6 @@ def _bounds(
         for first, stop in itertools.pairwise([0, *inner, steps])
         for start in range(first, stop, size)
     ]
-
-
-def of_document(state: FloatArray, begins: npt.NDArray[np.bool_] | None, step: int) -> FloatArray:
-    """Return a state before a step, or its gradient: 0 in the rows where a document begins."""
-    return state if begins is None else np.where(begins[:, step, None, None], 0, state)
 
 
 def _first(x: dict[str, FloatArray]) -> FloatArray:
