@@ -256,8 +256,9 @@ def attentions(draw, values=True):
 def recurrent(gates, states, *, cell=False, least=0):
     """Strategy: calls of a cell or a sequence."""
     return st.builds(
-        lambda batch, T, D, H, given, extra: Sample(
-            recurrent_shapes(gates, states, batch, T, D, H, given, cell), extra
+        lambda batch, T, D, H, given, extra, ids: Sample(
+            recurrent_shapes(gates, states, batch, T, D, H, given, cell),
+            {**extra, **packed(ids, batch, T)},
         ),
         hnp.array_shapes(min_dims=0, max_dims=2, max_side=2, min_side=0),
         st.integers(least, 3),
@@ -265,6 +266,7 @@ def recurrent(gates, states, *, cell=False, least=0):
         st.integers(1, 3),
         st.tuples(*3 * [st.booleans()]),
         st.fixed_dictionaries({} if cell or least else {"reverse": st.booleans()}),
+        st.none() if cell or least else DOCUMENTS,
     )
 
 

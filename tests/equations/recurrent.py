@@ -226,7 +226,7 @@ def of_lstm(peepholes=None):
     """Return the environment of a sequence of an LSTM."""
     w_p = None if peepholes is None else peepholes.ravel()
     gates = formulas.lstm_gates(X, START, CELL, W_X, W_H, B, w_p=w_p)
-    h, _ = formulas.lstm_states(X, START, CELL, W_X, W_H, B, None, w_p)[:2]
+    h, _ = formulas.lstm_states(X, np.zeros(T, bool), START, CELL, W_X, W_H, B, None, w_p)[:2]
     c = [CELL]
     for i, f, g, _ in zip(*gates, strict=True):
         c.append(f * c[-1] + i * g)
