@@ -1049,8 +1049,9 @@ def vector_to_sequence_vjp(
 
 
 def of_decoder(options):
-    """Lengths and direction belong to the encoder."""
-    return {name: v for name, v in options.items() if name not in ("lengths", "reverse")}
+    """Lengths, direction and documents belong to the encoder."""
+    of_encoder = "lengths", "reverse", "segment_ids"
+    return {name: v for name, v in options.items() if name not in of_encoder}
 
 
 def encoder_decoder(f, x, y, encoder, decoder, w_out=None, b_out=None, **options):

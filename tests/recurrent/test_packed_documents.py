@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 from dlref import recurrent
+from dlref._core.pytree import tree_leaves
+from dlref.formulas import recurrent as formulas
 
 #: Segment ids of two rows of nine steps, one of them with a number that comes back.
 ROWS = np.array([[0, 0, 0, 5, 5, 0, 1, 1, 1], [2, 3, 3, 3, 3, 3, 3, 3, 3]])
@@ -110,6 +112,37 @@ def test_one_array_serves_all_rows(rng, name, gates, states, options):
         as_tuple(f(segment_ids=ROWS[0])), as_tuple(f(segment_ids=ROWS[[0, 0]])), strict=True
     ):
         np.testing.assert_array_equal(one, each)
+
+
+def test_both_directions_stay_in_the_document(rng):
+    x, h, *weights = operands(rng, 1, 1)
+    got = recurrent.bidirectional("rnn", x, (h, *weights), (h, *weights), segment_ids=ROWS)
+    for reverse, part in ((False, got[..., :4]), (True, got[..., 4:])):
+        order = {"reverse": reverse}
+        for row, steps, first in documents(order):
+            given = of_document((x, h, *weights), 1, row, steps, first)
+            np.testing.assert_allclose(
+                part[row, steps], recurrent.rnn(*given, **order), rtol=0, atol=4e-15
+            )
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+def test_wirings_are_their_formulas(rng, reverse):
+    x, h, *weights = operands(rng, 1, 1)
+    network, y = (h, *weights), rng.normal(size=(2, 3, 3))
+    options = {"segment_ids": ROWS, "reverse": reverse}
+    for name, inputs, shape in (
+        ("sequence_to_sequence", (x, network), (2, 9, 4)),
+        ("sequence_to_vector", (x, network), (2, 4)),
+        ("encoder_decoder", (x, y, network, weights), (2, 3, 4)),
+    ):
+        u = rng.normal(size=shape)
+        for form, first in ((name, ()), (f"{name}_vjp", (u,))):
+            got = getattr(recurrent, form)(*first, recurrent.rnn, *inputs, **options)
+            want = getattr(formulas, form)(*first, recurrent.rnn, *inputs, **options)
+            got, want = tree_leaves(got), tree_leaves(want)
+            for ours, theirs in zip(got, want, strict=True):
+                np.testing.assert_allclose(ours, theirs, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("name", ["rnn", "gru"])
