@@ -40,6 +40,7 @@ SIDES = {"min_side": 0, "max_side": 4}
 SHAPES = hnp.array_shapes(min_dims=0, max_dims=3, **SIDES)
 BATCHES = hnp.array_shapes(min_dims=0, max_dims=2, **SIDES)
 SOME = hnp.array_shapes(min_dims=1, max_dims=3, min_side=1, max_side=4)
+DOCUMENTS = st.none() | st.lists(st.integers(0, 1), min_size=7, max_size=7)
 PAIRS = hnp.mutually_broadcastable_shapes(num_shapes=2, max_dims=3, **SIDES).map(
     lambda drawn: Sample(drawn.input_shapes)
 )
@@ -150,6 +151,11 @@ def tokens_of_a_policy(draw):
     return Sample(((G, T), (G, T), (G, draw(st.sampled_from([1, T])))), options)
 
 
+def packed(numbers, batch, T):
+    """Return segment ids that differ from row to row, or no option if there are no numbers."""
+    return {} if numbers is None else {"segment_ids": np.resize(numbers, (*batch, T))}
+
+
 @st.composite
 def unaligned_texts(draw):
     batch = draw(st.sampled_from([(), (1,), (2,), (2, 1)]))
@@ -250,8 +256,9 @@ def attentions(draw, values=True):
 def recurrent(gates, states, *, cell=False, least=0):
     """Strategy: calls of a cell or a sequence."""
     return st.builds(
-        lambda batch, T, D, H, given, extra: Sample(
-            recurrent_shapes(gates, states, batch, T, D, H, given, cell), extra
+        lambda batch, T, D, H, given, extra, ids: Sample(
+            recurrent_shapes(gates, states, batch, T, D, H, given, cell),
+            {**extra, **packed(ids, batch, T)},
         ),
         hnp.array_shapes(min_dims=0, max_dims=2, max_side=2, min_side=0),
         st.integers(least, 3),
@@ -259,6 +266,7 @@ def recurrent(gates, states, *, cell=False, least=0):
         st.integers(1, 3),
         st.tuples(*3 * [st.booleans()]),
         st.fixed_dictionaries({} if cell or least else {"reverse": st.booleans()}),
+        st.none() if cell or least else DOCUMENTS,
     )
 
 
@@ -446,19 +454,21 @@ STRATEGIES = {
         )
     ),
     "convolution.causal_conv": st.builds(
-        lambda batch, T, D, K, bias, state: Sample(
+        lambda batch, T, D, K, bias, state, ids: Sample(
             (
                 (*batch, T, D),
                 (D, K),
                 (D,) if bias else None,
                 (*batch, K - 1, D) if state else None,
-            )
+            ),
+            packed(ids, batch, T),
         ),
         BATCHES,
         st.integers(0, 5),
         st.integers(0, 3),
         st.integers(1, 4),
         *2 * [st.booleans()],
+        DOCUMENTS,
     ),
     "losses.linear_cross_entropy": st.builds(
         lambda batch, D, C, bias, chunk, reduction, smoothing: Sample(
@@ -632,25 +642,29 @@ STRATEGIES = {
         st.booleans(),
     ),
     "attention.recurrent_linear_attention": st.builds(
-        lambda T, E, V, decay, beta, state: Sample(
+        lambda T, E, V, decay, beta, state, ids: Sample(
             (
                 *2 * [(2, T, E)],
                 (2, T, V),
                 (2, T, E) if decay else None,
                 (2, T) if beta else None,
                 (2, E, V) if state else None,
-            )
+            ),
+            packed(ids, (2,), T),
         ),
         *3 * [st.integers(1, 4)],
         *3 * [st.booleans()],
+        DOCUMENTS,
     ),
     "recurrent.selective_scan": st.builds(
-        lambda T, D, N, batch, skip, state, through: Sample(
-            scan(T, D, N, batch=batch, skip=skip, state=state), {"delta_softplus": through}
+        lambda T, D, N, batch, skip, state, through, ids: Sample(
+            scan(T, D, N, batch=batch, skip=skip, state=state),
+            {"delta_softplus": through, **packed(ids, batch, T)},
         ),
         *3 * [st.integers(1, 4)],
         BATCHES,
         *3 * [st.booleans()],
+        DOCUMENTS,
     ),
     "attention.merge_attention": st.builds(
         lambda batch, P, T, V: Sample(((*batch, P, T, V), (*batch, P, T)), {"axis": len(batch)}),

@@ -28,6 +28,7 @@ DROPPED = np.array([[2.0, 0, 0.5, 1], [0, 0, 2, 2], [1, 2, 0, 3]])
 QKV = ((2, 5, 8), (2, 7, 8), (2, 7, 6))
 TWO_MAPS = ((2, 5, 8), (2, 7, 8), (2, 5, 8), (2, 7, 8), (2, 7, 6), ())
 ERASE = tuple(np.cos(np.add.outer([3, 1, 4, 1, 5], start + np.arange(4))) / 2 for start in (0, 7))
+PACKED = {"segment_ids": np.array([1, 1, 4, 4, 4])}
 PROJECTED = ((2, 5, 7), (2, 6, 3), (2, 6, 4), (7, 3))
 
 
@@ -282,6 +283,7 @@ RECORDS = [
         call(*STATE, None, None, None), call(*STATE, (3, 2), (3,), (2, 4), scale=0.5),
         call(*STATE, (3, 1), None, None), call(*STATE, None, (3,), None),
         call((0, 3, 2), (0, 3, 2), (0, 3, 1), None, (0, 3), None),
+        call(*STATE, (3, 2), (3,), (2, 4), segment_ids=np.array([0, 1, 1])),
         draw=(draw.normal, draw.unit_rows, draw.normal, draw.log_decay, draw.unit),
         hard=[
             call((5, 4), (5, 4), (5, 3), None, None, None),
@@ -294,6 +296,7 @@ RECORDS = [
         options=[
             call((5, 4), (5, 4), (5, 3), (5, 4), None, (4, 3), erase=ERASE),
             call((5, 4), (5, 4), (5, 3), (5, 4), None, (4, 3), scale=0.5),
+            call((5, 4), (5, 4), (5, 3), (5, 4), None, (4, 3), **PACKED),
         ],
     ),
     record(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .. import convolution as c
 from ._spec import call, record
 
@@ -9,6 +11,8 @@ PLANE = (2, 4, 7, 6), (6, 4, 3, 2), (6,)
 HALVES = (2, 4, 7, 6), (6, 2, 3, 2), (6,)
 SMALL = (2, 4, 5, 6), (4, 6, 3, 2), (6,)
 SQUARE = (3, 6, 6), (3, 3, 3, 3), None
+PACKED = {"segment_ids": np.array([1, 1, 4, 4, 4])}
+ROWS_PACKED = {"segment_ids": np.array([[0, 0, 1, 1, 2], [3, 3, 3, 4, 4]])}
 
 RECORDS = [
     record(
@@ -99,12 +103,16 @@ RECORDS = [
         c.causal_conv,
         call((5, 2), (2, 3), None, None), call((2, 3, 2), (2, 3), (2,), (2, 2, 2)),
         call((1, 3), (3, 4), (3,), (3, 3)), call((2, 0, 2), (2, 2), None, (2, 1, 2)),
-        call((0, 3, 2), (2, 1), (2,), None),
+        call((0, 3, 2), (2, 1), (2,), None), call((5, 2), (2, 3), (2,), (2, 2), **PACKED),
         batched=False,
         hard=[
             call((2, 9, 5), (5, 4), (5,), (2, 3, 5)), call((7, 4), (4, 4), None, None),
             call((3, 2, 5), (5, 6), (5,), (3, 5, 5)),  # shorter than the state
         ],
-        large=[call((2, 131, 17), (17, 4), (17,), None), call((1030, 3), (3, 5), None, (4, 3))],
+        large=[
+            call((2, 131, 17), (17, 4), (17,), None), call((1030, 3), (3, 5), None, (4, 3)),
+            call((1030, 3), (3, 5), None, (4, 3), segment_ids=np.arange(1030) // 97),
+        ],
+        options=[call((2, 5, 3), (3, 4), (3,), (2, 3, 3), **ROWS_PACKED)],
     ),
 ]  # fmt: skip

@@ -12,6 +12,8 @@ from ._spec import Cases, MapSpec, Sample, option_case, pairwise, record
 from .neurons import sequence
 
 SHORTER = np.array([5, 2])
+PACKED = {"segment_ids": np.array([1, 1, 4, 4, 4])}
+ROWS_PACKED = {"segment_ids": np.array([[0, 0, 1, 1, 1], [3, 3, 3, 3, 4]])}
 PEEPHOLES = np.linspace(-1.0, 1.0, 12)
 SIZES = {"T": 3, "D": 2, "H": 3}
 EVERY = (True, True, True)
@@ -50,6 +52,9 @@ def layer(
 ) -> MapSpec:
     """Return the record of a cell or a sequence; `more` are options of further calls."""
     sequences = [] if cell else [{"reverse": True}, {"reverse": True, "lengths": [2, 0]}]
+    alone = cell or f is None  # rnn_state_jacobian has no such option
+    documents: list[dict[str, Any]] = [] if alone else [ROWS_PACKED]
+    long_documents = [] if alone else [{"segment_ids": np.arange(65) // 20}]
     rows: list[Any] = [
         ((2,), SIZES, EVERY, {}),
         ((), {"T": 1, "D": 1, "H": 2}, (True, True, False), {}),
@@ -60,6 +65,7 @@ def layer(
     if not cell:
         rows.append(((2,), {**SIZES, "T": 0}, EVERY, {}))
         rows.append(((3,), SIZES, (True, False, False), {"lengths": [1, 3, 2]}))
+        rows.append(((2,), SIZES, EVERY, {"segment_ids": np.array([[1, 2, 2], [1, 1, 3]])}))
     calls = [
         Sample(shapes(gates, states, batch, **sizes, given=given, cell=cell), values)
         for batch, sizes, given, values in rows
@@ -72,9 +78,14 @@ def layer(
         "calls": calls,
         "draw": (1 + states) * (draw.normal,) + 2 * (draw.moderate,),
         "hard": [Sample(large, values) for values in ({}, *hard)],
-        "options": [Sample(large, values) for values in options],
+        "options": [Sample(large, values) for values in (*options, *documents)],
         "large": pairwise(
-            longer, *({key: values[key]} for values in (*hard, *options) for key in values)
+            longer,
+            *(
+                {key: values[key]}
+                for values in (*hard, *options, *long_documents)
+                for key in values
+            ),
         ),
         "batched": False,
     }
@@ -168,9 +179,14 @@ RECORDS = [
         Sample(scan(3, 2, 2)), Sample(scan(2, 3, 1, batch=(2,), skip=False)),
         Sample(scan(4, 1, 2, batch=(2, 1), state=False), {"delta_softplus": True}),
         Sample(scan(3, 2, 2, batch=(0,))), Sample(scan(0, 2, 3)),
+        Sample(scan(4, 2, 2, batch=(2,)), {"segment_ids": np.array([[0, 1, 1, 1], [3, 3, 4, 5]])}),
         draw=(draw.normal, draw.unit, negative), batched=False,
         hard=[Sample(scan(5, 7, 3)), Sample(scan(33, 3, 2, state=False))],
-        options=[Sample(scan(5, 3, 2), {"delta_softplus": True})],
+        large=[
+            Sample(scan(51, 34, 34)), Sample(scan(2, 3, 1, batch=(2,), skip=False)),
+            Sample(scan(51, 5, 3), {"segment_ids": np.arange(51) // 9}),
+        ],
+        options=[Sample(scan(5, 3, 2), {"delta_softplus": True}), Sample(scan(5, 3, 2), PACKED)],
     ),
     MapSpec(f=r.bidirectional, hard=_bidirectional),
     MapSpec(f=r.sequence_to_sequence, hard=_sequences),

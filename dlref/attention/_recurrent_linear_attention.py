@@ -25,6 +25,7 @@ from .._core.arguments import (
     tangents_by_name,
     wrong_shape,
 )
+from .._core.documents import beginnings, of_document
 from ._kernels import delta_rule
 
 __all__ = [
@@ -92,6 +93,12 @@ def _by_heads(x: dict[str, FloatArray]) -> dict[str, FloatArray]:
     return {name: array.reshape(count, *array.shape[batch:]) for name, array in x.items()}
 
 
+def _beginnings(segment_ids: Any, q: FloatArray) -> npt.NDArray[np.bool_] | None:
+    """Return where documents begin, with one axis in place of all before the steps."""
+    begins = beginnings(segment_ids, q.shape[:-1])
+    return None if begins is None else begins.reshape(math.prod(q.shape[:-2]), q.shape[-2])
+
+
 def recurrent_linear_attention(
     q: npt.ArrayLike,
     k: npt.ArrayLike,
@@ -103,6 +110,7 @@ def recurrent_linear_attention(
     erase: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
     scale: float = 1.0,
     chunk: int | None = None,
+    segment_ids: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     r"""
     Linear attention as a memory that is written to, forgets, and is corrected.
@@ -129,19 +137,23 @@ def recurrent_linear_attention(
     chunk : int or None
         Number of steps that are computed at once, at least 1; None is the width of the memory, but
         from 16 to 64. The result is the same but for rounding.
+    segment_ids : array_like of integers or None, shape (..., T)
+        Number of each step's document, for documents that are packed into one row, or an array that
+        broadcasts to this shape. A document begins wherever the number differs from the number of
+        the step before, and its memory begins empty. None is a single document.
 
     Returns
     -------
     out : ndarray, shape (..., T, V)
         Output of each query.
     state : ndarray, shape (..., E, V)
-        Memory after the last token.
+        Memory after the last token, of the last document.
 
     Raises
     ------
     TypeError
         If an array is neither integer nor a real floating-point array, `scale` is not a number, or
-        ``chunk`` is not an integer.
+        ``chunk`` or an element of `segment_ids` is not an integer.
     ValueError
         If the shapes do not fit, ``chunk`` is less than 1, or both `beta` and `erase` are given.
 
@@ -269,6 +281,17 @@ def recurrent_linear_attention(
 
     .. math:: (\mat I - \mat H)\, \mat R = \bar{\mat A}\, \mat S_0 + \mat A \mat V .
 
+    **Packed documents.** In the first step of a document, :math:`\mat S_{t-1}` is 0 in all lines
+    above. So each document has the outputs that it would have alone. The initial memory belongs to
+    the first document, and the returned memory to the last one. A number that comes back later
+    begins a new document.
+
+    A decay of :math:`-\infty` in that step empties :math:`\mat S'_t`, too, and is the same for a
+    finite memory without `erase`. But an erase key asks the memory before it decays, and would
+    bring the answer of an earlier document into the new one. And a memory with a NaN keeps it when
+    it is multiplied by 0. So the code ends a chunk wherever a document begins, in any row, and sets
+    the memory of this row to 0. Then nothing else has to change in the formulas of a chunk.
+
     For a decay of one number for each head and no beta, :math:`\mat P` is masked attention with the
     weights :math:`e^{c_t - c_j}`: the duality of Mamba-2's SSD and attention. A chunk of 1 is the
     recurrence, a chunk of T is attention without a softmax, and all between are the same map.
@@ -329,12 +352,20 @@ def recurrent_linear_attention(
     ... )
     >>> state.ravel()
     array([0., 5.])
+
+    Two documents in one row. The memory of the second begins empty:
+
+    >>> key, values = np.ones((4, 1)), [[5.0], [7.0], [1.0], [2.0]]
+    >>> out, state = recurrent_linear_attention(key, key, values, segment_ids=[0, 0, 1, 1])
+    >>> out.ravel(), state.ravel()
+    (array([ 5., 12.,  1.,  3.]), array([3.]))
     """
     dtype, x, _ = _operands(_labels((q, k, v, decay, beta, state), erase), {})
     factor, size, heads = as_number("scale", scale), _as_chunk(chunk), _by_heads(x)
+    begins = _beginnings(segment_ids, x["q"])
     out = np.empty(heads["v"].shape, heads["v"].dtype)
     with np.errstate(all="ignore"):
-        last = delta_rule.forward(heads, factor, size, out)
+        last = delta_rule.forward(heads, factor, size, out, begins)
     shape = (*x["q"].shape[:-2], *last.shape[1:])
     return result(out.reshape(x["v"].shape), dtype), result(last.reshape(shape), dtype)
 
@@ -351,6 +382,7 @@ def recurrent_linear_attention_vjp(
     erase: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
     scale: float = 1.0,
     chunk: int | None = None,
+    segment_ids: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of recurrent linear attention.
@@ -359,7 +391,9 @@ def recurrent_linear_attention_vjp(
     ----------
     dout : tuple (dout, dstate) of array_like or None
         Cotangents of the output (..., T, V) and of the last state (..., E, V); None is zero.
-    q, k, v, decay, beta, state, erase, scale, chunk : as in `recurrent_linear_attention`
+    q, k, v, decay, beta, state : as in `recurrent_linear_attention`
+        The operands.
+    erase, scale, chunk, segment_ids : as in `recurrent_linear_attention`
         Raises the same errors.
 
     Returns
@@ -439,6 +473,10 @@ def recurrent_linear_attention_vjp(
     matrices of a chunk are computed again. With `erase` the system of the answers is transposed in
     the same way.
 
+    **Packed documents.** In the first step of a document :math:`\mat S_{t-1}` is 0, so that the
+    gradient of its decay is 0, too, and :math:`\mat D` becomes 0 after the step: nothing of it
+    reaches the document before.
+
     Examples
     --------
     A written value reaches the last state, decayed by the later steps:
@@ -453,6 +491,7 @@ def recurrent_linear_attention_vjp(
     labels, given = _labels((q, k, v, decay, beta, state), erase), entries("dout", dout, 2)
     dtype, x, floats = _operands(labels, present(given))
     factor, size = as_number("scale", scale), _as_chunk(chunk)
+    begins = _beginnings(segment_ids, x["q"])
     shapes = x["v"].shape, (*x["q"].shape[:-2], x["q"].shape[-1], x["v"].shape[-1])
     u, D = as_cotangents(given, floats, shapes, x["v"].dtype)
     heads = _by_heads(x)
@@ -460,7 +499,7 @@ def recurrent_linear_attention_vjp(
     D = D.reshape(len(u), *D.shape[-2:])
     grads = {n: np.empty(array.shape, array.dtype) for n, array in heads.items() if n != "state"}
     with np.errstate(all="ignore"):
-        first = delta_rule.vjp(heads, u, D, factor, size, grads)
+        first = delta_rule.vjp(heads, u, D, factor, size, grads, begins)
     if "state" in x:
         grads["state"] = first
     return tuple(result(grads[name].reshape(x[name].shape), dtype) for name in x)
@@ -474,6 +513,7 @@ def recurrent_linear_attention_jvp(
     derase: tuple[npt.ArrayLike | None, npt.ArrayLike | None] | None = None,
     scale: float = 1.0,
     chunk: int | None = None,
+    segment_ids: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     r"""
     Jacobian-vector product (forward mode) of recurrent linear attention.
@@ -488,7 +528,7 @@ def recurrent_linear_attention_jvp(
         As in `recurrent_linear_attention`.
     derase : tuple (da, db) of array_like or None
         Tangents of both arrays of `erase`; None is zero.
-    scale, chunk : as in `recurrent_linear_attention`
+    scale, chunk, segment_ids : as in `recurrent_linear_attention`
         Raises the same errors. The tangents are computed step by step for every chunk.
 
     Returns
@@ -516,7 +556,7 @@ def recurrent_linear_attention_jvp(
     With `erase` the tangent of the answer is
     :math:`\dot{\vec r}_t = \dot{\mat S}_{t-1}^\top \vec a_t + \mat S_{t-1}^\top \dot{\vec a}_t`,
     and the memory gets :math:`\dot{\vec b}_t \vec r_t^\top + \vec b_t \dot{\vec r}_t^\top` as
-    well.
+    well. In the first step of a document, memory and tangent are 0.
 
     Examples
     --------
@@ -533,15 +573,19 @@ def recurrent_linear_attention_jvp(
     names = NAMES[: 6 + len(keys)]
     dtype, x, dx = tangents_by_name(names, primals, tangents, _operands, (keys, moves))
     factor, _ = as_number("scale", scale), _as_chunk(chunk)
+    begins = _beginnings(segment_ids, x["q"])
     moved = {name: dx.get(name, np.zeros(array.shape)) for name, array in x.items()}
     with np.errstate(all="ignore"):
-        out, last = _pushed(_by_heads(x), _by_heads(moved), factor)
+        out, last = _pushed(_by_heads(x), _by_heads(moved), factor, begins)
     shape = (*x["q"].shape[:-2], *last.shape[1:])
     return result(out.reshape(x["v"].shape), dtype), result(last.reshape(shape), dtype)
 
 
 def _pushed(
-    x: dict[str, FloatArray], dx: dict[str, FloatArray], factor: float
+    x: dict[str, FloatArray],
+    dx: dict[str, FloatArray],
+    factor: float,
+    begins: npt.NDArray[np.bool_] | None,
 ) -> tuple[FloatArray, FloatArray]:
     """Carry the state and its tangent through time; return the tangents of output and state."""
     zero = np.zeros((len(x["q"]), x["q"].shape[-1], x["v"].shape[-1]))
@@ -549,6 +593,7 @@ def _pushed(
     out = np.empty(x["v"].shape)
     for t in range(x["q"].shape[1]):
         at, by = ({n: a[:, t].astype(float) for n, a in d.items() if n != "state"} for d in (x, dx))
+        state, moved = (of_document(a, begins, t) for a in (state, moved))
         before, moved_before = state, moved
         if "decay" in at:
             kept = np.exp(at["decay"])[..., None]

@@ -22,12 +22,14 @@ from .._core.arguments import (
     tangents_by_name,
     wrong_shape,
 )
+from .._core.documents import beginnings
 from ._kernels.windows import ROOM, blocks
 
 __all__ = ["causal_conv", "causal_conv_jvp", "causal_conv_vjp"]
 
 NAMES = ("x", "weight", "bias", "state")
 Operands = dict[str, FloatArray]
+Flags = npt.NDArray[np.bool_]
 
 
 def _operands(
@@ -69,15 +71,39 @@ def _steps(x: FloatArray) -> list[slice]:
     return [part for (part,) in blocks(x.shape[-2:-1], room)]
 
 
-def _filtered(x: FloatArray, w: FloatArray, steps: int) -> FloatArray:
+def _numbers(segment_ids: Any, x: FloatArray, width: int) -> npt.NDArray[np.int64] | None:
+    """Return the number (N, K - 1 + T) of the document of each input; the state is of number 0."""
+    begins = beginnings(segment_ids, x.shape[:-1])
+    if begins is None:
+        return None
+    numbers = np.cumsum(begins, axis=-1, dtype=np.int64)
+    return np.pad(numbers.reshape(math.prod(x.shape[:-2]), x.shape[-2]), [(0, 0), (width - 1, 0)])
+
+
+def _foreign(inputs: npt.NDArray[np.int64], outputs: npt.NDArray[np.int64], width: int) -> Flags:
+    """Return whether the k-th input of a window is of another document: (K, N, steps)."""
+    steps = outputs.shape[1]
+    return np.stack([inputs[:, k : k + steps] != outputs for k in range(width)])
+
+
+def _without(terms: FloatArray, foreign: Flags | None, *place: Any) -> FloatArray:
+    """Set the terms of other documents to 0, in place: a product with 0 would keep their NaN."""
+    if foreign is not None:
+        terms[foreign[place]] = 0
+    return terms
+
+
+def _filtered(x: FloatArray, w: FloatArray, steps: int, foreign: Flags | None = None) -> FloatArray:
     """Return the sums over the window of every step, for x (N, K - 1 + T, D)."""
     columns = np.ascontiguousarray(w.T)
     out = np.empty((len(x), steps, x.shape[2]), x.dtype)
-    for one, to in zip(x, out, strict=True):
+    for i, (one, to) in enumerate(zip(x, out, strict=True)):
         for part in _steps(to):
             y = np.multiply(one[part], columns[0][None], out=to[part])
+            _without(y, foreign, 0, i, part)
             for k in range(1, len(columns)):
-                y += one[part.start + k : part.start + k + len(y)] * columns[k]
+                terms = one[part.start + k : part.start + k + len(y)] * columns[k]
+                y += _without(terms, foreign, k, i, part)
     return out
 
 
@@ -86,6 +112,8 @@ def causal_conv(
     weight: npt.ArrayLike,
     bias: npt.ArrayLike | None = None,
     state: npt.ArrayLike | None = None,
+    *,
+    segment_ids: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     r"""
     Causal convolution over time, with one kernel for each channel.
@@ -100,18 +128,23 @@ def causal_conv(
         One number for each channel; None leaves it out.
     state : array_like or None, shape (..., K - 1, D)
         The K - 1 inputs before the first step, the oldest first. None is zero.
+    segment_ids : array_like of integers or None, shape (..., T)
+        Number of each step's document, for documents that are packed into one row, or an array that
+        broadcasts to this shape. A document begins wherever the number differs from the number of
+        the step before, and no output depends on an earlier document. None is a single document.
 
     Returns
     -------
     out : ndarray, shape (..., T, D)
         Outputs.
     state : ndarray, shape (..., K - 1, D)
-        The last K - 1 inputs: the state for the next call.
+        The last K - 1 inputs, with 0 for inputs of earlier documents: the state for the next call.
 
     Raises
     ------
     TypeError
-        If an array is neither integer nor a real floating-point array.
+        If an array is neither integer nor a real floating-point array, or `segment_ids` are not
+        integer.
     ValueError
         If the shapes do not fit.
 
@@ -139,6 +172,18 @@ def causal_conv(
     is the state after T steps. A sequence in pieces, each with the state of the piece before, gives
     the outputs of the whole sequence, and to the last bit: the same products are added in the same
     order. If a piece has fewer than K - 1 steps, a part of the old state stays in the new one.
+
+    **Packed documents.** Let :math:`z_t` be the segment ids, and count the documents that begin
+    after step 0, with :math:`n_t = 0` for the state:
+
+    .. math:: n_t = \sum_{s=1}^{t} [\, z_s \ne z_{s-1}\,] , \qquad
+       y_{t d} = b_d + \sum_{k=0}^{K-1} W_{d k}\, x_{t - K + 1 + k,\, d}\,
+       [\, n_{t - K + 1 + k} = n_t\,] .
+
+    So each document has the outputs that it would have alone. The state before the first step
+    belongs to the first document, and the state after the last step to the last document. A number
+    that comes back later begins a new document. The terms of other documents are left out and not
+    multiplied by 0, so that their NaN and infinities have no effect.
 
     **Use.** In Mamba and in linear attention with gates, this layer with K = 4 stands
     before the recurrence. It compares neighboring tokens, which a decaying sum cannot do well. In
@@ -176,21 +221,31 @@ def causal_conv(
            [ 10.,   1.,   0.,   0.],
            [100.,  10.,   1.,   0.],
            [  0., 100.,  10.,   1.]])
+
+    If a document begins at the third step, it sees nothing of the two steps before:
+
+    >>> out, state = causal_conv(x, weight, segment_ids=[0, 0, 1, 1])
+    >>> out.ravel()
+    array([ 1., 12.,  4., 48.])
     """
     labels = dict(zip(NAMES, (x, weight, bias, state), strict=True))
     dtype, ops, _ = _operands(labels, {})
-    out, last = _outputs(ops)
+    out, last = _outputs(ops, _numbers(segment_ids, ops["x"], ops["weight"].shape[1]))
     return result(out, dtype), result(last, dtype)
 
 
 @np.errstate(all="ignore")
-def _outputs(ops: Operands) -> tuple[FloatArray, FloatArray]:
-    x = ops["x"]
-    whole = _extended(ops)
-    out = _filtered(whole, ops["weight"], x.shape[-2])
+def _outputs(ops: Operands, numbers: npt.NDArray[np.int64] | None) -> tuple[FloatArray, FloatArray]:
+    x, width = ops["x"], ops["weight"].shape[1]
+    whole, foreign = _extended(ops), None
+    if numbers is not None:
+        foreign = _foreign(numbers, numbers[:, width - 1 :], width)
+    out = _filtered(whole, ops["weight"], x.shape[-2], foreign)
     if "bias" in ops:
         out += ops["bias"]
     last = whole[:, x.shape[-2] :].copy()
+    if numbers is not None:
+        last[numbers[:, x.shape[-2] :] != numbers[:, -1:]] = 0
     return out.reshape(x.shape), last.reshape(*x.shape[:-2], *last.shape[1:])
 
 
@@ -200,6 +255,8 @@ def causal_conv_vjp(
     weight: npt.ArrayLike,
     bias: npt.ArrayLike | None = None,
     state: npt.ArrayLike | None = None,
+    *,
+    segment_ids: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of a causal convolution.
@@ -208,7 +265,7 @@ def causal_conv_vjp(
     ----------
     dout : tuple (dout, dstate) of array_like or None
         Cotangents of the output (..., T, D) and of the last state (..., K - 1, D); None is zero.
-    x, weight, bias, state : as in `causal_conv`
+    x, weight, bias, state, segment_ids : as in `causal_conv`
         Raises the same errors.
 
     Returns
@@ -236,6 +293,16 @@ def causal_conv_vjp(
     from its own and the K - 1 later steps. The gradients of weight and bias add up over the batch,
     in float64.
 
+    **Packed documents.** With the numbers :math:`n_t` of :func:`causal_conv`, the terms of other
+    documents are left out of the gradients, too:
+
+    .. math::
+
+        \pdv{L}{x_{t d}} &= \sum_{k=0}^{K-1} W_{d k}\, u_{t + K - 1 - k,\, d}\,
+            [\, n_{t + K - 1 - k} = n_t\,] + v_{t - T + K - 1,\, d}\, [\, n_{T-1} = n_t\,] \\
+        \pdv{L}{W_{d k}} &= \sum_t u_{t d}\, x_{t - K + 1 + k,\, d}\,
+            [\, n_{t - K + 1 + k} = n_t\,] .
+
     Examples
     --------
     The cotangent of step 2 reaches the steps 0, 1 and 2:
@@ -252,34 +319,45 @@ def causal_conv_vjp(
     shape, width = ops["x"].shape, ops["weight"].shape[1]
     shapes = shape, (*shape[:-2], width - 1, shape[-1])
     u, v = as_cotangents(given, floats, shapes, ops["x"].dtype)
+    numbers = _numbers(segment_ids, ops["x"], width)
     with np.errstate(all="ignore"):
-        whole = _extended(ops)
+        whole, foreign, back = _extended(ops), None, None
         u, v = u.reshape(len(whole), *shape[-2:]), v.reshape(len(whole), width - 1, shape[-1])
-        later = np.pad(u, [(0, 0), (width - 1, width - 1), (0, 0)])
-        moved = _filtered(later, ops["weight"][:, ::-1], whole.shape[1])
+        around = [(0, 0), (width - 1, width - 1)]
+        if numbers is not None:
+            foreign = _foreign(numbers, numbers[:, width - 1 :], width)
+            later = np.pad(numbers[:, width - 1 :], around, constant_values=-1)
+            back = _foreign(later, numbers, width)
+            v = np.where((numbers[:, shape[-2] :] == numbers[:, -1:])[..., None], v, 0)
+        moved = _filtered(
+            np.pad(u, [*around, (0, 0)]), ops["weight"][:, ::-1], whole.shape[1], back
+        )
         moved[:, shape[-2] :] += v
         grads = {
             "x": moved[:, width - 1 :].reshape(shape),
-            "weight": _weight_grad(u, whole, width),
+            "weight": _weight_grad(u, whole, width, foreign),
             "bias": np.sum(u, axis=(0, 1), dtype=np.float64),
             "state": moved[:, : width - 1].reshape(*shape[:-2], width - 1, shape[-1]),
         }
     return tuple(result(grads[name].copy(), dtype) for name in ops)
 
 
-def _weight_grad(u: FloatArray, x: FloatArray, width: int) -> FloatArray:
+def _weight_grad(u: FloatArray, x: FloatArray, width: int, foreign: Flags | None) -> FloatArray:
     """Return the sums over batch and time of the products of u (N, T, D) and the inputs."""
     out = np.zeros((width, u.shape[2]))
-    for one, of in zip(u, x, strict=True):
+    for i, (one, of) in enumerate(zip(u, x, strict=True)):
         for part in _steps(one):
             some = one[part]
             for k in range(width):
                 terms = some * of[part.start + k : part.start + k + len(some)]
+                _without(terms, foreign, k, i, part)
                 out[k] += terms.sum(axis=0, dtype=np.float64)
     return out.T
 
 
-def causal_conv_jvp(primals: Any, tangents: Any) -> tuple[FloatArray, FloatArray]:
+def causal_conv_jvp(
+    primals: Any, tangents: Any, *, segment_ids: npt.ArrayLike | None = None
+) -> tuple[FloatArray, FloatArray]:
     r"""
     Jacobian-vector product (forward mode) of a causal convolution.
 
@@ -289,6 +367,8 @@ def causal_conv_jvp(primals: Any, tangents: Any) -> tuple[FloatArray, FloatArray
         The operands, as in `causal_conv`; the last two may be None.
     tangents : tuple of array_like or None
         Tangents, each of the shape of its operand; None is zero.
+    segment_ids : as in `causal_conv`
+        Raises the same errors.
 
     Returns
     -------
@@ -303,6 +383,8 @@ def causal_conv_jvp(primals: Any, tangents: Any) -> tuple[FloatArray, FloatArray
        x_{t - K + 1 + k,\, d} + W_{d k}\, \dot x_{t - K + 1 + k,\, d} \bigr) , \qquad
        \dot{\vec h}_T = (\dot{\vec x}_{T - K + 1}, \dots, \dot{\vec x}_{T - 1}) .
 
+    With segment ids, the terms of other documents are left out as in :func:`causal_conv`.
+
     Examples
     --------
     >>> from dlref.convolution import causal_conv_jvp
@@ -314,8 +396,9 @@ def causal_conv_jvp(primals: Any, tangents: Any) -> tuple[FloatArray, FloatArray
     dtype, ops, at = tangents_by_name(NAMES, primals, tangents, _operands)
     zeros = {name: np.zeros_like(array) for name, array in ops.items()}
     at = {**zeros, **at}
+    numbers = _numbers(segment_ids, ops["x"], ops["weight"].shape[1])
     with np.errstate(all="ignore"):
-        out, last = _outputs({**at, "weight": ops["weight"]})
+        out, last = _outputs({**at, "weight": ops["weight"]}, numbers)
         still = {name: array for name, array in ops.items() if name != "bias"}
-        out += _outputs({**still, "weight": at["weight"]})[0]
+        out += _outputs({**still, "weight": at["weight"]}, numbers)[0]
     return result(out, dtype), result(last, dtype)

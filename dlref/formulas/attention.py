@@ -912,8 +912,26 @@ def erased_at(t, S, a, b):
     return outer(b[..., t, :], rows_of_state(S, a[..., t, :]))
 
 
+def of_document(t, S, segment_ids):
+    """The memory before step t, or its gradient: 0 where a document begins."""
+    if segment_ids is None or t == 0:
+        return S
+    begins = segment_ids[..., t] != segment_ids[..., t - 1]
+    return np.where(begins[..., None, None], 0, S)
+
+
 def recurrent_linear_attention(
-    q, k, v, decay=None, beta=None, state=None, *, erase=None, scale=1.0, chunk=None
+    q,
+    k,
+    v,
+    decay=None,
+    beta=None,
+    state=None,
+    *,
+    erase=None,
+    scale=1.0,
+    chunk=None,
+    segment_ids=None,
 ):
     """
     Forget, correct, write, read.
@@ -922,11 +940,15 @@ def recurrent_linear_attention(
     >>> out, S = recurrent_linear_attention(keys, keys, values)
     >>> print(out.ravel(), S)
     [ 5. 12.] [[12.]]
+    >>> out, S = recurrent_linear_attention(keys, keys, values, segment_ids=np.array([0, 1]))
+    >>> print(out.ravel(), S)
+    [5. 7.] [[7.]]
     """
     *lead, T, E = q.shape
     S = np.zeros((*lead, E, v.shape[-1]), v.dtype) if state is None else state
     out = []
     for t in range(T):
+        S = of_document(t, S, segment_ids)
         k_t, w = k[..., t, :], v[..., t, :]
         erased = 0 if erase is None else erased_at(t, S, *erase)
         if decay is not None:
@@ -938,22 +960,33 @@ def recurrent_linear_attention(
     return np.stack(out, axis=-2) if out else np.zeros_like(v), S
 
 
-def states_before(k, v, decay, beta, state, erase):
-    """The states before each step, and the last one."""
+def states_before(k, v, decay, beta, state, erase, segment_ids):
+    """The states before each step, and the last one; they still hold the document before."""
     states = [state]
     for t in range(k.shape[-2]):
         at = (..., slice(t, t + 1), slice(None))
         of_decay = None if decay is None else decay[at]
         of_beta = None if beta is None else beta[..., t : t + 1]
         keys = None if erase is None else [x[at] for x in erase]
-        steps = k[at], k[at], v[at], of_decay, of_beta, state
+        steps = k[at], k[at], v[at], of_decay, of_beta, of_document(t, state, segment_ids)
         _, state = recurrent_linear_attention(*steps, erase=keys)
         states.append(state)
     return states
 
 
 def recurrent_linear_attention_vjp(
-    dout, q, k, v, decay=None, beta=None, state=None, *, erase=None, scale=1.0, chunk=None
+    dout,
+    q,
+    k,
+    v,
+    decay=None,
+    beta=None,
+    state=None,
+    *,
+    erase=None,
+    scale=1.0,
+    chunk=None,
+    segment_ids=None,
 ):
     """
     Backward pass through time, with the states of all steps.
@@ -966,7 +999,7 @@ def recurrent_linear_attention_vjp(
     """
     *lead, T, E = q.shape
     first = np.zeros((*lead, E, v.shape[-1]), v.dtype) if state is None else state
-    S = states_before(k, v, decay, beta, first, erase)
+    S = states_before(k, v, decay, beta, first, erase, segment_ids)
     u, D = dout
     u = np.zeros_like(v) if u is None else u
     D = np.zeros_like(first) if D is None else D  # the gradient of the state after the step
@@ -978,7 +1011,8 @@ def recurrent_linear_attention_vjp(
         q_t, k_t, v_t, u_t = q[..., t, :], k[..., t, :], v[..., t, :], u[..., t, :]
         dq[..., t, :] = scale * np.einsum("...ev,...v->...e", S[t + 1], u_t)
         D = D + scale * outer(q_t, u_t)
-        faded = S[t] if decay is None else np.exp(decay[..., t, :])[..., None] * S[t]
+        before = of_document(t, S[t], segment_ids)
+        faded = before if decay is None else np.exp(decay[..., t, :])[..., None] * before
         error = v_t if beta is None else v_t - rows_of_state(faded, k_t)
         rate = 1 if beta is None else beta[..., t, None]
         dw = rows_of_state(D, k_t)
@@ -992,13 +1026,13 @@ def recurrent_linear_attention_vjp(
         if erase is not None:
             a_t, b_t = (x[..., t, :] for x in erase)
             danswer = rows_of_state(D, b_t)
-            derase[1][..., t, :] = np.einsum("...ev,...v->...e", D, rows_of_state(S[t], a_t))
-            derase[0][..., t, :] = np.einsum("...ev,...v->...e", S[t], danswer)
+            derase[1][..., t, :] = np.einsum("...ev,...v->...e", D, rows_of_state(before, a_t))
+            derase[0][..., t, :] = np.einsum("...ev,...v->...e", before, danswer)
             read = outer(a_t, danswer)
         if decay is not None:
             ddecay[..., t, :] = sum_to_shape(np.sum(D * faded, axis=-1), decay[..., t, :].shape)
             D = np.exp(decay[..., t, :])[..., None] * D
-        D = D + read
+        D = of_document(t, D + read, segment_ids)
     grads = dq, dk, dv, ddecay, dbeta, None if state is None else D, *derase
     return tuple(grad for grad in grads if grad is not None)
 

@@ -605,25 +605,39 @@ def with_state(x, weight, state):
     return np.concatenate([before, x], axis=-2)
 
 
-def causal_conv(x, weight, bias=None, state=None):
+def documents(x, weight, segment_ids):
+    """Number of the document of each input, from 0 on, after the K - 1 inputs before the first."""
+    K = weight.shape[1]
+    numbers = np.zeros((*x.shape[:-2], K - 1 + x.shape[-2]), int)
+    if segment_ids is not None:
+        numbers[..., K:] = np.cumsum(segment_ids[..., 1:] != segment_ids[..., :-1], axis=-1)
+    return numbers
+
+
+def causal_conv(x, weight, bias=None, state=None, *, segment_ids=None):
     """
-    Causal convolution of batches, which may begin without a state.
+    Causal convolution of batches, which may begin without a state and hold several documents.
 
     >>> x, weight = np.array([[1.0], [2.0], [4.0], [8.0]]), np.array([[100.0, 10.0, 1.0]])
     >>> first, state = causal_conv(x[:1], weight)
     >>> second, state = causal_conv(x[1:], weight, None, state)
     >>> print(first.ravel(), second.ravel())
     [1.] [ 12. 124. 248.]
+    >>> y, state = causal_conv(x, weight, segment_ids=np.array([0, 0, 1, 1]))
+    >>> print(y.ravel())
+    [ 1. 12.  4. 48.]
     """
     T, K = x.shape[-2], weight.shape[1]
+    n = documents(x, weight, segment_ids)[..., None]
     x = with_state(x, weight, state)
     y = 0 if bias is None else bias
     for k in range(K):
-        y = y + weight[:, k] * x[..., k : k + T, :]
-    return y, x[..., T:, :]
+        own = n[..., k : k + T, :] == n[..., K - 1 :, :]
+        y = y + np.where(own, weight[:, k] * x[..., k : k + T, :], 0)
+    return y, np.where(n[..., T:, :] == n[..., -1:, :], x[..., T:, :], 0)
 
 
-def causal_conv_vjp(dout, x, weight, bias=None, state=None):
+def causal_conv_vjp(dout, x, weight, bias=None, state=None, *, segment_ids=None):
     """
     Backward pass, from the cotangents of the outputs and of the last state.
 
@@ -634,14 +648,16 @@ def causal_conv_vjp(dout, x, weight, bias=None, state=None):
     [100.  10.   1.   0.] [[1. 2. 4.]]
     """
     T, K = x.shape[-2], weight.shape[1]
+    n = documents(x, weight, segment_ids)[..., None]
     x = with_state(x, weight, state)
     u = np.zeros_like(x[..., :T, :]) if dout[0] is None else dout[0]
     v = np.zeros_like(x[..., T:, :]) if dout[1] is None else dout[1]
     dx, dweight = np.zeros_like(x), np.zeros_like(weight)
-    dx[..., T:, :] += v
+    dx[..., T:, :] += np.where(n[..., T:, :] == n[..., -1:, :], v, 0)
     for k in range(K):
-        dx[..., k : k + T, :] += weight[:, k] * u
-        dweight[:, k] = np.sum(as_rows(u * x[..., k : k + T, :]), axis=0)
+        own = n[..., k : k + T, :] == n[..., K - 1 :, :]
+        dx[..., k : k + T, :] += np.where(own, weight[:, k] * u, 0)
+        dweight[:, k] = np.sum(as_rows(np.where(own, u * x[..., k : k + T, :], 0)), axis=0)
     grads = [dx[..., K - 1 :, :], dweight]
     if bias is not None:
         grads.append(np.sum(as_rows(u), axis=0))

@@ -26,6 +26,21 @@ def arranged(x, lengths, reverse):
     return np.where((t < n)[..., None], taken, 0)
 
 
+def beginnings(segment_ids, x, lengths, reverse):
+    """Whether another document begins at each step, in the order in which steps are taken."""
+    begins = np.zeros(x.shape[:-1], bool)
+    if segment_ids is not None:
+        ids = np.broadcast_to(segment_ids, x.shape[:-1])
+        ids = arranged(ids[..., None], lengths, reverse)[..., 0]
+        begins[..., 1:] = ids[..., 1:] != ids[..., :-1]
+    return begins
+
+
+def states_before(states, begins):
+    """The state before each step, 0 where a document begins."""
+    return np.where(begins[..., None], 0, states[..., :-1, :])
+
+
 def state_or_zeros(h, batch, w_hh):
     """The initial state."""
     return np.zeros((*batch, w_hh.shape[1]), w_hh.dtype) if h is None else h
@@ -58,22 +73,24 @@ def zeros_for_none(cotangents, like):
     return tuple(np.zeros_like(like) if u is None else u for u in cotangents)
 
 
-def through_time(step, x, *states):
-    """All states of a sequence, the initial ones first."""
+def through_time(step, x, begins, *states):
+    """All states of a sequence, the initial ones first; a document begins with states of 0."""
     steps = [states]
     for t in range(x.shape[-2]):
-        steps.append(step(x[..., t, :], *steps[-1]))
+        before = (np.where(begins[..., t, None], 0, state) for state in steps[-1])
+        steps.append(step(x[..., t, :], *before))
     return tuple(np.stack(state, axis=-2) for state in zip(*steps, strict=True))
 
 
-def through_time_vjp(step_vjp, x, states, weights):
+def through_time_vjp(step_vjp, x, begins, states, weights):
     """The steps backwards; they share the weights, so the gradients of these add up."""
     dx = np.zeros_like(x)
     dstates = [np.zeros_like(state) for state in states]
     dweights = [np.zeros_like(w) for w in weights if w is not None]
     for t in reversed(range(x.shape[-2])):
         dx[..., t, :], *grads = step_vjp(t, *dstates)
-        dstates, new = grads[: len(states)], grads[len(states) :]
+        dstates = [np.where(begins[..., t, None], 0, d) for d in grads[: len(states)]]
+        new = grads[len(states) :]
         dweights = [total + g for total, g in zip(dweights, new, strict=True)]
     return dx, *dstates, *dweights
 
@@ -175,19 +192,19 @@ def rnn_cell_vjp(dout, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, activation="ta
     return of_given((dx, dh, dw_ih, dw_hh, db, db), arguments)
 
 
-def rnn_states(x, h0, *weights, activation):
+def rnn_states(x, begins, h0, *weights, activation):
     """All states, the initial one first."""
 
     def step(x_t, h):
         return (rnn_cell(x_t, h, *weights, activation=activation),)
 
-    (h,) = through_time(step, x, state_or_zeros(h0, x.shape[:-2], weights[1]))
+    (h,) = through_time(step, x, begins, state_or_zeros(h0, x.shape[:-2], weights[1]))
     return h
 
 
 def rnn(
     x, h0, w_ih, w_hh, b_ih=None, b_hh=None, *,
-    activation="tanh", reverse=False, lengths=None,
+    activation="tanh", reverse=False, lengths=None, segment_ids=None,
 ):  # fmt: skip
     """
     The same step at every time, with lengths and direction.
@@ -196,14 +213,15 @@ def rnn(
     >>> print(rnn(x, None, w, w, activation="identity", reverse=True).T)
     [[6. 5. 3.]]
     """
+    begins = beginnings(segment_ids, x, lengths, reverse)
     x = arranged(x, lengths, reverse)
-    h = rnn_states(x, h0, w_ih, w_hh, b_ih, b_hh, activation=activation)
+    h = rnn_states(x, begins, h0, w_ih, w_hh, b_ih, b_hh, activation=activation)
     return arranged(h[..., 1:, :], lengths, reverse)
 
 
 def rnn_vjp(
     dout, x, h0, w_ih, w_hh, b_ih=None, b_hh=None, *,
-    truncate=None, activation="tanh", reverse=False, lengths=None,
+    truncate=None, activation="tanh", reverse=False, lengths=None, segment_ids=None,
 ):  # fmt: skip
     """
     Backpropagation through time, with lengths and direction.
@@ -215,8 +233,9 @@ def rnn_vjp(
     [[1. 1. 1.]] [[6.]] [[4.]]
     """
     weights = w_ih, w_hh, b_ih, b_hh
+    begins = beginnings(segment_ids, x, lengths, reverse)
     x, dout = arranged(x, lengths, reverse), arranged(dout, lengths, reverse)
-    h = rnn_states(x, h0, *weights, activation=activation)
+    h = states_before(rnn_states(x, begins, h0, *weights, activation=activation), begins)
 
     def step_vjp(t, dh):
         u = dout[..., t, :] + dh
@@ -224,24 +243,26 @@ def rnn_vjp(
 
     first = state_or_zeros(h0, x.shape[:-2], w_hh)
     if truncate is None:
-        dx, dh0, *dweights = through_time_vjp(step_vjp, x, [first], weights)
+        dx, dh0, *dweights = through_time_vjp(step_vjp, x, begins, [first], weights)
     else:
-        dx, dh0, *dweights = truncated_vjp(dout, x, h, weights, truncate, activation)
+        dx, dh0, *dweights = truncated_vjp(dout, x, begins, h, weights, truncate, activation)
     return without_states((arranged(dx, lengths, reverse), dh0, *dweights), (h0,))
 
 
-def truncated_vjp(dout, x, h, weights, truncate, activation):
+def truncated_vjp(dout, x, begins, h, weights, truncate, activation):
     """Each output goes back by itself, to a state that counts as a constant."""
     dx, dh0 = np.zeros_like(x), np.zeros(dout.shape[:-2] + dout.shape[-1:], h.dtype)
     dweights = [np.zeros_like(w) for w in weights if w is not None]
+    document = np.cumsum(begins, axis=-1)
     for t in range(x.shape[-2]):
         start = max(t + 1 - truncate, 0)
         window = slice(start, t + 1)
         u = np.zeros_like(dout[..., window, :])
         u[..., -1, :] = dout[..., t, :]
         dx_part, dh, *new = rnn_vjp(
-            u, x[..., window, :], h[..., start, :], *weights, activation=activation
-        )
+            u, x[..., window, :], h[..., start, :], *weights,
+            activation=activation, segment_ids=document[..., window],
+        )  # fmt: skip
         dx[..., window, :] += dx_part
         if start == 0:
             dh0 = dh0 + dh
@@ -262,7 +283,8 @@ def rnn_state_jacobian(
     """
     *batch, T, _ = x.shape
     H = w_hh.shape[1]
-    h = rnn_states(x, h0, w_ih, w_hh, b_ih, b_hh, activation=activation)
+    begins = np.zeros((*batch, T), bool)
+    h = rnn_states(x, begins, h0, w_ih, w_hh, b_ih, b_hh, activation=activation)
     jacobian = np.broadcast_to(np.eye(H, dtype=h.dtype), (*batch, H, H))
     for k in range(s, T if t is None else t):
         slope = rnn_slope(h[..., k + 1, :], activation)
@@ -418,7 +440,7 @@ def lstm_cell_vjp(dout, x, h, c, w_ih, w_hh, b_ih=None, b_hh=None, *, w_p=None):
     return without_states(grads, (h, c))
 
 
-def lstm_states(x, h0, c0, *weights):
+def lstm_states(x, begins, h0, c0, *weights):
     """All states and cell states, the initial ones first."""
 
     def step(x_t, h, c):
@@ -426,11 +448,12 @@ def lstm_states(x, h0, c0, *weights):
         return h, c
 
     first = (state_or_zeros(state, x.shape[:-2], weights[1]) for state in (h0, c0))
-    return through_time(step, x, *first)
+    return through_time(step, x, begins, *first)
 
 
 def lstm(
-    x, h0, c0, w_ih, w_hh, b_ih=None, b_hh=None, *, w_p=None, reverse=False, lengths=None
+    x, h0, c0, w_ih, w_hh, b_ih=None, b_hh=None, *,
+    w_p=None, reverse=False, lengths=None, segment_ids=None,
 ):  # fmt: skip
     """
     The same step at every time, with lengths and direction.
@@ -440,14 +463,15 @@ def lstm(
     >>> print(c.T)
     [[4.   2.   1.   0.5  0.25]]
     """
+    begins = beginnings(segment_ids, x, lengths, reverse)
     x = arranged(x, lengths, reverse)
-    states = lstm_states(x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p)
+    states = lstm_states(x, begins, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p)
     return tuple(arranged(s[..., 1:, :], lengths, reverse) for s in states)
 
 
-def lstm_states_vjp(dh, dc, dgates, x, h0, c0, *weights):
+def lstm_states_vjp(dh, dc, dgates, x, begins, h0, c0, *weights):
     """Backpropagation through time, for cotangents of both states and of the gates."""
-    h, c = lstm_states(x, h0, c0, *weights)
+    h, c = (states_before(s, begins) for s in lstm_states(x, begins, h0, c0, *weights))
 
     def step_vjp(t, dh_later, dc_later):
         of_h = dh[..., t, :] + dh_later
@@ -457,12 +481,13 @@ def lstm_states_vjp(dh, dc, dgates, x, h0, c0, *weights):
         return lstm_step_vjp(of_h, of_c, of_gates, *now, *weights)
 
     first = [state_or_zeros(state, x.shape[:-2], weights[1]) for state in (h0, c0)]
-    grads = through_time_vjp(step_vjp, x, first, weights)
+    grads = through_time_vjp(step_vjp, x, begins, first, weights)
     return without_states(grads, (h0, c0))
 
 
 def lstm_vjp(
-    dout, x, h0, c0, w_ih, w_hh, b_ih=None, b_hh=None, *, w_p=None, reverse=False, lengths=None
+    dout, x, h0, c0, w_ih, w_hh, b_ih=None, b_hh=None, *,
+    w_p=None, reverse=False, lengths=None, segment_ids=None,
 ):  # fmt: skip
     """
     Backpropagation through time, for cotangents of both states.
@@ -476,14 +501,16 @@ def lstm_vjp(
     zero = np.zeros((*x.shape[:-1], w_hh.shape[1]), x.dtype)
     dh, dc = (arranged(u, lengths, reverse) for u in zeros_for_none(dout, zero))
     no_gates = [zero] * 4
+    begins = beginnings(segment_ids, x, lengths, reverse)
     x = arranged(x, lengths, reverse)
     weights = w_ih, w_hh, b_ih, b_hh, w_p
-    dx, *grads = lstm_states_vjp(dh, dc, no_gates, x, h0, c0, *weights)
+    dx, *grads = lstm_states_vjp(dh, dc, no_gates, x, begins, h0, c0, *weights)
     return arranged(dx, lengths, reverse), *grads
 
 
 def lstm_gates(
-    x, h0, c0, w_ih, w_hh, b_ih=None, b_hh=None, *, w_p=None, reverse=False, lengths=None
+    x, h0, c0, w_ih, w_hh, b_ih=None, b_hh=None, *,
+    w_p=None, reverse=False, lengths=None, segment_ids=None,
 ):  # fmt: skip
     """
     The gates at every step, from the states before it.
@@ -493,15 +520,17 @@ def lstm_gates(
     >>> print(f.T)
     [[0.75 0.75 0.75]]
     """
+    begins = beginnings(segment_ids, x, lengths, reverse)
     x = arranged(x, lengths, reverse)
     weights = w_ih, w_hh, b_ih, b_hh, w_p
-    h, c = lstm_states(x, h0, c0, *weights)
-    _, _, gates = lstm_step(x, h[..., :-1, :], c[..., :-1, :], *weights)
+    h, c = (states_before(s, begins) for s in lstm_states(x, begins, h0, c0, *weights))
+    _, _, gates = lstm_step(x, h, c, *weights)
     return tuple(arranged(gate, lengths, reverse) for gate in gates)
 
 
 def lstm_gates_vjp(
-    dout, x, h0, c0, w_ih, w_hh, b_ih=None, b_hh=None, *, w_p=None, reverse=False, lengths=None
+    dout, x, h0, c0, w_ih, w_hh, b_ih=None, b_hh=None, *,
+    w_p=None, reverse=False, lengths=None, segment_ids=None,
 ):  # fmt: skip
     """
     Backpropagation through time, for cotangents of the gates.
@@ -513,9 +542,10 @@ def lstm_gates_vjp(
     """
     zero = np.zeros((*x.shape[:-1], w_hh.shape[1]), x.dtype)
     dgates = [arranged(u, lengths, reverse) for u in zeros_for_none(dout, zero)]
+    begins = beginnings(segment_ids, x, lengths, reverse)
     x = arranged(x, lengths, reverse)
     weights = w_ih, w_hh, b_ih, b_hh, w_p
-    dx, *grads = lstm_states_vjp(zero, zero, dgates, x, h0, c0, *weights)
+    dx, *grads = lstm_states_vjp(zero, zero, dgates, x, begins, h0, c0, *weights)
     return arranged(dx, lengths, reverse), *grads
 
 
@@ -669,19 +699,19 @@ def gru_cell_vjp(dout, x, h, w_ih, w_hh, b_ih=None, b_hh=None, *, reset_after=Tr
     return of_given((dx, dh, dw_ih, dw_hh, db_ih, db_hh), arguments)
 
 
-def gru_states(x, h0, *weights, reset_after):
+def gru_states(x, begins, h0, *weights, reset_after):
     """All states, the initial one first."""
 
     def step(x_t, h):
         return (gru_cell(x_t, h, *weights, reset_after=reset_after),)
 
-    (h,) = through_time(step, x, state_or_zeros(h0, x.shape[:-2], weights[1]))
+    (h,) = through_time(step, x, begins, state_or_zeros(h0, x.shape[:-2], weights[1]))
     return h
 
 
 def gru(
     x, h0, w_ih, w_hh, b_ih=None, b_hh=None, *,
-    reset_after=True, reverse=False, lengths=None,
+    reset_after=True, reverse=False, lengths=None, segment_ids=None,
 ):  # fmt: skip
     """
     The same step at every time, with lengths and direction.
@@ -691,14 +721,15 @@ def gru(
     >>> print(gru(x, h0, w_ih, w_hh, b).T)
     [[0.25 0.25 0.25]]
     """
+    begins = beginnings(segment_ids, x, lengths, reverse)
     x = arranged(x, lengths, reverse)
-    h = gru_states(x, h0, w_ih, w_hh, b_ih, b_hh, reset_after=reset_after)
+    h = gru_states(x, begins, h0, w_ih, w_hh, b_ih, b_hh, reset_after=reset_after)
     return arranged(h[..., 1:, :], lengths, reverse)
 
 
 def gru_vjp(
     dout, x, h0, w_ih, w_hh, b_ih=None, b_hh=None, *,
-    reset_after=True, reverse=False, lengths=None,
+    reset_after=True, reverse=False, lengths=None, segment_ids=None,
 ):  # fmt: skip
     """
     Backpropagation through time.
@@ -710,15 +741,16 @@ def gru_vjp(
     [1.]
     """
     weights = w_ih, w_hh, b_ih, b_hh
+    begins = beginnings(segment_ids, x, lengths, reverse)
     x, dout = arranged(x, lengths, reverse), arranged(dout, lengths, reverse)
-    h = gru_states(x, h0, *weights, reset_after=reset_after)
+    h = states_before(gru_states(x, begins, h0, *weights, reset_after=reset_after), begins)
 
     def step_vjp(t, dh):
         u = dout[..., t, :] + dh
         return gru_cell_vjp(u, x[..., t, :], h[..., t, :], *weights, reset_after=reset_after)
 
     first = state_or_zeros(h0, x.shape[:-2], w_hh)
-    dx, *grads = through_time_vjp(step_vjp, x, [first], weights)
+    dx, *grads = through_time_vjp(step_vjp, x, begins, [first], weights)
     return without_states((arranged(dx, lengths, reverse), *grads), (h0,))
 
 
@@ -1017,8 +1049,9 @@ def vector_to_sequence_vjp(
 
 
 def of_decoder(options):
-    """Lengths and direction belong to the encoder."""
-    return {name: v for name, v in options.items() if name not in ("lengths", "reverse")}
+    """Lengths, direction and documents belong to the encoder."""
+    of_encoder = "lengths", "reverse", "segment_ids"
+    return {name: v for name, v in options.items() if name not in of_encoder}
 
 
 def encoder_decoder(f, x, y, encoder, decoder, w_out=None, b_out=None, **options):
@@ -1080,9 +1113,12 @@ def selective_scan_doubling(x, delta, a, b, c):
     return np.sum(c[:, None, :] * h, axis=-1)
 
 
-def scan_states(x, delta, a, b, state):
+def scan_states(x, delta, a, b, state, segment_ids=None):
     """All states, the first one before all steps; and the factors of the decay."""
     decay = np.exp(delta[..., None] * a)
+    if segment_ids is not None:
+        begins = segment_ids[..., 1:] != segment_ids[..., :-1]
+        decay[..., 1:, :, :] = np.where(begins[..., None, None], 0, decay[..., 1:, :, :])
     written = (delta * x)[..., None] * b[..., None, :]
     zeros = np.zeros((*x.shape[:-2], *a.shape), a.dtype)
     h = [zeros if state is None else state]
@@ -1091,7 +1127,9 @@ def scan_states(x, delta, a, b, state):
     return np.stack(h, axis=-3), decay
 
 
-def selective_scan(x, delta, a, b, c, d=None, state=None, *, delta_softplus=False):
+def selective_scan(
+    x, delta, a, b, c, d=None, state=None, *, delta_softplus=False, segment_ids=None
+):
     """
     Each state decays, is written to and is read.
 
@@ -1100,15 +1138,20 @@ def selective_scan(x, delta, a, b, c, d=None, state=None, *, delta_softplus=Fals
     >>> y, state = selective_scan(x, delta, a, ones, ones)
     >>> print(y.T, state)
     [[  4.   4. 100.]] [[100.]]
+    >>> y, _ = selective_scan(x, delta, a, ones, ones, segment_ids=np.array([0, 1, 1]))
+    >>> print(y.T)
+    [[  4.   0. 100.]]
     """
     step = softplus(delta) if delta_softplus else delta
-    h, _ = scan_states(x, step, a, b, state)
+    h, _ = scan_states(x, step, a, b, state, segment_ids)
     y = np.sum(c[..., None, :] * h[..., 1:, :, :], axis=-1)
     y = y if d is None else y + d * x
     return y, h[..., -1, :, :]
 
 
-def selective_scan_vjp(dout, x, delta, a, b, c, d=None, state=None, *, delta_softplus=False):
+def selective_scan_vjp(
+    dout, x, delta, a, b, c, d=None, state=None, *, delta_softplus=False, segment_ids=None
+):
     """
     Backward pass: the gradient of the state runs backwards through the same decay.
 
@@ -1119,7 +1162,7 @@ def selective_scan_vjp(dout, x, delta, a, b, c, d=None, state=None, *, delta_sof
     [[0.25 0.5  1.  ]]
     """
     step = softplus(delta) if delta_softplus else delta
-    h, decay = scan_states(x, step, a, b, state)
+    h, decay = scan_states(x, step, a, b, state, segment_ids)
     u, dstate = dout
     u = np.zeros_like(x) if u is None else u
     later = np.zeros_like(h[..., 0, :, :]) if dstate is None else dstate

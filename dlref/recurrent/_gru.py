@@ -578,6 +578,7 @@ def gru(
     reset_after: bool = True,
     reverse: bool = False,
     lengths: npt.ArrayLike | None = None,
+    segment_ids: npt.ArrayLike | None = None,
 ) -> FloatArray:
     r"""
     Run a gated recurrent unit over a sequence; return the state after each step.
@@ -602,6 +603,10 @@ def gru(
         input.
     lengths : array_like of int or None, shape (...)
         Number of steps of each entry, from 0 to T; None is T for all. Outputs beyond are 0.
+    segment_ids : array_like of integers or None, shape (..., T)
+        Number of each step's document, for documents that are packed into one row, or an array that
+        broadcasts to this shape. A document begins wherever the number differs from the number of
+        the step before, and its state begins at 0. None is a single document.
 
     Returns
     -------
@@ -611,7 +616,8 @@ def gru(
     Raises
     ------
     TypeError
-        If an array is not real, `lengths` not integer, or `reset_after` not a bool.
+        If an array is not real, `lengths` or `segment_ids` not integer, or `reset_after` not a
+        bool.
     ValueError
         If a shape does not fit, or a length is not between 0 and T.
 
@@ -642,6 +648,9 @@ def gru(
     H + B T D numbers of memory, the result included: the last are a copy of the input. Errors in
     float32 are as in :func:`rnn`.
 
+    **Packed documents.** See :func:`rnn`: with `segment_ids` each document has the states that it
+    would have alone.
+
     References
     ----------
     - :cite:t:`Cho2014`
@@ -667,7 +676,8 @@ def gru(
     after = as_bool("reset_after", reset_after)
     values = named(x, h0, w_ih, w_hh, b_ih, b_hh)
     a, _ = inputs(values, gates=GATES)
-    return a.outputs(_states(a, a.steps(lengths, reverse=reverse), after=after))[0]
+    a, steps = a.arranged(lengths, segment_ids, reverse=reverse)
+    return a.outputs(_states(a, steps, after=after))[0]
 
 
 def gru_vjp(
@@ -682,6 +692,7 @@ def gru_vjp(
     reset_after: bool = True,
     reverse: bool = False,
     lengths: npt.ArrayLike | None = None,
+    segment_ids: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, ...]:
     r"""
     Backpropagation through time: the vector-Jacobian product of :func:`gru`.
@@ -691,7 +702,7 @@ def gru_vjp(
     dout : array_like, shape (..., T, H)
         Cotangent of the state after each step, without the part that reaches the loss through later
         ones.
-    x, h0, w_ih, w_hh, b_ih, b_hh, reset_after, reverse, lengths : as in `gru`
+    x, h0, w_ih, w_hh, b_ih, b_hh, reset_after, reverse, lengths, segment_ids : as in `gru`
         Raises the same errors.
 
     Returns
@@ -790,7 +801,8 @@ def gru_vjp(
     after = as_bool("reset_after", reset_after)
     values = named(x, h0, w_ih, w_hh, b_ih, b_hh)
     a, [u] = cotangents(dout, values, gates=GATES)
-    return _vjp(u, a, a.steps(lengths, reverse=reverse), after=after)
+    a, steps = a.arranged(lengths, segment_ids, reverse=reverse)
+    return _vjp(a.split(u), a, steps, after=after)
 
 
 def gru_jvp(
@@ -800,6 +812,7 @@ def gru_jvp(
     reset_after: bool = True,
     reverse: bool = False,
     lengths: npt.ArrayLike | None = None,
+    segment_ids: npt.ArrayLike | None = None,
 ) -> FloatArray:
     r"""
     Jacobian-vector product (forward mode) of :func:`gru`.
@@ -810,7 +823,7 @@ def gru_jvp(
         The positional arguments of :func:`gru`.
     tangents : tuple of array_like or None
         Their directions; None is zero.
-    reset_after, reverse, lengths : as in `gru`
+    reset_after, reverse, lengths, segment_ids : as in `gru`
         Raises the same errors.
 
     Returns
@@ -857,4 +870,5 @@ def gru_jvp(
     """
     after = as_bool("reset_after", reset_after)
     a, d = jvp_arguments(primals, tangents, gates=GATES)
-    return a.outputs(_jvp(a, d, a.steps(lengths, reverse=reverse), after=after))[0]
+    a, steps = a.arranged(lengths, segment_ids, reverse=reverse)
+    return a.outputs(_jvp(a, d.packed(a.documents), steps, after=after))[0]

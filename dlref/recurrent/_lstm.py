@@ -627,6 +627,7 @@ def lstm(
     w_p: npt.ArrayLike | None = None,
     reverse: bool = False,
     lengths: npt.ArrayLike | None = None,
+    segment_ids: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     r"""
     Run long short-term memory over a sequence; return both states after each step.
@@ -650,6 +651,10 @@ def lstm(
         input.
     lengths : array_like of int or None, shape (...)
         Number of steps of each entry, from 0 to T; None is T for all. Outputs beyond are 0.
+    segment_ids : array_like of integers or None, shape (..., T)
+        Number of each step's document, for documents that are packed into one row, or an array that
+        broadcasts to this shape. A document begins wherever the number differs from the number of
+        the step before, and its states begin at 0. None is a single document.
 
     Returns
     -------
@@ -661,7 +666,7 @@ def lstm(
     Raises
     ------
     TypeError
-        If an array is not real, or `lengths` not integer.
+        If an array is not real, or `lengths` or `segment_ids` not integer.
     ValueError
         If a shape does not fit, or a length is not between 0 and T.
 
@@ -697,6 +702,9 @@ def lstm(
     H (D + H); the memory is 6 B T H + B T D numbers, results included. Errors in float32 are as in
     :func:`rnn`.
 
+    **Packed documents.** See :func:`rnn`: with `segment_ids` each document has the states that it
+    would have alone.
+
     References
     ----------
     - :cite:t:`Hochreiter1997`
@@ -722,7 +730,7 @@ def lstm(
     """
     values = named(x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p)
     a, _ = inputs(values, gates=GATES, states=2)
-    return _states(a, a.steps(lengths, reverse=reverse))
+    return _states(*a.arranged(lengths, segment_ids, reverse=reverse))
 
 
 def lstm_vjp(
@@ -738,6 +746,7 @@ def lstm_vjp(
     w_p: npt.ArrayLike | None = None,
     reverse: bool = False,
     lengths: npt.ArrayLike | None = None,
+    segment_ids: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, ...]:
     r"""
     Backpropagation through time: the vector-Jacobian product of :func:`lstm`.
@@ -747,7 +756,7 @@ def lstm_vjp(
     dout : tuple (dh, dc) of array_like or None, shape (..., T, H)
         Cotangents of the states after each step, without the part that reaches the loss through
         later ones; None is zero.
-    x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p, reverse, lengths : as in `lstm`
+    x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p, reverse, lengths, segment_ids : as in `lstm`
         Raises the same errors.
 
     Returns
@@ -863,7 +872,8 @@ def lstm_vjp(
     """
     values = named(x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p)
     a, [u_h, u_c] = cotangents(dout, values, outputs=2, gates=GATES, states=2)
-    return _vjp(a, a.steps(lengths, reverse=reverse), u_h, u_c)
+    a, steps = a.arranged(lengths, segment_ids, reverse=reverse)
+    return _vjp(a, steps, a.split(u_h), a.split(u_c))
 
 
 def lstm_jvp(
@@ -874,6 +884,7 @@ def lstm_jvp(
     w_p_tangent: npt.ArrayLike | None = None,
     reverse: bool = False,
     lengths: npt.ArrayLike | None = None,
+    segment_ids: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     r"""
     Jacobian-vector product (forward mode) of :func:`lstm`.
@@ -886,7 +897,7 @@ def lstm_jvp(
         Their directions; None is zero.
     w_p, w_p_tangent : array_like or None, shape (3 H,)
         Peepholes and their direction.
-    reverse, lengths : as in `lstm`
+    reverse, lengths, segment_ids : as in `lstm`
         Raises the same errors.
 
     Returns
@@ -929,7 +940,8 @@ def lstm_jvp(
     array([[0.5  , 0.25 , 0.125]])
     """
     a, d = jvp_arguments(primals, tangents, gates=GATES, states=2, w_p=w_p, w_p_tangent=w_p_tangent)
-    h, c = a.outputs(*_jvp(a, d, a.steps(lengths, reverse=reverse))[1:])
+    a, steps = a.arranged(lengths, segment_ids, reverse=reverse)
+    h, c = a.outputs(*_jvp(a, d.packed(a.documents), steps)[1:])
     return h, c
 
 
@@ -945,6 +957,7 @@ def lstm_gates(
     w_p: npt.ArrayLike | None = None,
     reverse: bool = False,
     lengths: npt.ArrayLike | None = None,
+    segment_ids: npt.ArrayLike | None = None,
 ) -> LSTMGates:
     r"""
     All four gates of an LSTM, at each step of a sequence.
@@ -968,6 +981,10 @@ def lstm_gates(
         input.
     lengths : array_like of int or None, shape (...)
         Number of steps of each entry, from 0 to T; None is T for all. Outputs beyond are 0.
+    segment_ids : array_like of integers or None, shape (..., T)
+        Number of each step's document, for documents that are packed into one row, or an array that
+        broadcasts to this shape. A document begins wherever the number differs from the number of
+        the step before, and its states begin at 0. None is a single document.
 
     Returns
     -------
@@ -977,7 +994,7 @@ def lstm_gates(
     Raises
     ------
     TypeError
-        If an array is not real, or `lengths` not integer.
+        If an array is not real, or `lengths` or `segment_ids` not integer.
     ValueError
         If a shape does not fit, or a length is not between 0 and T.
 
@@ -1023,7 +1040,7 @@ def lstm_gates(
     """
     values = named(x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p)
     a, _ = inputs(values, gates=GATES, states=2)
-    steps = a.steps(lengths, reverse=reverse)
+    a, steps = a.arranged(lengths, segment_ids, reverse=reverse)
     z = _forward_pass(a, steps).gates.swapaxes(0, 1)
     return LSTMGates(*a.outputs(*_split(steps.arranged(z))))
 
@@ -1041,6 +1058,7 @@ def lstm_gates_vjp(
     w_p: npt.ArrayLike | None = None,
     reverse: bool = False,
     lengths: npt.ArrayLike | None = None,
+    segment_ids: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of :func:`lstm_gates`.
@@ -1049,7 +1067,7 @@ def lstm_gates_vjp(
     ----------
     dout : tuple (di, df, dg, do) of array_like or None, shape (..., T, H)
         Cotangents of the gates after each step; None is zero.
-    x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p, reverse, lengths : as in `lstm_gates`
+    x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p, reverse, lengths, segment_ids : as in `lstm_gates`
         Raises the same errors.
 
     Returns
@@ -1096,8 +1114,10 @@ def lstm_gates_vjp(
     """
     values = named(x, h0, c0, w_ih, w_hh, b_ih, b_hh, w_p)
     a, gates = cotangents(dout, values, outputs=GATES, gates=GATES, states=2)
-    zero, steps = np.zeros_like(gates[0]), a.steps(lengths, reverse=reverse)
-    return _vjp(a, steps, zero, zero, np.concatenate(gates, axis=-1))
+    a, steps = a.arranged(lengths, segment_ids, reverse=reverse)
+    u = a.split(np.concatenate(gates, axis=-1))
+    zero = np.zeros((*u.shape[:2], a.size), u.dtype)
+    return _vjp(a, steps, zero, zero, u)
 
 
 def lstm_gates_jvp(
@@ -1108,6 +1128,7 @@ def lstm_gates_jvp(
     w_p_tangent: npt.ArrayLike | None = None,
     reverse: bool = False,
     lengths: npt.ArrayLike | None = None,
+    segment_ids: npt.ArrayLike | None = None,
 ) -> LSTMGates:
     r"""
     Jacobian-vector product (forward mode) of :func:`lstm_gates`.
@@ -1120,7 +1141,7 @@ def lstm_gates_jvp(
         Their directions; None is zero.
     w_p, w_p_tangent : array_like or None, shape (3 H,)
         Peepholes and their direction.
-    reverse, lengths : as in `lstm_gates`
+    reverse, lengths, segment_ids : as in `lstm_gates`
         Raises the same errors.
 
     Returns
@@ -1156,5 +1177,6 @@ def lstm_gates_jvp(
     array([[0.25]])
     """
     a, d = jvp_arguments(primals, tangents, gates=GATES, states=2, w_p=w_p, w_p_tangent=w_p_tangent)
-    dz, _, _ = _jvp(a, d, a.steps(lengths, reverse=reverse))
+    a, steps = a.arranged(lengths, segment_ids, reverse=reverse)
+    dz, _, _ = _jvp(a, d.packed(a.documents), steps)
     return LSTMGates(*a.outputs(*_split(dz)))

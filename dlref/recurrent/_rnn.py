@@ -432,6 +432,7 @@ def rnn(
     activation: str = "tanh",
     reverse: bool = False,
     lengths: npt.ArrayLike | None = None,
+    segment_ids: npt.ArrayLike | None = None,
 ) -> FloatArray:
     r"""
     Run a recurrent network over a sequence; return the state after each step.
@@ -456,6 +457,10 @@ def rnn(
     lengths : array_like of int or None, shape (...)
         Number of steps of each entry, from 0 to T; None is T for all. Outputs beyond are 0, and
         inputs there are ignored. Reversed, an entry starts at its own last time.
+    segment_ids : array_like of integers or None, shape (..., T)
+        Number of each step's document, for documents that are packed into one row, or an array that
+        broadcasts to this shape. A document begins wherever the number differs from the number of
+        the step before, and its state begins at 0. None is a single document.
 
     Returns
     -------
@@ -465,7 +470,7 @@ def rnn(
     Raises
     ------
     TypeError
-        If an array is not real, or `lengths` not integer.
+        If an array is not real, or `lengths` or `segment_ids` not integer.
     ValueError
         If a shape does not fit, a length is not between 0 and T, or `activation` is not known.
 
@@ -497,6 +502,10 @@ def rnn(
     matrix of H × H entries 0.01 has the radius 0.01 H, forgets at once for H = 10, and for H = 1000
     grows by a factor of 10 per step.
 
+    **Packed documents.** With `segment_ids` each document has the states that it would have alone.
+    The initial state is for the document that is read first, the last one if the steps are
+    reversed. The code makes a batch of the documents, padded to the longest of them.
+
     **Computation.** The products with :math:`\mat W_{ih}` depend on no state and are computed as
     one matrix product; the rest is one compiled loop over time, which divides the entries of the
     batch among threads. Time is proportional to B T H (D + H); the memory is 2 B T H + B T D
@@ -525,11 +534,16 @@ def rnn(
     >>> rnn([x, x], None, [[1]], [[1]], activation="identity", lengths=[3, 2])[..., 0]
     array([[1., 3., 6.],
            [1., 3., 0.]])
+
+    A new document begins with the third input:
+
+    >>> rnn(x, None, [[1]], [[1]], activation="identity", segment_ids=[0, 0, 1]).T
+    array([[1., 3., 3.]])
     """
     code = _code(activation)
     values = named(x, h0, w_ih, w_hh, b_ih, b_hh)
     a, _ = inputs(values, gates=1)
-    steps = a.steps(lengths, reverse=reverse)
+    a, steps = a.arranged(lengths, segment_ids, reverse=reverse)
     return a.outputs(_run(a, code, steps))[0]
 
 
@@ -546,6 +560,7 @@ def rnn_vjp(
     activation: str = "tanh",
     reverse: bool = False,
     lengths: npt.ArrayLike | None = None,
+    segment_ids: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, ...]:
     r"""
     Backpropagation through time: the vector-Jacobian product of a recurrent network.
@@ -560,7 +575,7 @@ def rnn_vjp(
     truncate : int or None
         Number k of steps that :math:`\vec u_t` goes back: it reaches the steps
         :math:`s > t - k`, thus for k = 1 only its own. None goes back to the start.
-    activation, reverse, lengths : as in `rnn`
+    activation, reverse, lengths, segment_ids : as in `rnn`
         The same.
 
     Returns
@@ -571,7 +586,7 @@ def rnn_vjp(
     Raises
     ------
     TypeError
-        If an array is not real, or `lengths` or `truncate` not integer.
+        If an array is not real, or `lengths`, `segment_ids` or `truncate` not integer.
     ValueError
         If a shape does not fit, a length is not between 0 and T, `truncate` is less than 1, or
         `activation` is not known.
@@ -676,7 +691,8 @@ def rnn_vjp(
     reach = None if truncate is None else as_integer("truncate", truncate, least=1)
     values = named(x, h0, w_ih, w_hh, b_ih, b_hh)
     a, [u] = cotangents(dout, values, gates=1)
-    return _vjp(u, a, code, a.steps(lengths, reverse=reverse), reach)
+    a, steps = a.arranged(lengths, segment_ids, reverse=reverse)
+    return _vjp(a.split(u), a, code, steps, reach)
 
 
 def rnn_jvp(
@@ -686,6 +702,7 @@ def rnn_jvp(
     activation: str = "tanh",
     reverse: bool = False,
     lengths: npt.ArrayLike | None = None,
+    segment_ids: npt.ArrayLike | None = None,
 ) -> FloatArray:
     r"""
     Jacobian-vector product (forward mode) of a recurrent network.
@@ -696,7 +713,7 @@ def rnn_jvp(
         The arguments of :func:`rnn`.
     tangents : tuple of array_like or None
         Their directions; None is zero.
-    activation, reverse, lengths : as in `rnn`
+    activation, reverse, lengths, segment_ids : as in `rnn`
         Raises the same errors.
 
     Returns
@@ -740,7 +757,8 @@ def rnn_jvp(
     """
     code = _code(activation)
     a, d = jvp_arguments(primals, tangents, gates=1)
-    return a.outputs(_jvp(a, d, code, a.steps(lengths, reverse=reverse)))[0]
+    a, steps = a.arranged(lengths, segment_ids, reverse=reverse)
+    return a.outputs(_jvp(a, d.packed(a.documents), code, steps))[0]
 
 
 def rnn_state_jacobian(

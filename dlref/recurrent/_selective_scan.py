@@ -24,6 +24,7 @@ from .._core.arguments import (
     result,
     tangents_by_name,
 )
+from .._core.documents import beginnings, of_document
 from ..activations import sigmoid, softplus
 from ._kernels import scan
 
@@ -67,6 +68,12 @@ def _by_rows(arrays: dict[str, FloatArray]) -> dict[str, FloatArray]:
     }
 
 
+def _beginnings(segment_ids: Any, x: FloatArray) -> npt.NDArray[np.bool_] | None:
+    """Return where documents begin, with one batch axis."""
+    begins = beginnings(segment_ids, x.shape[:-1])
+    return None if begins is None else begins.reshape(math.prod(x.shape[:-2]), x.shape[-2])
+
+
 def selective_scan(
     x: npt.ArrayLike,
     delta: npt.ArrayLike,
@@ -77,6 +84,7 @@ def selective_scan(
     state: npt.ArrayLike | None = None,
     *,
     delta_softplus: bool = False,
+    segment_ids: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     r"""
     Read a sequence with a linear recurrence whose coefficients depend on the token.
@@ -100,18 +108,23 @@ def selective_scan(
         State before the first step. None is zero.
     delta_softplus : bool, default False
         Whether the step size is the :func:`~dlref.activations.softplus` of `delta`.
+    segment_ids : array_like of integers or None, shape (..., T)
+        Number of each step's document, for documents that are packed into one row, or an array that
+        broadcasts to this shape. A document begins wherever the number differs from the number of
+        the step before, and its state begins at 0. None is a single document.
 
     Returns
     -------
     out : ndarray, shape (..., T, D)
         Outputs.
     state : ndarray, shape (..., D, N)
-        State after the last step.
+        State after the last step, of the last document.
 
     Raises
     ------
     TypeError
-        If an array is not real, or `delta_softplus` is not True or False.
+        If an array is not real, `delta_softplus` is not True or False, or `segment_ids` are not
+        integer.
     ValueError
         If the shapes do not fit.
 
@@ -148,6 +161,19 @@ def selective_scan(
     :math:`2^k` steps before. A graphics processor gains from that, although the sum of all rounds
     is more work. ``selective_scan_doubling`` below does so; the compiled loop takes one step after
     the other, with several channels at once.
+
+    **Packed documents.** Let :math:`z_t` be the segment ids. From the second step on, the factor of
+    the state is 0 where a document begins:
+
+    .. math:: \vec h_t = [\, z_t = z_{t-1}\,]\, e^{\Delta_t \vec a} \odot \vec h_{t-1}
+       + \Delta_t x_t\, \vec b_t .
+
+    So each document has the outputs that it would have alone, and a scan needs no other operation,
+    since a pair with the factor 0 forgets all pairs before it. A large step size forgets them, too,
+    but it also scales the summand. The state before the first step belongs to the first document,
+    and the state after the last step to the last document. A number that comes back later begins a
+    new document. The code sets the state to 0, so that NaN and infinities of earlier documents have
+    no effect.
 
     **Mamba-2.** If all N rates of a channel are one number, :math:`a_n = a`, and the
     channels of a head share it and delta, the states of a head are a matrix
@@ -194,15 +220,22 @@ def selective_scan(
     >>> same, memory = recurrent_linear_attention(c, b, step * x, -0.5 * step)
     >>> bool(np.allclose(out, same)), bool(np.allclose(state, memory.T))
     (True, True)
+
+    Two documents in one row. The second begins with the third step, from a state of 0:
+
+    >>> ones = np.ones((4, 1))
+    >>> out, state = selective_scan(ones, ones, [[0.0]], ones, ones, segment_ids=[0, 0, 1, 1])
+    >>> out.ravel()
+    array([1., 2., 1., 2.])
     """
     through = as_bool("delta_softplus", delta_softplus)
     dtype, arrays, _ = _operands(dict(zip(NAMES, (x, delta, a, b, c, d, state), strict=True)), {})
-    rows = _by_rows(arrays)
+    rows, begins = _by_rows(arrays), _beginnings(segment_ids, arrays["x"])
     out = np.empty(rows["x"].shape)
     with np.errstate(all="ignore"):
         step = softplus(rows["delta"]) if through else rows["delta"]
         a, b, c, first = (rows[n] for n in ("a", "b", "c", "state"))
-        last = scan.forward(rows["x"], step, a, b, c, first, out)
+        last = scan.forward(rows["x"], step, a, b, c, first, out, begins)
         if "d" in rows:
             out += rows["d"] * rows["x"]
     shape = (*arrays["x"].shape[:-2], *arrays["a"].shape)
@@ -221,6 +254,7 @@ def selective_scan_vjp(
     state: npt.ArrayLike | None = None,
     *,
     delta_softplus: bool = False,
+    segment_ids: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of the selective scan.
@@ -229,7 +263,9 @@ def selective_scan_vjp(
     ----------
     dout : tuple (dout, dstate) of array_like or None
         Cotangents of the output (..., T, D) and of the last state (..., D, N); None is zero.
-    x, delta, a, b, c, d, state, delta_softplus : as in `selective_scan`
+    x, delta, a, b, c, d, state : as in `selective_scan`
+        The operands.
+    delta_softplus, segment_ids : as in `selective_scan`
         Raises the same errors.
 
     Returns
@@ -271,6 +307,10 @@ def selective_scan_vjp(
     channels, which share them. A step size that is a softplus multiplies its gradient by
     :math:`\sigma(\delta_t)`.
 
+    **Packed documents.** In the first step of a document the factor of the state is 0, which is
+    :math:`e^{\Delta_t \vec a}` in these formulas. So :math:`\vec k_t` is 0, and no gradient goes
+    from this step to the step before.
+
     **Memory.** The states of all steps are T D N numbers, N times as many as the input. The code
     keeps every 16th state, and computes the states in between again.
 
@@ -291,12 +331,12 @@ def selective_scan_vjp(
     dtype, arrays, floats = _operands(labels, present(given))
     shapes = arrays["x"].shape, (*arrays["x"].shape[:-2], *arrays["a"].shape)
     u, dstate = as_cotangents(given, floats, shapes, arrays["x"].dtype)
-    rows = _by_rows(arrays)
+    rows, begins = _by_rows(arrays), _beginnings(segment_ids, arrays["x"])
     u, dstate = u.reshape(rows["x"].shape), dstate.reshape(rows["state"].shape)
     with np.errstate(all="ignore"):
         step = softplus(rows["delta"]) if through else rows["delta"]
         a, b, c, first = (rows[n] for n in ("a", "b", "c", "state"))
-        pulled = scan.vjp(u, dstate, rows["x"], step, a, b, c, first)
+        pulled = scan.vjp(u, dstate, rows["x"], step, a, b, c, first, begins)
         grads = dict(zip(("x", "delta", "a", "b", "c", "state"), pulled, strict=True))
         if through:
             grads["delta"] *= sigmoid(rows["delta"])
@@ -308,7 +348,11 @@ def selective_scan_vjp(
 
 
 def selective_scan_jvp(
-    primals: Any, tangents: Any, *, delta_softplus: bool = False
+    primals: Any,
+    tangents: Any,
+    *,
+    delta_softplus: bool = False,
+    segment_ids: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, FloatArray]:
     r"""
     Jacobian-vector product (forward mode) of the selective scan.
@@ -319,7 +363,7 @@ def selective_scan_jvp(
         The operands, as in `selective_scan`; the last two may be None.
     tangents : tuple of array_like or None
         Tangents, each of the shape of its operand; None is zero.
-    delta_softplus : as in `selective_scan`
+    delta_softplus, segment_ids : as in `selective_scan`
         Raises the same errors.
 
     Returns
@@ -342,6 +386,8 @@ def selective_scan_jvp(
         \dot y_t &= \dot{\vec c}_t \cdot \vec h_t + \vec c_t \cdot \dot{\vec h}_t
             + \dot d\, x_t + d\, \dot x_t .
 
+    In the first step of a document the state before it and its tangent are 0.
+
     Examples
     --------
     >>> from dlref.recurrent import selective_scan_jvp
@@ -352,18 +398,21 @@ def selective_scan_jvp(
     """
     through = as_bool("delta_softplus", delta_softplus)
     dtype, arrays, moving = tangents_by_name(NAMES, primals, tangents, _operands)
+    begins = _beginnings(segment_ids, arrays["x"])
     changes = {n: moving.get(n, np.zeros(array.shape)) for n, array in arrays.items()}
     with np.errstate(all="ignore"):
         if through:
             changes["delta"] = changes["delta"] * sigmoid(arrays["delta"])
             arrays = {**arrays, "delta": np.asarray(softplus(arrays["delta"]))}
-        out, last = _pushed(_by_rows(arrays), _by_rows(changes))
+        out, last = _pushed(_by_rows(arrays), _by_rows(changes), begins)
     shape = (*arrays["x"].shape[:-2], *arrays["a"].shape)
     return result(out.reshape(arrays["x"].shape), dtype), result(last.reshape(shape), dtype)
 
 
 def _pushed(
-    rows: dict[str, FloatArray], moves: dict[str, FloatArray]
+    rows: dict[str, FloatArray],
+    moves: dict[str, FloatArray],
+    begins: npt.NDArray[np.bool_] | None,
 ) -> tuple[FloatArray, FloatArray]:
     """Carry the states and their tangents through time; return tangents of outputs and state."""
     h, moved, a = rows["state"], moves["state"], rows["a"]
@@ -375,6 +424,7 @@ def _pushed(
         b, db, c, dc = (
             arrays[name][:, t, None, :] for name in ("b", "c") for arrays in (rows, moves)
         )
+        h, moved = (of_document(state, begins, t) for state in (h, moved))
         decay = np.exp(step * a)
         kept = decay * h
         h = kept + step * x * b

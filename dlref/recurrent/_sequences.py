@@ -214,8 +214,12 @@ def _check_directions(options: dict[str, Any]) -> None:
         raise TypeError(msg)
 
 
+#: Options of an encoder alone, whose sequence is not the decoder's.
+OF_ENCODER = {"lengths", "reverse", "segment_ids"}
+
+
 def _of_decoder(options: dict[str, Any]) -> dict[str, Any]:
-    return {name: v for name, v in options.items() if name not in {"lengths", "reverse"}}
+    return {name: v for name, v in options.items() if name not in OF_ENCODER}
 
 
 def bidirectional(
@@ -238,7 +242,7 @@ def bidirectional(
         Arguments of `f` after x, for each direction: the initial state or states (any may be None),
         w_ih, w_hh and, if there are any, b_ih and b_hh.
     **options
-        Keyword arguments of `f` for both: activation, reset_after, lengths, w_p.
+        Keyword arguments of `f` for both: activation, reset_after, lengths, segment_ids, w_p.
 
     Returns
     -------
@@ -472,7 +476,7 @@ def sequence_to_sequence(
     b_out : array_like or None, shape (K,)
         Its bias; None is zero.
     **options
-        Keyword arguments of `f`: activation, reset_after, lengths, reverse, w_p.
+        Keyword arguments of `f`: activation, reset_after, lengths, reverse, segment_ids, w_p.
 
     Returns
     -------
@@ -652,7 +656,7 @@ def sequence_to_vector(
     b_out : array_like or None, shape (K,)
         Its bias; None is zero.
     **options
-        Keyword arguments of `f`: activation, reset_after, lengths, reverse, w_p.
+        Keyword arguments of `f`: activation, reset_after, lengths, reverse, segment_ids, w_p.
 
     Returns
     -------
@@ -838,7 +842,7 @@ def vector_to_sequence(
     feed : {"repeat", "first"}
         Whether x is the input of every step, or of the first one only, with zeros for the others.
     **options
-        Keyword arguments of `f`: activation, reset_after, lengths, reverse, w_p.
+        Keyword arguments of `f`: activation, reset_after, lengths, reverse, segment_ids, w_p.
 
     Returns
     -------
@@ -1032,8 +1036,8 @@ def encoder_decoder(
     b_out : array_like or None, shape (K,)
         Its bias; None is zero.
     **options
-        Keyword arguments of `f`: activation, reset_after and w_p for both networks, lengths and
-        reverse for the encoder.
+        Keyword arguments of `f`: activation, reset_after and w_p for both networks, lengths,
+        reverse and segment_ids for the encoder.
 
     Returns
     -------

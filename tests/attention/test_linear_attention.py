@@ -1,5 +1,6 @@
 """Linear attention: parallel, recurrent, in blocks."""
 
+import itertools
 import tracemalloc
 
 import numpy as np
@@ -446,6 +447,201 @@ class TestErase:
             want.append(q[t] @ S)
         got, _ = recurrent_linear_attention(q, k, write * v, g, erase=(-np.exp(g) * erase * k, k))
         np.testing.assert_allclose(got, want, atol=1e-14)
+
+
+#: Segment ids of two rows: long and short documents, and a number that comes back.
+ROWS = np.array([[0, 0, 0, 0, 0, 5, 5, 1, 0, 0, 0], [2, 3, 3, 3, 3, 3, 3, 3, 3, 4, 4]])
+
+
+def by_documents(f, joined, steps, state, erase):
+    """Return output and state of each row, one call of f for each document, in one array."""
+    rows = []
+    for i, ids in enumerate(ROWS):
+        cuts, memory = [0, *(np.flatnonzero(np.diff(ids)) + 1), len(ids)], state[i]
+        outs = []
+        for start, stop in itertools.pairwise(cuts):
+            of_steps = [None if x is None else x[i, start:stop] for x in steps]
+            keys = None if erase is None else tuple(x[i, start:stop] for x in erase)
+            out, memory = f(*of_steps, memory if start == 0 else 0 * state[i], keys)
+            outs.append(out)
+        rows.append(joined([*outs, memory]))
+    return rows
+
+
+KINDS = [
+    ("none", True, False),
+    ("head", True, False),
+    ("channel", True, False),
+    ("channel", False, False),
+    ("none", False, True),
+    ("head", False, True),
+    ("channel", False, True),
+]
+
+
+def packed_operands(rng, decay, beta, erase):
+    """Return steps, state and erase keys of two rows of 11 steps."""
+    *steps, state = remembered(rng, 11, decay=decay, beta=beta)
+    return steps, state, tuple(rng.normal(size=(2, 2, 11, 5)) / 2) if erase else None
+
+
+class TestPackedDocuments:
+    """Each document is as if it stood alone."""
+
+    @pytest.mark.parametrize("chunk", CHUNKS)
+    @pytest.mark.parametrize(("decay", "beta", "erase"), KINDS)
+    def test_one_by_one(self, rng, decay, beta, erase, chunk):
+        steps, state, keys = packed_operands(rng, decay, beta, erase)
+
+        def alone(q, k, v, g, rate, memory, keys):
+            return recurrent_linear_attention(q, k, v, g, rate, memory, erase=keys, chunk=chunk)
+
+        want = np.stack(by_documents(alone, np.concatenate, steps, state, keys))
+        got = recurrent_linear_attention(*steps, state, erase=keys, chunk=chunk, segment_ids=ROWS)
+        got = np.concatenate(got, -2)
+        np.testing.assert_allclose(got, want, rtol=0, atol=4e-15 * abs(want).max())
+
+    @pytest.mark.parametrize("chunk", [1, 3, 8, None])
+    @pytest.mark.parametrize(("decay", "beta", "erase"), KINDS)
+    def test_gradients_of_pytorch(self, rng, decay, beta, erase, chunk):
+        steps, state, keys = packed_operands(rng, decay, beta, erase)
+        every = [*steps, state, *(keys or ())]
+
+        def alone(q, k, v, g, rate, memory, keys):
+            if keys is None:
+                both = by_steps(peers.torch, q, k, v, g, rate, memory)
+            else:
+                both = erasing(peers.torch, q, k, v, g, memory, *keys)
+            return both[: len(q)], both[len(q) :]
+
+        def f(*arrays):
+            left = iter(arrays)
+            *steps, state, a, b = [
+                None if x is None else next(left) for x in [*every, None, None][:8]
+            ]
+            pair = None if a is None else (a, b)
+            return peers.torch.stack(by_documents(alone, peers.torch.cat, steps, state, pair))
+
+        dout = rng.normal(size=(2, 11 + 5, 4))
+        given = [x for x in every if x is not None]
+        value, grads = peers.value_and_vjp(f, *given, dout=dout)
+        options = {"erase": keys, "chunk": chunk, "segment_ids": ROWS}
+        got = np.concatenate(recurrent_linear_attention(*steps, state, **options), -2)
+        np.testing.assert_allclose(got, value, rtol=0, atol=4e-15 * abs(value).max())
+        u = dout[:, :11], dout[:, 11:]
+        for one, want in zip(
+            recurrent_linear_attention_vjp(u, *steps, state, **options), grads, strict=True
+        ):
+            np.testing.assert_allclose(one, want, rtol=0, atol=8e-15 * abs(want).max())
+
+    @pytest.mark.parametrize(("decay", "beta", "erase"), KINDS)
+    def test_tangents_are_the_complex_step_of_each(self, rng, assert_close, decay, beta, erase):
+        steps, state, keys = packed_operands(rng, decay, beta, erase)
+
+        def moves(arrays):
+            return [None if x is None else rng.normal(size=x.shape) for x in arrays]
+
+        def stepped(arrays, by):
+            return [
+                None if x is None else x + 1e-30j * dx for x, dx in zip(arrays, by, strict=True)
+            ]
+
+        dsteps, (dstate,), derase = moves(steps), moves([state]), moves(keys or ())
+
+        def alone(q, k, v, g, rate, memory, keys):
+            return formulas.recurrent_linear_attention(q, k, v, g, rate, memory, erase=keys)
+
+        pair = tuple(stepped(keys, derase)) if keys else None
+        (first,) = stepped([state], [dstate])
+        want = by_documents(alone, np.concatenate, stepped(steps, dsteps), first, pair)
+        got = recurrent_linear_attention_jvp(
+            (*steps, state),
+            (*dsteps, dstate),
+            erase=keys,
+            derase=tuple(derase) if keys else None,
+            segment_ids=ROWS,
+        )
+        assert_close(np.concatenate(got, -2), np.stack(want).imag / 1e-30)
+
+    @pytest.mark.parametrize("chunk", [1, 4, None])
+    def test_nan_stays_in_its_document(self, rng, chunk):
+        steps, state, keys = packed_operands(rng, "channel", False, True)
+        options = {"erase": keys, "chunk": chunk, "segment_ids": ROWS[1]}
+        q, k, v, g, _ = steps
+        u = rng.normal(size=v.shape), rng.normal(size=state.shape)
+        broken, of_broken = v.copy(), u[0].copy()
+        broken[:, 0] = np.inf
+        out, last = recurrent_linear_attention(q, k, broken, g, None, state * np.nan, **options)
+        want, end = recurrent_linear_attention(q, k, v, g, None, state, **options)
+        np.testing.assert_allclose(out[:, 1:], want[:, 1:], rtol=0, atol=1e-14)
+        np.testing.assert_allclose(last, end, rtol=0, atol=1e-14)
+        of_broken[:, 9:] = np.nan  # of the last document: the gradient runs to earlier steps
+        grads = recurrent_linear_attention_vjp((of_broken, u[1]), *steps, state, **options)
+        for got, of in zip(
+            grads, recurrent_linear_attention_vjp(u, *steps, state, **options), strict=True
+        ):
+            np.testing.assert_allclose(got[:, :9], of[:, :9], rtol=0, atol=1e-13)
+
+    @pytest.mark.parametrize("chunk", [1, 4, None])
+    def test_no_gradient_of_the_decay_of_a_first_step(self, rng, chunk):
+        steps, state, _ = packed_operands(rng, "channel", True, False)
+        u = rng.normal(size=steps[2].shape), rng.normal(size=state.shape)
+        *_, dg, _, _ = recurrent_linear_attention_vjp(
+            u, *steps, state, chunk=chunk, segment_ids=ROWS
+        )
+        first = np.diff(ROWS, axis=1, prepend=ROWS[:, :1]) != 0
+        np.testing.assert_array_equal(dg[first], 0)
+        assert dg[~first].all()
+
+    def test_a_decay_of_minus_infinity_is_the_same_without_erase_keys(self, rng):
+        (q, k, v, g, beta), state, keys = packed_operands(rng, "channel", True, True)
+        ids, cleared = np.arange(11) // 6, g.copy()
+        cleared[:, 6] = -np.inf
+        for rate, erase, same in ((beta, None, True), (None, None, True), (None, keys, False)):
+            got = recurrent_linear_attention(q, k, v, cleared, rate, state, erase=erase)
+            want = recurrent_linear_attention(q, k, v, g, rate, state, erase=erase, segment_ids=ids)
+            assert np.allclose(got[0], want[0], rtol=0, atol=1e-14) == same
+            assert np.allclose(got[1], want[1], rtol=0, atol=1e-14) == same
+
+    def test_the_next_call_continues_the_last_document(self, rng):
+        steps, state, _ = packed_operands(rng, "head", True, False)
+        ids = np.array([0, 0, 0, 4, 4, 4, 4, 4, 4, 4, 4])
+        whole, last = recurrent_linear_attention(*steps, state, segment_ids=ids)
+        first, between = recurrent_linear_attention(
+            *(x[:, :6] for x in steps), state, segment_ids=ids[:6]
+        )
+        second, end = recurrent_linear_attention(
+            *(x[:, 6:] for x in steps), between, segment_ids=ids[6:]
+        )
+        np.testing.assert_allclose(np.concatenate([first, second], 1), whole, atol=1e-14)
+        np.testing.assert_allclose(end, last, atol=1e-14)
+
+    def test_heads_share_the_documents_of_their_row(self, rng):
+        operands = remembered(rng, 11, batch=(2, 3))
+        shared = recurrent_linear_attention(*operands, segment_ids=ROWS[:, None])
+        every = np.repeat(ROWS[:, None], 3, axis=1)
+        for got, want in zip(
+            shared, recurrent_linear_attention(*operands, segment_ids=every), strict=True
+        ):
+            np.testing.assert_array_equal(got, want)
+
+    @pytest.mark.parametrize(
+        ("error", "message", "ids"),
+        [
+            (TypeError, "'segment_ids' must be integer, not float64", np.zeros(11)),
+            (ValueError, r"'segment_ids' must broadcast to \(..., T\) = \(2, 11\)", ROWS[:, :3]),
+        ],
+    )
+    def test_errors(self, rng, error, message, ids):
+        operands = remembered(rng, 11)
+        u = operands[2], operands[5]
+        for call in (
+            lambda: recurrent_linear_attention(*operands, segment_ids=ids),
+            lambda: recurrent_linear_attention_vjp(u, *operands, segment_ids=ids),
+            lambda: recurrent_linear_attention_jvp(operands, operands, segment_ids=ids),
+        ):
+            with pytest.raises(error, match=message):
+                call()
 
 
 class TestModels:

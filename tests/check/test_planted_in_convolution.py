@@ -159,6 +159,26 @@ def test_causal(candidate, inputs, message):
     assert message in str(verdict)
 
 
+def outputs_alone(x, w, *more, **options):
+    return c.causal_conv(x, w, *more, **options)[0], c.causal_conv(x, w, *more)[1]
+
+
+@pytest.mark.parametrize(
+    ("candidate", "message"),
+    [
+        (outputs_alone, "last state holds inputs of earlier documents"),
+        (
+            lambda *a, segment_ids=None: c.causal_conv(*a, segment_ids=None),
+            "the option 'segment_ids' is ignored",
+        ),
+    ],
+)
+def test_causal_of_packed_documents(candidate, message):
+    ids = np.array([[0, 0, 0, 0, 1, 1, 1, 2, 2], [3, 3, 3, 3, 3, 3, 3, 3, 4]])
+    verdict = check.check_forward(candidate, c.causal_conv, X2, W2, None, STATE, segment_ids=ids)
+    assert message in verdict.cause
+
+
 def test_causal_backward():
     u = R.normal(size=X2.shape), STATE
     dx, dw = c.causal_conv_vjp(u, X2, W2[:, ::-1])
@@ -198,6 +218,7 @@ ANY = [
     (c.causal_conv, (X2, W2, None, None), {}),
     (c.causal_conv, (X2, W2[:, :1], None, None), {}),
     (c.causal_conv, (X2, W2, None, STATE), {}),
+    (c.causal_conv, (X2, W2, None, STATE), {"segment_ids": np.arange(9) // 4}),
 ]
 
 

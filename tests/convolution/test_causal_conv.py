@@ -1,5 +1,7 @@
 """Causal convolution: against PyTorch, in pieces, and its errors."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,95 @@ def close(got, want):
     want = np.asarray(want)
     assert got.shape == want.shape
     np.testing.assert_allclose(got, want, rtol=0, atol=4e-15 * np.abs(want).max(initial=1))
+
+
+#: Segment ids of two rows: long and short documents, and a number that comes back.
+ROWS = np.array([[0, 0, 0, 0, 0, 5, 5, 1, 0, 0, 0], [2, 3, 3, 3, 3, 3, 3, 3, 3, 4, 4]])
+
+
+def documents(ids):
+    """Return the slices of time of the documents of a row."""
+    cuts = [0, *(np.flatnonzero(np.diff(ids)) + 1), len(ids)]
+    return [slice(*ends) for ends in itertools.pairwise(cuts)]
+
+
+def one_by_one(x, w, b, state, ids):
+    """Return the outputs and the last state of a row, one call for each of its documents."""
+    outs = []
+    for i, part in enumerate(documents(ids)):
+        out, last = causal_conv(x[part], w, b, None if i else state)
+        outs.append(out)
+    return np.concatenate(outs), last
+
+
+@pytest.mark.parametrize("width", [1, 2, 4, 7])
+def test_packed_documents_are_the_documents_one_by_one(width):
+    x, w, b, state = normal(2, 11, 3), normal(3, width), normal(3), normal(2, width - 1, 3)
+    got = causal_conv(x, w, b, state, segment_ids=ROWS)
+    for i, ids in enumerate(ROWS):
+        for ours, alone in zip(got, one_by_one(x[i], w, b, state[i], ids), strict=True):
+            np.testing.assert_array_equal(ours[i], alone)
+    shared = causal_conv(x, w, b, state, segment_ids=ROWS[1])
+    for ours, want in zip(
+        shared, causal_conv(x, w, b, state, segment_ids=ROWS[[1, 1]]), strict=True
+    ):
+        np.testing.assert_array_equal(ours, want)
+
+
+@pytest.mark.parametrize("width", [1, 4])
+def test_gradients_of_packed_documents_against_pytorch(width):
+    torch = pytest.importorskip("torch")
+    arrays = normal(2, 11, 3), normal(3, width), normal(3), normal(2, width - 1, 3)
+    moves = tuple(normal(*a.shape) for a in arrays)
+
+    def of(x, w, b, state):
+        outs, lasts = [], []
+        for row, first, ids in zip(x, state, ROWS, strict=True):
+            for i, part in enumerate(documents(ids)):
+                before = torch.zeros_like(first) if i else first
+                whole = torch.cat([before, row[part]])
+                outs.append(torch.nn.functional.conv1d(whole.mT, w[:, None], b, groups=3).mT)
+            lasts.append(whole[len(whole) - width + 1 :])
+        return torch.cat(outs).reshape(x.shape), torch.stack(lasts)
+
+    tensors, directions = (tuple(map(torch.tensor, some)) for some in (arrays, moves))
+    want, tangent = torch.func.jvp(of, tensors, directions)
+    got = causal_conv(*arrays, segment_ids=ROWS)
+    u = tuple(normal(*y.shape) for y in got)
+    grads = torch.func.vjp(of, *tensors)[1](tuple(map(torch.tensor, u)))
+    for ours, theirs in (
+        (got, want),
+        (causal_conv_jvp(arrays, moves, segment_ids=ROWS), tangent),
+        (causal_conv_vjp(u, *arrays, segment_ids=ROWS), grads),
+    ):
+        for a, b in zip(ours, theirs, strict=True):
+            close(a, b)
+
+
+def test_nan_stays_in_its_document():
+    x, w, state, u = normal(6, 2), normal(2, 3), normal(2, 2), normal(6, 2)
+    broken, ids = x.copy(), [0, 0, 1, 1, 1, 1]
+    broken[:2] = np.nan
+    out, last = causal_conv(broken, w, None, state * np.inf, segment_ids=ids)
+    want, end = causal_conv(x, w, None, state, segment_ids=ids)
+    np.testing.assert_array_equal(out[2:], want[2:])
+    np.testing.assert_array_equal(last, end)
+    upstream = np.where(np.isnan(broken), np.nan, u)
+    dx, *_ = causal_conv_vjp((upstream, None), x, w, segment_ids=ids)
+    np.testing.assert_array_equal(dx[2:], causal_conv_vjp((u, None), x, w, segment_ids=ids)[0][2:])
+    # The cotangent of the last state reaches the last document alone.
+    dx, *_ = causal_conv_vjp((None, np.ones((2, 2))), x, w, segment_ids=[0, 0, 0, 0, 0, 1])
+    np.testing.assert_array_equal(dx, [[0, 0]] * 5 + [[1, 1]])
+
+
+def test_the_next_call_continues_the_last_document():
+    x, w = normal(9, 3), normal(3, 4)
+    ids = np.array([0, 0, 0, 0, 7, 7, 7, 7, 7])
+    whole, last = causal_conv(x, w, segment_ids=ids)
+    first, state = causal_conv(x[:5], w, segment_ids=ids[:5])
+    second, end = causal_conv(x[5:], w, None, state, segment_ids=ids[5:])
+    np.testing.assert_array_equal(np.concatenate([first, second]), whole)
+    np.testing.assert_array_equal(end, last)
 
 
 @pytest.mark.parametrize(("steps", "width"), [(11, 4), (2, 4), (5, 1)])
@@ -68,14 +159,15 @@ def test_no_output_depends_on_the_future():
     np.testing.assert_array_equal(causal_conv(other, w)[0][:5], causal_conv(x, w)[0][:5])
 
 
-def test_blocks_of_steps_fit_together(monkeypatch):
+@pytest.mark.parametrize("options", [{}, {"segment_ids": ROWS[:, :10]}])
+def test_blocks_of_steps_fit_together(monkeypatch, options):
     arrays = normal(2, 10, 3), normal(3, 4), normal(3), normal(2, 3, 3)
-    whole = causal_conv(*arrays)
-    grads = causal_conv_vjp(whole, *arrays)
+    whole = causal_conv(*arrays, **options)
+    grads = causal_conv_vjp(whole, *arrays, **options)
     monkeypatch.setattr("dlref.convolution._causal_conv.ROOM", 400)
-    for got, want in zip(causal_conv(*arrays), whole, strict=True):
+    for got, want in zip(causal_conv(*arrays, **options), whole, strict=True):
         np.testing.assert_array_equal(got, want)
-    for got, want in zip(causal_conv_vjp(whole, *arrays), grads, strict=True):
+    for got, want in zip(causal_conv_vjp(whole, *arrays, **options), grads, strict=True):
         close(got, want)
 
 
@@ -103,6 +195,26 @@ def test_the_state_is_a_copy():
 def test_errors(error, message, arguments):
     with pytest.raises(error, match=message):
         causal_conv(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "ids"),
+    [
+        (TypeError, "'segment_ids' must be integer, not float64", np.zeros(4)),
+        (ValueError, r"'segment_ids' must broadcast to \(..., T\) = \(4,\)", np.zeros(3, int)),
+        (ValueError, r"'segment_ids' must broadcast to", np.zeros((1, 4), int)),
+    ],
+)
+def test_errors_of_segment_ids(error, message, ids):
+    x, w = np.ones((4, 3)), np.ones((3, 2))
+    calls = (
+        lambda: causal_conv(x, w, segment_ids=ids),
+        lambda: causal_conv_vjp((x, None), x, w, segment_ids=ids),
+        lambda: causal_conv_jvp((x, w, None, None), (x, None, None, None), segment_ids=ids),
+    )
+    for call in calls:
+        with pytest.raises(error, match=message):
+            call()
 
 
 def test_errors_of_the_derivatives():

@@ -170,6 +170,47 @@ def tangents_of_a_causal_convolution():
     return of_sequence()
 
 
+#: Segment ids of the steps: three documents, the last one as short as a step.
+PACKED = np.array([3, 3, 1, 1, 3])
+
+
+def of_packed_documents():
+    """Return the environment of a causal convolution over several documents."""
+    env = of_sequence()
+    u, v = env["u"].values, env["v"].values
+
+    def both(x, w, b):
+        first = x[TAPS - 1 :], w, b, x[: TAPS - 1]
+        return formulas.causal_conv(*first, segment_ids=PACKED)
+
+    def loss(x, w, b):
+        y, last = both(x, w, b)
+        return np.sum(u * y) + np.sum(v * last)
+
+    env["y"], env["L"] = Of(lambda *a: both(*a)[0], "x", "W", "b"), Of(loss, "x", "W", "b")
+    numbers = From(1 - TAPS, (TAPS - 1) * [0] + [0, 0, 1, 1, 2], outside=-1)
+    return {**env, "z": PACKED, "n": numbers}
+
+
+@reads(
+    r"""n_t = \sum_{s=1}^{t} [\, z_s \ne z_{s-1}\,] , \qquad
+    y_{t d} = b_d + \sum_{k=0}^{K-1} W_{d k}\, x_{t - K + 1 + k,\, d}\,
+    [\, n_{t - K + 1 + k} = n_t\,] ."""
+)
+def window_of_a_packed_document():
+    return of_packed_documents()
+
+
+@reads(
+    r"""\pdv{L}{x_{t d}} &= \sum_{k=0}^{K-1} W_{d k}\, u_{t + K - 1 - k,\, d}\,
+    [\, n_{t + K - 1 - k} = n_t\,] + v_{t - T + K - 1,\, d}\, [\, n_{T-1} = n_t\,] \\
+    \pdv{L}{W_{d k}} &= \sum_t u_{t d}\, x_{t - K + 1 + k,\, d}\,
+    [\, n_{t - K + 1 + k} = n_t\,] ."""
+)
+def gradients_of_packed_documents():
+    return of_packed_documents()
+
+
 # transposed convolution: from the channels of O to those of C, with the weight (O, C, K)
 
 Q = 1  # output padding

@@ -226,7 +226,7 @@ def of_lstm(peepholes=None):
     """Return the environment of a sequence of an LSTM."""
     w_p = None if peepholes is None else peepholes.ravel()
     gates = formulas.lstm_gates(X, START, CELL, W_X, W_H, B, w_p=w_p)
-    h, _ = formulas.lstm_states(X, START, CELL, W_X, W_H, B, None, w_p)[:2]
+    h, _ = formulas.lstm_states(X, np.zeros(T, bool), START, CELL, W_X, W_H, B, None, w_p)[:2]
     c = [CELL]
     for i, f, g, _ in zip(*gates, strict=True):
         c.append(f * c[-1] + i * g)
@@ -911,6 +911,18 @@ def scanned(x, delta, a, b, c, d, h, bumps=NO_BUMPS):
 )
 def steps_of_the_selective_scan():
     return of_scan()
+
+
+@reads(
+    r"""\vec h_t = [\, z_t = z_{t-1}\,]\, e^{\Delta_t \vec a} \odot \vec h_{t-1}
+    + \Delta_t x_t\, \vec b_t ."""
+)
+def steps_of_packed_documents():
+    x, delta, a, b, *_, first = SCAN
+    ids = np.arange(T) // 2
+    states = formulas.scan_states(x, delta, a, b, first, ids)[0][:, 0]
+    arrays = {"x": From(1, x[:, 0]), r"\Delta": From(1, delta[:, 0]), "b": From(1, b)}
+    return {**arrays, "a": a[0], "z": From(1, ids), "h": From(0, states), "t": range(2, T + 1)}
 
 
 @equation(

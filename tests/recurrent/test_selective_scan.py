@@ -1,10 +1,14 @@
 """The selective scan: PyTorch, Mamba's block, and the maps that it is equal to."""
 
+import functools
+import itertools
+
 import numpy as np
 import pytest
 
 from dlref.activations import silu
 from dlref.attention import recurrent_linear_attention
+from dlref.formulas import recurrent as formulas
 from dlref.recurrent import selective_scan, selective_scan_jvp, selective_scan_vjp
 from dlref.recurrent._kernels import scan
 
@@ -108,10 +112,128 @@ def test_a_large_step_forgets(rng):
     np.testing.assert_array_equal(last, want[1])
 
 
+#: Segment ids of two rows of 40 steps: documents across, and at the ends of, 16 steps.
+ROWS = np.repeat([[0, 1, 0, 3, 3, 4, 5, 6], [2, 2, 2, 2, 2, 2, 7, 8]], [1, 15, 8, 1, 7, 5, 2, 1], 1)
+
+
+def documents(ids):
+    """Return the slices of time of the documents of a row."""
+    return [
+        slice(*ends)
+        for ends in itertools.pairwise([0, *(np.flatnonzero(np.diff(ids)) + 1), len(ids)])
+    ]
+
+
+def one_by_one(f, joined, ids, x, delta, a, b, c, d, state):
+    """Return outputs and last state of one row, one call of f for each of its documents."""
+    outs = []
+    for i, part in enumerate(documents(ids)):
+        steps = x[part], delta[part], a, b[part], c[part], d
+        out, last = f(*steps, 0 * state if i else state)
+        outs.append(out)
+    return joined(outs), last
+
+
+@pytest.mark.parametrize("through", [False, True])
+@pytest.mark.parametrize(("D", "steps"), [(3, 40), (65, 40), (2, 16)])
+def test_packed_documents_are_the_documents_one_by_one(rng, D, steps, through):
+    x, delta, a, b, c, d, state = inputs(rng, T=steps, D=D)
+    ids, f = ROWS[:, :steps], functools.partial(selective_scan, delta_softplus=through)
+    out, last = f(x, delta, a, b, c, d, state, segment_ids=ids)
+    for i in range(2):
+        row = x[i], delta[i], a, b[i], c[i], d, state[i]
+        want, end = one_by_one(f, np.concatenate, ids[i], *row)
+        np.testing.assert_array_equal(out[i], want)
+        np.testing.assert_array_equal(last[i], end)
+    shared, _ = f(x, delta, a, b, c, d, state, segment_ids=ids[1])
+    np.testing.assert_array_equal(shared[1], out[1])
+
+
+@pytest.mark.parametrize(("D", "steps"), [(3, 40), (65, 40), (2, 16)])
+def test_gradients_of_packed_documents_against_pytorch(rng, D, steps):
+    peers = pytest.importorskip("peers")
+    args, ids = inputs(rng, T=steps, D=D), ROWS[:, :steps]
+    u, dstate = rng.normal(size=args[0].shape), rng.normal(size=args[-1].shape)
+
+    def scan_of_one(*row):
+        row = [part if i in (2, 5) else part[None] for i, part in enumerate(row)]
+        flat, count = reference(peers.torch)(*row), row[0].numel()
+        return flat[:count].reshape(row[0].shape[1:]), flat[count:].reshape(row[-1].shape[1:])
+
+    def f(x, delta, a, b, c, d, state):
+        rows = [
+            one_by_one(scan_of_one, peers.torch.cat, *row[:3], a, *row[3:5], d, row[5])
+            for row in zip(ids, x, delta, b, c, state, strict=True)
+        ]
+        parts = (part for both in zip(*rows, strict=True) for part in both)
+        return peers.torch.cat([part.flatten() for part in parts])
+
+    flat = np.concatenate([u.ravel(), dstate.ravel()])
+    value, grads = peers.value_and_vjp(f, *args, dout=flat)
+    options = {"delta_softplus": True, "segment_ids": ids}
+    out, state = selective_scan(*args, **options)
+    got = np.concatenate([out.ravel(), state.ravel()])
+    np.testing.assert_allclose(got, value, rtol=0, atol=4e-15 * abs(value).max())
+    found = selective_scan_vjp((u, dstate), *args, **options)
+    for name, got, want in zip(OPERANDS, found, grads, strict=True):
+        near = 4e-15 * max(abs(want).max(), 4 * steps**0.5)
+        np.testing.assert_allclose(got, want, rtol=0, atol=near, err_msg=name)
+
+
+def test_tangents_of_packed_documents_are_the_complex_step_of_each(rng):
+    args = inputs(rng, T=40)
+    moves = tuple(rng.normal(size=a.shape) for a in args)
+    x, delta, a, b, c, d, state = (y + 1e-30j * dy for y, dy in zip(args, moves, strict=True))
+    f = functools.partial(formulas.selective_scan, delta_softplus=True)
+    rows = [
+        one_by_one(f, np.concatenate, ids, x[i], delta[i], a, b[i], c[i], d, state[i])
+        for i, ids in enumerate(ROWS)
+    ]
+    got = selective_scan_jvp(args, moves, delta_softplus=True, segment_ids=ROWS)
+    for ours, want in zip(got, zip(*rows, strict=True), strict=True):
+        near = np.stack(want).imag / 1e-30
+        np.testing.assert_allclose(ours, near, rtol=0, atol=4e-15 * abs(near).max())
+
+
+def test_nan_stays_in_its_document(rng):
+    x, delta, a, b, c, d, state = inputs(rng, T=40)
+    u, dstate = rng.normal(size=x.shape), rng.normal(size=state.shape)
+    ids, broken, of_broken = np.arange(40) // 13, x.copy(), u.copy()
+    broken[:, 3], of_broken[:, 30] = np.nan, np.inf
+    out, last = selective_scan(broken, delta, a, b, c, d, state * np.inf, segment_ids=ids)
+    want, end = selective_scan(x, delta, a, b, c, d, state, segment_ids=ids)
+    np.testing.assert_array_equal(out[:, 13:], want[:, 13:])
+    np.testing.assert_array_equal(last, end)
+    operands = x, delta, a, b, c, d, state
+    got = selective_scan_vjp((of_broken, dstate), *operands, segment_ids=ids)
+    want = selective_scan_vjp((u, dstate), *operands, segment_ids=ids)
+    for i in (0, 1, 3, 4):
+        np.testing.assert_array_equal(got[i][:, :26], want[i][:, :26])
+    np.testing.assert_array_equal(got[6], want[6])
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "ids"),
+    [
+        (TypeError, "'segment_ids' must be integer, not float64", np.zeros(40)),
+        (ValueError, r"'segment_ids' must broadcast to \(..., T\) = \(2, 40\)", ROWS[:, :3]),
+    ],
+)
+def test_errors_of_segment_ids(rng, error, message, ids):
+    args = inputs(rng, T=40)
+    for call in (
+        lambda: selective_scan(*args, segment_ids=ids),
+        lambda: selective_scan_vjp((args[0], None), *args, segment_ids=ids),
+        lambda: selective_scan_jvp(args, args, segment_ids=ids),
+    ):
+        with pytest.raises(error, match=message):
+            call()
+
+
 def test_memory_of_the_backward_pass():
     """One state of 16 is kept, so that the workspace is smaller than all states."""
-    T, D, N = 4096, 64, 16
-    kept = (T // scan.STEPS + scan.STEPS + 1) * N * scan.BLOCK
+    T, D, N = 8192, 64, 16
+    kept = (T // scan.STEPS + scan.STEPS + 2) * N * scan.BLOCK
     assert kept < T * D * N / 15
 
 

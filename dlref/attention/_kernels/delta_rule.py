@@ -11,12 +11,17 @@ subtracted.
 
 from __future__ import annotations
 
+import itertools
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from ..._core.documents import of_document
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
 
     from ..._core.arguments import FloatArray
 
@@ -337,13 +342,26 @@ def _steps(x: dict[str, FloatArray], start: int, stop: int) -> dict[str, FloatAr
     return some
 
 
-def _starts(x: dict[str, FloatArray], chunk: int | None) -> range:
-    """Return where chunks begin; one step each if NaN or infinity would reach earlier steps."""
+def _bounds(
+    x: dict[str, FloatArray], chunk: int | None, begins: npt.NDArray[np.bool_] | None
+) -> list[tuple[int, int]]:
+    """
+    Return the first step of each chunk, and the step after its last.
+
+    A chunk has a single step if NaN or infinity would reach earlier steps. It ends where a document
+    of any row begins.
+    """
     finite = all(np.isfinite(array).all() for array in x.values())
     width = max(x["q"].shape[-1], x["v"].shape[-1], 1)
     own = min(max(1 << (width - 1).bit_length(), LEAST), MOST)
     steps = x["q"].shape[1] if len(x["q"]) else 0  # an empty batch has no chunks
-    return range(0, steps, (chunk or own) if finite else 1)
+    size = (chunk or own) if finite else 1
+    inner = [] if begins is None else np.flatnonzero(begins.any(axis=0)).tolist()
+    return [
+        (start, min(start + size, stop))
+        for first, stop in itertools.pairwise([0, *inner, steps])
+        for start in range(first, stop, size)
+    ]
 
 
 def _first(x: dict[str, FloatArray]) -> FloatArray:
@@ -353,14 +371,16 @@ def _first(x: dict[str, FloatArray]) -> FloatArray:
 
 
 def forward(
-    x: dict[str, FloatArray], factor: float, chunk: int | None, out: FloatArray
+    x: dict[str, FloatArray],
+    factor: float,
+    chunk: int | None,
+    out: FloatArray,
+    begins: npt.NDArray[np.bool_] | None,
 ) -> FloatArray:
     """Fill `out` (N, T, V) and return the last state; arrays have one batch axis."""
-    state, steps = _first(x), x["q"].shape[1]
-    starts = _starts(x, chunk)
-    for start in starts:
-        stop = min(start + starts.step, steps)
-        at = _chunk(_steps(x, start, stop), state)
+    state = _first(x)
+    for start, stop in _bounds(x, chunk, begins):
+        at = _chunk(_steps(x, start, stop), of_document(state, begins, start))
         out[:, start:stop] = factor * at.out[:, : stop - start]
         state = at.last
     return state
@@ -373,16 +393,18 @@ def vjp(
     factor: float,
     chunk: int | None,
     grads: dict[str, FloatArray],
+    begins: npt.NDArray[np.bool_] | None,
 ) -> FloatArray:
     """Fill the gradients and return the gradient of the first state."""
-    steps, starts, states = x["q"].shape[1], _starts({**x, "u": u, "d": d}, chunk), [_first(x)]
-    ends = [min(start + starts.step, steps) for start in starts]
-    for start, stop in zip(starts[:-1], ends[:-1], strict=True):
-        states.append(_chunk(_steps(x, start, stop), states[-1]).last)
+    bounds, states = _bounds({**x, "u": u, "d": d}, chunk, begins), [_first(x)]
+    for start, stop in bounds[:-1]:
+        last = _chunk(_steps(x, start, stop), states[-1]).last
+        states.append(of_document(last, begins, stop))
     d = d.astype(np.float64)
-    for start, stop in zip(reversed(starts), reversed(ends), strict=True):
+    for start, stop in reversed(bounds):
         at = _chunk(_steps(x, start, stop), states.pop())
         of_chunk, d = at.vjp(factor * _steps({"u": u}, start, stop)["u"], d)
+        d = of_document(d, begins, start)
         for name, grad in of_chunk.items():
             grads[name][:, start:stop] = grad[:, : stop - start]
     return d

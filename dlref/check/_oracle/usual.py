@@ -292,8 +292,8 @@ def gradient_of_decays_by_sums(
     """Return the vjp of linear attention; the decays have running sums of q dq - k dk."""
     inputs = q, k, v, decay, beta, state
     grads = attention.recurrent_linear_attention_vjp(dout, *inputs, **options)
-    if decay is None or beta is not None:  # corrections of the state have no such sums
-        return grads
+    if decay is None or beta is not None or options.get("segment_ids") is not None:
+        return grads  # Corrections of the state, or its end, have no such sums.
     dq, dk, dv, ddecay, *rest = grads
     terms = q * dq - k * dk
     if dout[1] is not None:

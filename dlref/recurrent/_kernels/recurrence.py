@@ -36,6 +36,7 @@ from ..._core.arguments import (
     result,
     wrong_shape,
 )
+from ..._core.documents import beginnings
 from ..._core.jit import inline_fma, kernel
 from ..._core.specialize import specialize
 from ..._core.threads import MAX_PIECE, as_carray, over_rows
@@ -260,6 +261,50 @@ class Steps(NamedTuple):
             a[np.arange(len(a))[:, None] >= self.lengths] = 0
 
 
+class Documents(NamedTuple):
+    """Documents of packed rows, as entries of a batch of their own: D of at most M steps."""
+
+    shape: tuple[int, int]  # B, T of the rows
+    row: npt.NDArray[np.int64]  # (D,)
+    sizes: npt.NDArray[np.int64]  # (D,): the number of steps
+    first: npt.NDArray[np.bool_]  # (D,): whether the initial state is for this document of the row
+    place: npt.NDArray[np.int64]  # (D, M): the step among all B T, the last one beyond the end
+
+    @classmethod
+    def of(cls, begins: npt.NDArray[np.bool_], steps: Steps) -> Documents:
+        """Find the documents of rows (B, T) that begin where it is said, and at the first step."""
+        rows, count = begins.shape
+        ends = np.full(rows, count) if steps.lengths is None else steps.lengths
+        t = np.arange(count)
+        row, start = np.nonzero((begins | (t == 0)) & (t < ends[:, None]))
+        is_last = np.append(row[1:] != row[:-1], np.ones(min(len(row), 1), np.bool_))
+        sizes = np.where(is_last, ends[row], np.roll(start, -1)) - start
+        inside = np.minimum(np.arange(sizes.max(initial=0)), sizes[:, None] - 1)
+        place = (row * count + start)[:, None] + inside
+        return cls((rows, count), row, sizes, is_last if steps.reverse else start == 0, place)
+
+    def split(self, a: FloatArray) -> FloatArray:
+        """Return (D, M, ...) for rows (B, T, ...); steps beyond the end have any values."""
+        return rows_of(a)[self.place]
+
+    def joined(self, a: FloatArray) -> FloatArray:
+        """Return rows (B, T, ...) for documents (D, M, ...), 0 where there are none."""
+        out = np.zeros((*self.shape, a.shape[2]), a.dtype)
+        inside = np.arange(a.shape[1]) < self.sizes[:, None]
+        rows_of(out)[self.place[inside]] = a[inside]
+        return out
+
+    def states(self, a: FloatArray) -> FloatArray:
+        """Return the initial states of the documents for those of the rows (B, H)."""
+        return np.where(self.first[:, None], a[self.row], 0)
+
+    def states_vjp(self, a: FloatArray) -> FloatArray:
+        """Return the gradients of the initial states of the rows."""
+        out = np.zeros((self.shape[0], a.shape[1]), a.dtype)
+        out[self.row[self.first]] = a[self.first]
+        return out
+
+
 #: The order of a cell's only step.
 ONE_STEP = Steps(None, reverse=False)
 
@@ -278,6 +323,7 @@ class Inputs(NamedTuple):
     b_ih: FloatArray  # zeros where None was given
     b_hh: FloatArray
     w_p: FloatArray | None
+    documents: Documents | None = None  # if they are the entries of the batch
 
     @property
     def size(self) -> int:
@@ -294,9 +340,32 @@ class Inputs(NamedTuple):
         check_range("lengths", array, count + 1)
         return Steps(array.reshape(-1), reverse)
 
+    def packed(self, documents: Documents | None) -> Inputs:
+        """Return the inputs with documents as the entries of the batch, if there are any."""
+        if documents is None:
+            return self
+        states = [documents.states(state) for state in self.states]
+        return self._replace(x=documents.split(self.x), states=states, documents=documents)
+
+    def arranged(
+        self, lengths: npt.ArrayLike | None, segment_ids: npt.ArrayLike | None, *, reverse: bool
+    ) -> tuple[Inputs, Steps]:
+        """Check the options of a sequence; return the inputs by documents, and their steps."""
+        steps = self.steps(lengths, reverse=reverse)
+        begins = beginnings(segment_ids, (*self.batch, self.x.shape[1]))
+        if begins is None:
+            return self, steps
+        documents = Documents.of(begins.reshape(self.x.shape[:2]), steps)
+        return self.packed(documents), Steps(documents.sizes, steps.reverse)
+
+    def split(self, a: FloatArray) -> FloatArray:
+        """Return an array (B, T, ...) by documents, if they are the entries of the batch."""
+        return a if self.documents is None else self.documents.split(a)
+
     def outputs(self, *arrays: FloatArray) -> tuple[FloatArray, ...]:
         """Give arrays (B, T, H) the batch axes of the input and the dtype of the result."""
-        inner = [a[:, 0] if self.cell else a for a in arrays]
+        by_row = arrays if self.documents is None else map(self.documents.joined, arrays)
+        inner = [a[:, 0] if self.cell else a for a in by_row]
         return tuple(
             result(np.ascontiguousarray(a).reshape(*self.batch, *a.shape[1:]), self.dtype)
             for a in inner
@@ -306,6 +375,10 @@ class Inputs(NamedTuple):
         """Return the gradients of the arguments that are not None, in order, with their shapes."""
         if self.cell:
             grads["x"] = grads["x"][:, 0]
+        if self.documents is not None:
+            grads["x"] = self.documents.joined(grads["x"])
+            for role in grads.keys() & {*STATES}:
+                grads[role] = self.documents.states_vjp(grads[role])
         for role in grads.keys() & {"x", *STATES}:
             grads[role] = grads[role].reshape(*self.batch, *grads[role].shape[1:])
         return tuple(result(np.ascontiguousarray(grads[r]), self.dtype) for r in self.given)

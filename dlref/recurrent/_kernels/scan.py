@@ -8,6 +8,9 @@ are kept for each block and added up in order, so that they have the same bits f
 threads.
 
 The backward pass keeps the states of every `STEPS` steps, and computes those between again.
+
+`begins` (B, T) says where a document begins, whose state before the step is 0. It has no elements
+if there is a single document.
 """
 
 from __future__ import annotations
@@ -21,6 +24,8 @@ from ..._core.threads import as_carray, over_rows, with_workspace
 from ..._math.elementary import Number, exp
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from ..._core.arguments import FloatArray
 
 __all__ = ["forward", "vjp"]
@@ -41,6 +46,19 @@ def _advance(delta: FloatArray, x: FloatArray, a: FloatArray, b: Number, h: Floa
 def _copy(h: FloatArray, to: FloatArray) -> None:
     for j in range(h.size):
         to[j] = h[j]
+
+
+@inline_strict
+def _clear(h: FloatArray) -> None:
+    for j in range(h.size):
+        h[j] = 0.0
+
+
+@inline_strict
+def _start_anew(begins: npt.NDArray[np.bool_], i: int, t: int, h: FloatArray) -> None:
+    """Set a row of the state, or of its gradient, to 0 where a document begins."""
+    if begins.size > 0 and begins[i, t]:
+        _clear(h)
 
 
 @inline_fma
@@ -74,6 +92,7 @@ def _forward(
     a: FloatArray,
     b: FloatArray,
     c: FloatArray,
+    begins: npt.NDArray[np.bool_],
     state: FloatArray,
     out: FloatArray,
 ) -> None:
@@ -87,6 +106,7 @@ def _forward(
             out[i, t, k:m] = 0.0
             for n in range(a.shape[0]):
                 h = state[i, n, k:m]
+                _start_anew(begins, i, t, h)
                 _advance(delta[i, t, k:m], x[i, t, k:m], a[n, k:m], b[i, t, n], h)
                 _read(h, c[i, t, n], out[i, t, k:m])
 
@@ -134,6 +154,7 @@ def _vjp(
     a: FloatArray,
     b: FloatArray,
     c: FloatArray,
+    begins: npt.NDArray[np.bool_],
     first: FloatArray,
     g: FloatArray,
     dx: FloatArray,
@@ -148,7 +169,7 @@ def _vjp(
     and leaves with the gradient of the first.
 
     `db` and `dc` have an axis of blocks, `da` one of the batch; `room` holds the kept states, then
-    the states of `STEPS` steps.
+    the states of `STEPS` steps, then zeros.
     """
     T, D = x.shape[1], x.shape[2]
     blocks = (D + BLOCK - 1) // BLOCK
@@ -159,10 +180,12 @@ def _vjp(
         w = m - k
         da[i, :, k:m] = 0.0
         for n in range(a.shape[0]):
+            _clear(room[chunks + STEPS + 1, n, :w])
             _copy(first[i, n, k:m], room[chunks + STEPS, n, :w])
         for t in range(T):
             for n in range(a.shape[0]):
                 h = room[chunks + STEPS, n, :w]
+                _start_anew(begins, i, t, h)
                 if t % STEPS == 0:
                     _copy(h, room[t // STEPS, n, :w])
                 _advance(delta[i, t, k:m], x[i, t, k:m], a[n, k:m], b[i, t, n], h)
@@ -174,8 +197,11 @@ def _vjp(
                 for n in range(a.shape[0]):
                     to = room[chunks + t - begin + 1, n, :w]
                     _copy(room[chunks + t - begin, n, :w], to)
+                    _start_anew(begins, i, t, to)
                     _advance(delta[i, t, k:m], x[i, t, k:m], a[n, k:m], b[i, t, n], to)
             for t in range(end - 1, begin - 1, -1):
+                anew = begins.size > 0 and begins[i, t]
+                before = chunks + STEPS + 1 if anew else chunks + t - begin
                 dx[i, t, k:m] = 0.0
                 ddelta[i, t, k:m] = 0.0
                 for n in range(a.shape[0]):
@@ -188,17 +214,22 @@ def _vjp(
                         x[i, t, k:m],
                         a[n, k:m],
                         b[i, t, n],
-                        room[chunks + t - begin, n, :w],
+                        room[before, n, :w],
                         back,
                         ddelta[i, t, k:m],
                         dx[i, t, k:m],
                         da[i, n, k:m],
                     )
+                    _start_anew(begins, i, t, back)
 
 
 def _turned(state: FloatArray) -> FloatArray:
     """Return a new array with the channels last."""
     return np.array(state.swapaxes(-1, -2), np.float64, order="C")
+
+
+def _flags(begins: npt.NDArray[np.bool_] | None) -> npt.NDArray[np.bool_]:
+    return np.zeros((0, 0), np.bool_) if begins is None else begins
 
 
 def _blocks(D: int) -> int:
@@ -213,12 +244,13 @@ def forward(
     c: FloatArray,
     state: FloatArray,
     out: FloatArray,
+    begins: npt.NDArray[np.bool_] | None,
 ) -> FloatArray:
     """Fill `out` without the skip, and return the last states (B, D, N)."""
     rows, states = x.shape[0] * _blocks(x.shape[2]), _turned(state)
     cost = COST * x.shape[1] * a.shape[1] * BLOCK
     given = as_carray(x), as_carray(delta), _turned(a), as_carray(b), as_carray(c)
-    over_rows(_forward, rows, cost, *given, states, out)
+    over_rows(_forward, rows, cost, *given, _flags(begins), states, out)
     return states.swapaxes(-1, -2)
 
 
@@ -231,16 +263,17 @@ def vjp(
     b: FloatArray,
     c: FloatArray,
     state: FloatArray,
+    begins: npt.NDArray[np.bool_] | None,
 ) -> tuple[FloatArray, ...]:
     """Return the gradients of x (without the skip), delta, a, b, c and the first states."""
     (B, T, D), N = x.shape, a.shape[1]
     rows, back = B * _blocks(D), _turned(dstate)
     dx, ddelta, da = np.empty(x.shape), np.empty(x.shape), np.empty((B, N, D))
     db, dc = (np.empty((B, _blocks(D), T, N)) for _ in range(2))
-    kept = (T + STEPS - 1) // STEPS + STEPS + 1
+    kept = (T + STEPS - 1) // STEPS + STEPS + 2
     given = as_carray(x), as_carray(delta), _turned(a), as_carray(b), as_carray(c)
     over_rows(
         with_workspace(_vjp, kept, N, BLOCK), rows, COST_VJP * T * N * BLOCK,
-        as_carray(u), *given, _turned(state), back, dx, ddelta, da, db, dc,
+        as_carray(u), *given, _flags(begins), _turned(state), back, dx, ddelta, da, db, dc,
     )  # fmt: skip
     return dx, ddelta, da.sum(0).T, db.sum(1), dc.sum(1), back.swapaxes(-1, -2)

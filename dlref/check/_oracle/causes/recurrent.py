@@ -75,7 +75,8 @@ def without_tanh(call: ReferenceCall) -> Trials:
 
 def peephole(call: ReferenceCall) -> Trials:
     settings, w_p = call.settings, call.settings["w_p"]
-    whole = settings.get("lengths") is None and not settings.get("reverse")
+    in_pieces = settings.get("lengths") is not None or settings.get("segment_ids") is not None
+    whole = not (in_pieces or settings.get("reverse"))
     given = all(a is not None for a in (w_p, *call.inputs[1:3]))
     if call.form != "forward" or not (whole and given):
         return
@@ -111,7 +112,7 @@ def truncated(call: ReferenceCall) -> Trials:
     settings, count = call.settings, 1 + (call.spec.name == "lstm")
     x, *others = call.inputs
     states, weights = others[:count], others[count:]
-    whole = settings["lengths"] is None and not settings["reverse"]
+    whole = settings["lengths"] is settings["segment_ids"] is None and not settings["reverse"]
     if call.form != "vjp" or not whole or any(a is None for a in states):
         return
     steps = x.shape[-2]

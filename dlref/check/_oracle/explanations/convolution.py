@@ -20,6 +20,9 @@ EXPLANATIONS: dict[Any, Explanation] = {
     c.max_pool: Explanation(mistakes=(mistakes.zeros_win,), later=(mistakes.other_winners,)),
     c.mean_pool: Explanation(mistakes=(mistakes.padding_not_counted,)),
     c.causal_conv: Explanation(
-        mistakes=(mistakes.reversed_in_time, mistakes.centered, mistakes.without_state),
+        mistakes=(
+            mistakes.reversed_in_time, mistakes.centered, mistakes.without_state,
+            mistakes.state_of_all_documents,
+        ),
     ),
 }  # fmt: skip

@@ -1,0 +1,41 @@
+"""Documents that are packed into one row of a batch: where each of them begins."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .arguments import as_integers, check_fits
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    from .arguments import FloatArray
+
+__all__ = ["beginnings", "of_document"]
+
+
+def beginnings(segment_ids: Any, shape: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
+    """
+    Return whether another document begins at each step, with this shape (..., T).
+
+    The first step counts as one that goes on, since a state may come before it. None stays None.
+    """
+    if segment_ids is None:
+        return None
+    ids = as_integers("segment_ids", segment_ids)
+    check_fits("segment_ids", ids, shape, "..., T")
+    ids = np.broadcast_to(ids, shape)
+    begins = np.zeros(shape, np.bool_)
+    begins[..., 1:] = ids[..., 1:] != ids[..., :-1]
+    return begins
+
+
+def of_document(state: FloatArray, begins: npt.NDArray[np.bool_] | None, step: int) -> FloatArray:
+    """
+    Return a state before a step, or its gradient: 0 in the rows where a document begins.
+
+    It has two axes after the rows, and `begins` has one, the steps.
+    """
+    return state if begins is None else np.where(begins[:, step, None, None], 0, state)
