@@ -33,8 +33,10 @@ from .delta import delta_steps
 from .latent import attention_options, latent_steps
 
 
-def normed(x: FloatArray, p: Any, o: Options) -> FloatArray:
-    """Normalize as a block with these parameters and options does."""
+def normed(x: FloatArray, p: Any, o: Options, name: str = "") -> FloatArray:
+    """Normalize as a block with these parameters and options does; `name` is the norm's."""
+    if name in (eps_of := o.get("eps_of", {})):
+        o = o | {"eps": eps_of[name]}
     if o["norm"] == "layer" or (o["norm"] is None and p.bias is not None):
         weight = None if p.weight is None else p.weight + x.dtype.type(o["norm_offset"])
         return layer_norm(x, weight, p.bias, eps=o["eps"])
@@ -226,6 +228,8 @@ ROUTING = {
     "weighted inputs": "the experts' weights multiply their inputs, not their outputs",
     "weighted twice": "the experts' weights multiply their outputs twice",
     "masked as 0": "scores outside the best groups are 0, not minus infinity",
+    "logits": "the experts' weights are the router's logits, not their scores",
+    "corrected logits": "the correction is added to the router's logits, not to their scores",
 }
 
 
@@ -236,14 +240,18 @@ def _misrouted(x: FloatArray, p: Any, options: Options, o: Options) -> Steps:
     plain: Any = formulas.transformer  # which loads SciPy, and whose functions have no annotations
     scores = plain.router_scores(logits, score)
     corrected = scores if p.correction is None else scores + p.correction
+    if wrong == "corrected logits":
+        scores = corrected = plain.router_scores(logits + p.correction, score)
     chosen_by, groups = corrected, options.get("groups", 1)
     if groups > 1:
         like = {"one of a group": "softmax", "two of a group": "sigmoid"}.get(wrong, score)
         best = plain.within_best_groups(corrected, like, groups, options["top_groups"])
         chosen_by = np.where(np.isfinite(best), best, 0.0 if wrong == "masked as 0" else -np.inf)
     experts = np.argsort(-chosen_by, axis=-1, kind="stable")[..., : options["k"]]
-    weights = np.take_along_axis(corrected if wrong == "corrected" else scores, experts, axis=-1)
-    if options.get("normalize", True) or score == "softmax_of_top":
+    of_all = {"corrected": corrected, "logits": logits}.get(wrong, scores)
+    weights = np.take_along_axis(of_all, experts, axis=-1)
+    sums_to_1 = options.get("normalize", True) or score == "softmax_of_top"
+    if sums_to_1 and wrong != "logits":
         weights = weights / (np.sum(weights, axis=-1, keepdims=True) + plain.TINY)
     weights = weights * options.get("scale", 1.0)
     n = len(p.router)
@@ -270,7 +278,7 @@ def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:
         z = given if o["parallel"] != (wrong == "parallel") else x
         norm = parts[0][1] if o["parallel"] and norm is None else norm  # noqa: PLW2901
         if o["norm_first"] and norm is not None:
-            steps[f"norm{i}"] = z if wrong == f"no norm{i}" else normed(z, norm, o)
+            steps[f"norm{i}"] = z if wrong == f"no norm{i}" else normed(z, norm, o, f"norm{i}")
             z = z if wrong == "unnormed" else steps[f"norm{i}"]
         steps |= run(z)
         if "stop" in o:
@@ -278,8 +286,8 @@ def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:
         out = list(steps.values())[-1]
         of_sum = wrong == "normed sums" and output_norm is not None
         if output_norm is not None and not of_sum:
-            out = out if wrong == f"no output_norm{i}" else normed(out, output_norm, o)
-            steps[f"output_norm{i}"] = out
+            name = f"output_norm{i}"
+            out = steps[name] = out if wrong == f"no {name}" else normed(out, output_norm, o, name)
         factor = out.dtype.type(o["residual_scale"])
         is_scaled = factor != 1 and wrong not in (f"unscaled {i}", "input scaled")
         out = out * factor if is_scaled else out
@@ -287,9 +295,9 @@ def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:
         beside = beside * factor if wrong in ("input scaled", "sum scaled") else beside
         x = steps[f"sum{i}"] = np.asarray(beside + out)
         if of_sum:
-            x = steps[f"output_norm{i}"] = normed(x, output_norm, o)
+            x = steps[f"output_norm{i}"] = normed(x, output_norm, o, f"output_norm{i}")
         if not o["norm_first"] and norm is not None:
-            x = steps[f"norm{i}"] = normed(x, norm, o)
+            x = steps[f"norm{i}"] = normed(x, norm, o, f"norm{i}")
     return steps | {"out": x}
 
 

@@ -27,6 +27,8 @@ def attention_pieces(p: Any, o: Options, part: str = "attention") -> Mistakes:
     a = getattr(p, part)
     if a.sink is not None:
         yield "the sinks are missing", p._replace(**{part: a._replace(sink=None)}), o
+        for message, sink in _sinks(a, o):
+            yield message, p._replace(**{part: a._replace(sink=sink)}), o
     if a.w_gate is not None:
         for wrong, message in GATES.items():
             yield message, p, o | {"wrong": wrong}
@@ -38,6 +40,22 @@ def attention_pieces(p: Any, o: Options, part: str = "attention") -> Mistakes:
         first, then = ("before", "after")[:: -1 if o["norm_after_rope"] else 1]
         message = f"the norms of queries and keys come {then} the rotation instead of {first} it"
         yield message, p, o | {"norm_after_rope": not o["norm_after_rope"]}
+
+
+def _sinks(a: Any, o: Options) -> Iterator[tuple[str, Any]]:
+    """Yield other sinks, which are scores that no query and no key gives."""
+    H, kind = o["num_heads"], a.sink.dtype.type
+    scale = o["scale"] if o["scale"] is not None else (len(a.w_q) // H) ** -0.5
+    if scale != 1:
+        yield f"the sinks are multiplied by {scale:.4g}, like scores", a.sink * kind(scale)
+    if scale not in (0, 1):
+        yield f"the sinks are divided by {scale:.4g}, too", a.sink / kind(scale)
+    yield "the sinks are 0: the sums of the weights have 1 more below", np.zeros_like(a.sink)
+    yield "the sinks have the opposite sign", -a.sink
+    keys = o["num_kv_heads"] or H
+    if 1 < keys < H:
+        message = "the sinks go from key head to key head first, not through the queries of one"
+        yield message, a.sink.reshape(-1, keys).T.ravel()
 
 
 def _shared_norms(p: Any, o: Options, part: str) -> Mistakes:
@@ -120,9 +138,16 @@ def _choices(options: Mapping[str, Any], count: int) -> Iterator[tuple[str, dict
     for other in SCORES:
         if other != score:
             yield f"the router's scores are computed by {other}", {"score": other}
+            if "softmax_of_top" not in (score, other):
+                then = f"{other}, and the weights {message}"
+                changes = {"score": other, "normalize": not normalized}
+                yield f"the router's scores are computed by {then}", changes
     if options.get("groups", 1) > 1:
         message = "experts are chosen among all of them, not among the best groups"
         yield message, {"groups": 1, "top_groups": 1}
+    if normalized and options.get("scale", 1.0) != 1:
+        message = "the weights of the experts are neither normalized nor multiplied by the scale"
+        yield message, {"normalize": False, "scale": 1.0}
     neutral = {"scale": 1.0, "limit": None, "shift": 0.0, "beta": 1.0}
     for name, value in neutral.items():
         if options.get(name, value) != value:
@@ -137,8 +162,10 @@ def _misroutings(network: MixtureParams, options: Mapping[str, Any]) -> Iterator
     """Yield the names of the mistakes in the choice that this router can have."""
     yield "weighted inputs"
     yield "weighted twice"
+    yield "logits"
     if network.correction is not None:
         yield "corrected"
+        yield "corrected logits"
     if options.get("groups", 1) > 1:
         sigmoid = options.get("score", "softmax") == "sigmoid"
         yield "one of a group" if sigmoid else "two of a group"
