@@ -627,11 +627,9 @@ def _fitted(name: str, arrays: Arrays, bound: float, agreed: list[str]) -> list[
         number = least(functools.partial(misfit, fit), fit)
         if not leads_there(fit, number):
             continue
-        if fit.kind == "sharp" and not fit.whole and leads_there(fit, number * 1.05):
-            continue  # many values lead there
         (whole if leads_there(fit, number, later=True) else first).append((fit, number))
     found = whole or first
-    return [(fit, number) for fit, number in found if fit.kind != "narrow"] or found
+    return [(fit, number) for fit, number in found if not fit.narrow] or found
 
 
 def _from_own_input(name: str, arrays: Arrays, bound: float) -> str | None:

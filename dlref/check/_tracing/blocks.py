@@ -32,6 +32,12 @@ from .common import GATES, Options, Steps, in_part, inner_eps, joined, linear, s
 from .delta import delta_steps
 from .latent import attention_options, latent_steps
 
+#: Mistakes inside of RMS norms, by their names in the options.
+IN_NORMS = {
+    "eps outside": "eps is added to the root, not under it",
+    "weight first": "inputs of the norms are multiplied by the weight before their mean square",
+}
+
 
 def normed(x: FloatArray, p: Any, o: Options, name: str = "") -> FloatArray:
     """Normalize as a block with these parameters and options does; `name` is the norm's."""
@@ -43,6 +49,9 @@ def normed(x: FloatArray, p: Any, o: Options, name: str = "") -> FloatArray:
     if o.get("wrong") == "eps outside":
         root = np.sqrt(np.mean(x * x, axis=-1, keepdims=True)) + x.dtype.type(o["eps"])
         return np.asarray(x / root * (p.weight + x.dtype.type(o["norm_offset"])))
+    if o.get("wrong") == "weight first":
+        weighed = np.asarray(x * (p.weight + x.dtype.type(o["norm_offset"])))
+        return rms_norm(weighed, np.ones_like(p.weight), eps=o["eps"])
     y = rms_norm(x, p.weight, eps=o["eps"], weight_offset=o["norm_offset"])
     return y if p.bias is None else y + p.bias  # a bias only after a mistake
 
@@ -139,15 +148,23 @@ def _normalize(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) 
         if w is not None:
             together = len(w) != x.shape[-1]
             rows = np.swapaxes(x, -2, -3)
-            if together and o.get("wrong") == "each head":
-                unit = np.ones(x.shape[-1], x.dtype)
-                own = (w + x.dtype.type(o["norm_offset"])).reshape(-1, 1, x.shape[-1])
-                steps[name] = rms_norm(x, unit, eps=inner_eps(o)) * own
+            if together and "norm_parts" in o:
+                steps[name] = _by_parts(x, w, o)
                 continue
             rows = rows.reshape(*rows.shape[:-2], -1) if together else rows
             y = rms_norm(rows, w, eps=inner_eps(o), weight_offset=o["norm_offset"])
             steps[name] = np.swapaxes(y.reshape(np.swapaxes(x, -2, -3).shape), -2, -3)
     return steps
+
+
+def _by_parts(x: FloatArray, w: FloatArray, o: Options) -> FloatArray:
+    """Return the norm of all heads taken over each head alone, or over so many parts of them."""
+    heads, T, E = x.shape[-3:]
+    parts = o["norm_parts"] or heads
+    rows = joined(x).reshape(*x.shape[:-3], T, parts, -1)
+    unit = np.ones(rows.shape[-1], x.dtype)
+    y = rms_norm(rows, unit, eps=inner_eps(o)).reshape(*x.shape[:-3], T, heads * E)
+    return split(np.asarray(y * (w + x.dtype.type(o["norm_offset"]))), heads)
 
 
 def _over_queries(scores: FloatArray) -> FloatArray:
@@ -185,6 +202,9 @@ def _network(x: FloatArray, p: Any, o: Options) -> Steps:
 def _mixture(x: FloatArray, p: Any, o: Options) -> Steps:
     """Return the steps of a mixture of experts: the choice of the router, and the sum."""
     options = dict(o["router"])
+    if "shared_factor" in o and p.shared is not None:
+        down = np.asarray(p.shared.w_down)
+        p = p._replace(shared=p.shared._replace(w_down=down * down.dtype.type(o["shared_factor"])))
     if o.get("wrong") in ROUTING:
         return _misrouted(x, p, options, o)
     names = ("k", "score", "groups", "top_groups", "normalize", "scale")
@@ -291,7 +311,8 @@ def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:
         factor = out.dtype.type(o["residual_scale"])
         is_scaled = factor != 1 and wrong not in (f"unscaled {i}", "input scaled")
         out = out * factor if is_scaled else out
-        beside = {f"left out {i}": np.zeros_like(x), "normed": z}.get(wrong, x)
+        others = {f"left out {i}": np.zeros_like(x), "normed": z, f"normed {i}": z}
+        beside = others.get(wrong, x)
         beside = beside * factor if wrong in ("input scaled", "sum scaled") else beside
         x = steps[f"sum{i}"] = np.asarray(beside + out)
         if of_sum:

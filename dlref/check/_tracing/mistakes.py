@@ -334,9 +334,15 @@ WRONG = {
     "left out 2": "the second sum leaves out what the first one gave",
     "left out 3": "the third sum leaves out what the second one gave",
     "normed": "the sums take the normalized input of a sub-layer, not the input itself",
+    "normed 1": "the first sum takes the normalized input of the attention, not the input itself",
+    "normed 2": "the second sum takes the normalized input of its sub-layer, not the input itself",
     "unnormed": "the sub-layers read their inputs before the norms",
     "parallel": "all sub-layers read the input of the block",
 }
+
+
+#: Those of them that a block has whose norms come first.
+NORMED = ("normed", "normed 1", "normed 2", "unnormed", "parallel")
 
 
 def _heads_apart(w: FloatArray | None, heads: int) -> FloatArray | None:
@@ -435,5 +441,5 @@ def _anywhere(p: Any, o: Options) -> Mistakes:
         if wrong == "parallel" and o["parallel"]:
             said = "the network reads the sum of the attention, not the input of the block"
             yield said, p, o | {"wrong": wrong}
-        elif o["norm_first"] or wrong not in ("normed", "unnormed", "parallel"):
+        elif o["norm_first"] or wrong not in NORMED:
             yield message, p, o | {"wrong": wrong}

@@ -38,7 +38,7 @@ from ...transformer import (
 )
 from ...transformer._padding import Padding, as_padding
 from ...transformer._structure import as_block
-from .blocks import block_steps, decoder_block_steps, normed
+from .blocks import IN_NORMS, block_steps, decoder_block_steps, normed
 from .common import GATES, Mistakes, Options, RefutedError, Steps, linear
 from .fits import fits_of
 from .mistakes import block_mistakes, changed_norms, decoder_mistakes, other_norms
@@ -241,7 +241,8 @@ def last_mistakes(p: Any, o: Options) -> Mistakes:
     for message, changed, options in changed_norms({"the last norm": p}, o):
         yield message, changed["the last norm"], options
     yield "the last norm is missing", None, o
-    yield "eps is added to the root, not under it", p, o | {"wrong": "eps outside"}
+    for wrong, message in IN_NORMS.items():
+        yield message, p, o | {"wrong": wrong}
 
 
 def _params(p: Any, kind: str, dropout: Options) -> Any:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...transformer import MixtureParams
 from ...transformer._structure import norm_fields
-from .blocks import ROUTING, SHARED
+from .blocks import IN_NORMS, ROUTING, SHARED
 from .common import Mistakes, Options
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ GATES = {
     "gate": "the gate of the attention's output is missing",
     "open": "the gate of the attention's output lacks its sigmoid",
 }
+#: How many parts of the heads different processors may have.
+PARTS = (2, 4, 8, 16)
 SCORES = ("softmax", "sigmoid", "softmax_of_top")
 
 
@@ -68,7 +70,10 @@ def _shared_norms(p: Any, o: Options, part: str) -> Mistakes:
         yield message, p._replace(**{part: tiled}), o
     else:
         message = "the norms of queries and keys go over each head, not over all heads at once"
-        yield message, p, o | {"wrong": "each head"}
+        yield message, p, o | {"norm_parts": None}
+        for parts in (n for n in PARTS if n < H and H % n == 0 and keys % n == 0):
+            message = f"the norms of queries and keys go over {parts} parts of the heads one by one"
+            yield message, p, o | {"norm_parts": parts}
 
 
 def _norms(a: Any, o: Options) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -116,10 +121,10 @@ def network_pieces(p: Any, o: Options) -> Mistakes:
         yield message, p, o | {"wrong": wrong}
     scale = o["router"].get("scale", 1.0)
     if network.shared is not None and scale != 1:
-        down = np.asarray(network.shared.w_down)
-        shared = network.shared._replace(w_down=down * down.dtype.type(scale))
         message = f"the output of the shared expert is multiplied by {scale:g}, too"
-        yield message, p._replace(feed_forward=network._replace(shared=shared)), o
+        yield message, p, o | {"shared_factor": scale}
+        message = f"the output of the shared expert is divided by {scale:g}"
+        yield message, p, o | {"shared_factor": 1 / scale}
     experts = network.experts
     rolled = type(experts)(*(None if w is None else np.roll(w, -1, 0) for w in experts))
     message = "the experts are counted from 1"
@@ -180,7 +185,8 @@ def norm_pieces(p: Any, o: Options) -> Mistakes:
     if getattr(p, "output_norm1", None) is not None:
         message = "the norms of the sub-layers' outputs normalize the sums instead"
         yield message, p, o | {"wrong": "normed sums"}
-    yield "eps is added to the root, not under it", p, o | {"wrong": "eps outside"}
+    for wrong, message in IN_NORMS.items():
+        yield message, p, o | {"wrong": wrong}
     if o["residual_scale"] != 1:
         message = f"the outputs of the sub-layers are not multiplied by {o['residual_scale']:g}"
         yield message, p, o | {"residual_scale": 1.0}

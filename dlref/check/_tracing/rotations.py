@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...positions import rope_attention_factor, rope_frequencies, rope_tables
+from .common import LENGTH
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -53,7 +54,11 @@ def rotation_of(config: Any, own: Any, others: list[Any], T: int, dtype: Any) ->
         cast[message] = tuple(a.astype(dtype) for a in pair)
 
     def with_number(name: str) -> Callable[[float], Any]:
-        return lambda value: tables(settings | {"scaling": dict(scaling) | {name: value}})
+        def tables_with(value: float) -> Any:
+            number = int(value) if name == LENGTH else value
+            return tables(settings | {"scaling": dict(scaling) | {name: number}})
+
+        return tables_with
 
     scaled = {name: (right, grid, with_number(name)) for name, right, grid in _numbers(scaling)}
     return {"rope": tables(settings), "scalings": cast, "scaling": scaled}
@@ -97,6 +102,8 @@ def _other_frequencies(settings: Any, E: int) -> Iterator[tuple[str, FloatArray]
         yield f"{message} in the scaling of the rotation", share * plain + (1 - share) * divided
     shares = {"": kept} | {f", and {m}": s for m, s in _shares(scaling, kind, kept, plain)}
     for message, share in shares.items():
+        if not ((share > 0) & (share < 1)).any():
+            continue  # nothing is blended
         said = f"wavelengths are blended instead of frequencies{message}"
         yield f"{said} in the scaling of the rotation", 1 / (share / plain + (1 - share) / divided)
 
@@ -121,8 +128,7 @@ def _shares(
         yield f"{message}, and are exchanged", np.where(between, 1 - share, share)
 
 
-#: The name of the length of the texts in training, and the lengths that a search tries.
-LENGTH = "original_max_position_embeddings"
+#: Lengths of texts in training that a search tries.
 LENGTHS = 2.0 ** np.arange(1, 21)
 
 
