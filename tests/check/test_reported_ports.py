@@ -92,6 +92,16 @@ def test_rows_that_a_loader_brings_in_another_order(name, to_halves, interleaved
     assert found.then is None
 
 
+def test_values_of_odd_width_have_no_pairs():
+    params, config, ids = model_of_heads()
+    narrow = in_all_blocks(params, ATTENTION, lambda a: a._replace(
+        w_v=a.w_v[:10], b_v=a.b_v[:10], w_o=a.w_o[:, :20]))  # fmt: skip
+    right = trace(language_model, ids, narrow, config)
+    causes = [cause for cause, _ in right.mistakes["blocks.0.out"]()]
+    assert any(cause.startswith("the rows of w_k are reordered") for cause in causes)
+    assert not any("w_v are reordered" in cause for cause in causes)
+
+
 # Rotations.
 
 
@@ -229,6 +239,32 @@ def test_pairs_that_are_halves_of_a_head():
     weights = np.exp(scores) / np.exp(scores).sum(-1, keepdims=True)
     message = "the pairs of channels are halves of a head, not of its rotated channels"
     assert first_difference(right, {WEIGHTS: weights}).cause == message
+
+
+@pytest.mark.parametrize(
+    ("changes", "which"),
+    [
+        ({"base": 300.0}, "the base of the rotation"),
+        ({"scaling": YARN}, "the scaling of the rotation"),
+        ({"dim": 12}, "the number of rotated channels"),
+    ],
+)
+def test_one_setting_of_the_rotation_of_another_block(changes, which):
+    """As where the scaling of Gemma 3's full attention reaches its windows, too."""
+    other = {"rope": {"base": 300.0, "scaling": YARN, "dim": 12}}
+    right = rotated(None, blocks=({"window": (3, 0)}, other))
+    width = changes.get("dim", 24)
+    frequencies = rope_frequencies(width, **{n: v for n, v in changes.items() if n != "dim"})
+    cause = said_of(right, frequencies, 0.1 * math.log(4) + 1 if "scaling" in changes else 1.0)
+    assert f"the block has {which} of block 1" in cause.split(", or ")
+
+
+def test_a_scaling_without_a_factor():
+    factors = {"short_factor": np.linspace(1, 2, 12), "long_factor": np.linspace(2, 3, 12)}
+    scaling = {"rope_type": "longrope", "original_max_position_embeddings": 40} | factors
+    right = rotated(scaling)
+    assert said_of(right, rope_frequencies(24)) == "the scaling of the rotation is missing"
+    assert said_of(right, rope_frequencies(24, scaling=scaling), 1.2) != ""
 
 
 # Scores and sinks.

@@ -114,7 +114,8 @@ def _rotate(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) -> 
     (cos, sin), wrong = o["rope"], o.get("wrong", "")
     of_keys, neighbors = o.get("rope_of_keys", (cos, sin)), o["rope_interleaved"]
     rotated = []
-    for a, tables in ((q, (cos, sin)), (k, of_keys), (v, (cos, sin))):
+    of_values = [(v, (cos, sin))] if wrong.startswith("values") else []
+    for a, tables in ((q, (cos, sin)), (k, of_keys), *of_values):
         if wrong.endswith((" by halves", " by neighbors")):
             of_neighbors = wrong.startswith("neighbors")
             rotated.append(_by_other_tables(a, cos, sin, neighbors=of_neighbors))
@@ -124,7 +125,7 @@ def _rotate(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) -> 
         turned = np.asarray(apply_rope(first, *tables, interleaved=pairs, rotary_dim=R))
         rotated.append(np.roll(turned, -R, axis=-1) if wrong == "last channels" else turned)
     steps = {"q": rotated[0], "k": k if wrong == "keys" else rotated[1]}
-    return steps | ({"v": rotated[2]} if wrong.startswith("values") else {})
+    return steps | dict(zip("v", rotated[2:], strict=False))
 
 
 def _by_other_tables(x: FloatArray, cos: Any, sin: Any, *, neighbors: bool) -> FloatArray:

@@ -82,9 +82,10 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Mistakes:
             message = "the pairs of channels are halves of a head, not of its rotated channels"
             yield message, p, o | {"rope": _padded(cos, sin, len(a.w_q) // H)}
     yield "keys are not rotated", p, o | {"wrong": "keys"}
-    yield "values are rotated, too", p, o | {"wrong": "values"}
-    message = f"values are rotated, too, as {pairs[1]}"
-    yield message, p, o | {"wrong": "values by other pairs"}
+    if 2 * cos.shape[-1] <= len(a.w_v) // keys:
+        yield "values are rotated, too", p, o | {"wrong": "values"}
+        message = f"values are rotated, too, as {pairs[1]}"
+        yield message, p, o | {"wrong": "values by other pairs"}
     yield "the rotation goes backwards", p, o | {"rope": (cos, -sin)}
     yield "the rotation lacks its terms with the sine", p, o | {"rope": (cos, np.zeros_like(sin))}
     if len(cos) > 1:
@@ -181,9 +182,8 @@ def _scores(p: Any, o: Options, part: str = "attention") -> Mistakes:
             yield f"the option {name} is missing", p, o | {name: None}
     if o["softcap"] is not None:
         yield "the scores are clipped, not capped by a tanh", p, o | {"wrong": "clipped"}
-        if scale != 1:
-            message = "the scores are capped before they are multiplied by their scale"
-            yield message, p, o | {"softcap": o["softcap"] * scale}
+        message = "the scores are capped before they are multiplied by their scale"
+        yield message, p, o | {"softcap": o["softcap"] * scale}
     yield from _biases(p, o, E**-0.5 if scale == 1 else scale)
     yield from _tiled(p, o, part)
 

@@ -48,16 +48,14 @@ def _sinks(a: Any, o: Options) -> Iterator[tuple[str, Any]]:
     """Yield other sinks, which are scores that no query and no key gives."""
     H, kind = o["num_heads"], a.sink.dtype.type
     scale = o["scale"] if o["scale"] is not None else (len(a.w_q) // H) ** -0.5
-    if scale != 1:
-        yield f"the sinks are multiplied by {scale:.4g}, like scores", a.sink * kind(scale)
-    if scale not in (0, 1):
+    yield f"the sinks are multiplied by {scale:.4g}, like scores", a.sink * kind(scale)
+    with np.errstate(divide="ignore", invalid="ignore"):  # the scale may be 0
         yield f"the sinks are divided by {scale:.4g}, too", a.sink / kind(scale)
     yield "the sinks are 0: the sums of the weights have 1 more below", np.zeros_like(a.sink)
     yield "the sinks have the opposite sign", -a.sink
     keys = o["num_kv_heads"] or H
-    if 1 < keys < H:
-        message = "the sinks go from key head to key head first, not through the queries of one"
-        yield message, a.sink.reshape(-1, keys).T.ravel()
+    message = "the sinks go from key head to key head first, not through the queries of one"
+    yield message, a.sink.reshape(-1, keys).T.ravel()
 
 
 def _shared_norms(p: Any, o: Options, part: str) -> Mistakes:

@@ -27,8 +27,6 @@ def rotation_of(config: Any, own: Any, others: list[Any], T: int, dtype: Any) ->
     default = {"base": config.rope_base, "scaling": config.rope_scaling, "dim": config.rope_dim}
 
     def tables(options: Any) -> Any:
-        if options is None:
-            return None
         frequencies = _frequencies(options, E)
         factor = _factor(options["scaling"])
         pair = rope_tables(np.arange(T), frequencies, attention_factor=factor)
@@ -39,7 +37,8 @@ def rotation_of(config: Any, own: Any, others: list[Any], T: int, dtype: Any) ->
     for j, other in others:
         message = f"the block has the rotation of block {j}"
         message = f"queries and keys are rotated, as in block {j}" if settings is None else message
-        wrong[message] = None if other is None else default | other
+        wrong[message] = default | other
+        wrong |= dict(_in_part(settings, wrong[message], j))
     if settings is None:
         return {"rope": None, "scalings": {text: tables(other) for text, other in wrong.items()}}
     wrong |= dict(_settings(settings, E))
@@ -62,6 +61,23 @@ def rotation_of(config: Any, own: Any, others: list[Any], T: int, dtype: Any) ->
 
     scaled = {name: (right, grid, with_number(name)) for name, right, grid in _numbers(scaling)}
     return {"rope": tables(settings), "scalings": cast, "scaling": scaled}
+
+
+def _in_part(settings: Any, other: Any, j: int) -> Iterator[tuple[str, Any]]:
+    """Yield the settings of a block with one of another block's, where several differ."""
+    if settings is None:
+        return
+    differ = [name for name in SETTINGS if settings[name] != other[name]]
+    for name in differ if len(differ) > 1 else ():
+        yield f"the block has {SETTINGS[name]} of block {j}", settings | {name: other[name]}
+
+
+#: What a message calls the settings of a rotation.
+SETTINGS = {
+    "base": "the base of the rotation",
+    "scaling": "the scaling of the rotation",
+    "dim": "the number of rotated channels",
+}
 
 
 def _frequencies(settings: Any, width: int) -> FloatArray:
@@ -90,7 +106,7 @@ def _other_frequencies(settings: Any, E: int) -> Iterator[tuple[str, FloatArray]
     if scaling is None:
         if R < E:
             message = f"the frequencies are the first ones of {E} channels, not the ones of {R}"
-            yield message, rope_frequencies(E, base=settings["base"])[: R // 2]
+            yield message, settings["base"] ** (-np.arange(0, R, 2) / E)
         return
     right, plain = _frequencies(settings, E), rope_frequencies(R, base=settings["base"])
     kind = scaling.get("rope_type", scaling.get("type"))
