@@ -68,6 +68,8 @@ MODELS = {
     "glm4": "GLM-4-0414, GLM-Z1",
     "glm4_moe": "GLM-4.5, 4.6",
     "glm4_moe_lite": "GLM-4.7-Flash",
+    "gpt_bigcode": "StarCoder, SantaCoder",
+    "gpt_neo": "GPT-Neo",
     "gpt_neox": "GPT-NeoX, Pythia",
     "granitemoe": "Granite 3.0 and 3.1, 1B and 3B",
     "hunyuan_v1_dense": "Hunyuan",
