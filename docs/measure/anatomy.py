@@ -63,6 +63,7 @@ MODELS = {
     "deepseek_v3": "DeepSeek-V3, R1, Kimi K2, Moonlight",
     "dots1": "dots.llm1",
     "ernie4_5": "ERNIE 4.5",
+    "falcon": "Falcon 40B and 180B",
     "flex_olmo": "FlexOlmo",
     "glm": "GLM-4-9B",
     "glm4": "GLM-4-0414, GLM-Z1",

@@ -15,7 +15,7 @@ import warnings
 import decoders
 import numpy as np
 import pytest
-from interop import learned
+from interop import like_gpt2
 from interop_models import BERT, GPT2, LLAMA, T5, bert_shapes, gpt2_shapes, llama_shapes, t5_shapes
 from interop_states import configured, state_of
 
@@ -43,8 +43,8 @@ OLDER = {
     "t5": (T5, lambda: t5_shapes(False)),
 }
 OLDER |= {
-    kind: (learned.settings_of(kind, 0), functools.partial(learned.shapes_of, kind))
-    for kind in learned.LEARNED
+    kind: (like_gpt2.settings_of(kind, 0), functools.partial(like_gpt2.shapes_of, kind))
+    for kind in like_gpt2.MODELS
 }
 
 

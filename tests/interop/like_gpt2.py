@@ -1,4 +1,4 @@
-"""Decoders with learned positions, written out in NumPy, and states that fit them."""
+"""Decoders that resemble GPT-2, written out in NumPy, and states that fit them."""
 
 import math
 
@@ -7,7 +7,14 @@ import numpy as np
 V, D, H, F, L = 23, 16, 4, 24, 20
 E = D // H
 #: kind -> configurations of small models.
-LEARNED = {
+MODELS = {
+    "falcon": [
+        {"hidden_size": D, "num_attention_heads": H, "num_hidden_layers": 2, "num_kv_heads": 2}
+        | {"new_decoder_architecture": True, "ffn_hidden_size": F},
+        {"hidden_size": D, "num_attention_heads": H, "num_hidden_layers": 2, "bias": True}
+        | {"new_decoder_architecture": True, "ffn_hidden_size": F, "activation": "relu"}
+        | {"tie_word_embeddings": False},
+    ],
     "gpt_bigcode": [
         {"n_embd": D, "n_head": H, "n_layer": 2, "n_positions": L, "n_inner": F},
         {"n_embd": D, "n_head": H, "n_layer": 2, "n_positions": L, "n_inner": F}
@@ -27,25 +34,29 @@ LEARNED = {
         | {"max_position_embeddings": L, "tie_word_embeddings": False},
     ],
 }
-CASES = [(kind, i) for kind, every in LEARNED.items() for i in range(len(every))]
+CASES = [(kind, i) for kind, every in MODELS.items() for i in range(len(every))]
 MLP = {"gpt_bigcode": ("mlp.c_fc", "mlp.c_proj"), "opt": ("fc1", "fc2")}
+MLP["falcon"] = "mlp.dense_h_to_4h", "mlp.dense_4h_to_h"
 MLP["gpt_neo"] = MLP["gpt_bigcode"]
 NORMS = {"gpt_bigcode": ("ln_1", "ln_2"), "opt": ("self_attn_layer_norm", "final_layer_norm")}
+NORMS["falcon"] = "ln_attn", "ln_mlp"
 NORMS["gpt_neo"] = NORMS["gpt_bigcode"]
 AROUND = {
     "gpt_bigcode": ("transformer.", "wte", "wpe", "h.", "ln_f"),
     "opt": ("model.decoder.", "embed_tokens", "embed_positions", "layers.", "final_layer_norm"),
 }
+AROUND["falcon"] = "transformer.", "word_embeddings", "", "h.", "ln_f"
 AROUND["gpt_neo"] = AROUND["gpt_bigcode"]
 PROJECTIONS = {
     "gpt_neo": ("attn.attention.{}_proj", "attn.attention.out_proj"),
     "opt": ("self_attn.{}_proj", "self_attn.out_proj"),
     "gpt_bigcode": ("attn.c_attn", "attn.c_proj"),
+    "falcon": ("self_attention.query_key_value", "self_attention.dense"),
 }
 
 
 def settings_of(kind, i):
-    return {"model_type": kind, "vocab_size": V} | LEARNED[kind][i]
+    return {"model_type": kind, "vocab_size": V} | MODELS[kind][i]
 
 
 def layers_of(config):
@@ -58,18 +69,22 @@ def shapes_of(kind, i=0):
     config = settings_of(kind, i)
     base, tokens, places, layers, last = AROUND[kind]
     shapes = {f"{base}{tokens}.weight": (V, D)}
-    shapes[f"{base}{places}.weight"] = (L + 2 * (kind == "opt"), D)
+    if places:
+        shapes[f"{base}{places}.weight"] = (L + 2 * (kind == "opt"), D)
     inner, out = PROJECTIONS[kind]
     for n in range(layers_of(config)):
         name = f"{base}{layers}{n}."
         sizes = {out: (D, D), MLP[kind][0]: (F, D), MLP[kind][1]: (D, F)}
         if kind == "gpt_bigcode":
             sizes[inner] = (D + 2 * E if config.get("multi_query", True) else 3 * D, D)
+        elif kind == "falcon":
+            sizes[inner] = (D + 2 * config.get("num_kv_heads", H) * E, D)
         else:
             sizes |= {inner.format(x): (D, D) for x in "qkv"}
         for part, shape in sizes.items():
             shapes[f"{name}{part}.weight"] = shape
-            if kind != "gpt_neo" or not part.endswith(("q_proj", "k_proj", "v_proj")):
+            of_queries = kind == "gpt_neo" and part.endswith(("q_proj", "k_proj", "v_proj"))
+            if not of_queries and config.get("bias", kind != "falcon"):
                 shapes[f"{name}{part}.bias"] = shape[:1]
         for norm in NORMS[kind]:
             shapes |= {f"{name}{norm}.{x}": (D,) for x in ("weight", "bias")}
@@ -83,7 +98,8 @@ def run(kind, i, s, ids):
     base, tokens, places, layers, last = AROUND[kind]
     first = 2 if kind == "opt" else 0
     x = s[f"{base}{tokens}.weight"][ids]
-    x = x + s[f"{base}{places}.weight"][first : first + len(ids)]
+    if places:
+        x = x + s[f"{base}{places}.weight"][first : first + len(ids)]
 
     def norm(x, name):
         centered = x - x.mean(-1, keepdims=True)
@@ -94,17 +110,29 @@ def run(kind, i, s, ids):
         return x @ s[f"{name}.weight"].T + s.get(f"{name}.bias", 0)
 
     def activation(x):
-        if kind == "opt":
+        if kind == "opt" or config.get("activation") == "relu":
             return np.maximum(x, 0)
+        if kind == "falcon":
+            return x / 2 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
         return x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
     for n in range(layers_of(config)):
         name = f"{base}{layers}{n}."
         norms, (up, down) = [f"{name}{x}" for x in NORMS[kind]], MLP[kind]
+        given = x
         x = x + dense(_averages(kind, config, n, norm(x, norms[0]), name, dense),
                       f"{name}{PROJECTIONS[kind][1]}")  # fmt: skip
-        x = x + dense(activation(dense(norm(x, norms[1]), f"{name}{up}")), f"{name}{down}")
+        read = given if kind == "falcon" else x
+        x = x + dense(activation(dense(norm(read, norms[1]), f"{name}{up}")), f"{name}{down}")
     return norm(x, f"{base}{last}") @ s.get("lm_head.weight", s[f"{base}{tokens}.weight"]).T
+
+
+def _turned(x):
+    """Return rows after the rotation of their halves."""
+    angles = np.arange(len(x))[:, None] * 1e4 ** (-np.arange(0, E, 2) / E)
+    a, b = np.split(x, 2, axis=1)
+    cos, sin = np.cos(angles), np.sin(angles)
+    return np.concatenate([a * cos - b * sin, b * cos + a * sin], axis=1)
 
 
 def _averages(kind, config, n, x, name, dense):
@@ -117,6 +145,11 @@ def _averages(kind, config, n, x, name, dense):
                      for h in range(H)]  # fmt: skip
         else:
             heads = [np.split(fused[:, 3 * h * E : 3 * (h + 1) * E], 3, axis=1) for h in range(H)]
+    elif kind == "falcon":
+        groups = config.get("num_kv_heads", H)
+        own, rows = H // groups, dense(x, f"{name}{inner}").reshape(len(x), groups, -1, E)
+        heads = [(_turned(rows[:, h // own, h % own]), _turned(rows[:, h // own, own]),
+                  rows[:, h // own, own + 1]) for h in range(H)]  # fmt: skip
     else:
         all_heads = [dense(x, name + inner.format(c)) for c in "qkv"]
         heads = [[a[:, h * E : (h + 1) * E] for a in all_heads] for h in range(H)]

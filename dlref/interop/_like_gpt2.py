@@ -1,4 +1,4 @@
-r"""Decoders with learned positions besides GPT-2: their configurations and their layouts."""
+r"""Decoders besides GPT-2 whose checkpoints resemble its: configurations and layouts."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from ..transformer import (
     LanguageModelParams,
 )
 from ._modules import linear_layout, norm_layout
+from ._settings import rope_settings
 from ._tensors import Tensor
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from ._settings import Settings
 
 
-class Learned(NamedTuple):
+class LikeGPT2(NamedTuple):
     """A family: what its classes are called, its features in words, and where its parts are."""
 
     classes: str
@@ -42,6 +43,14 @@ def _checked(s: Settings, **options: Any) -> LanguageModelConfig:
     return LanguageModelConfig(**options)
 
 
+#: Entries of StarCoder's files that say how it is computed.
+OF_RUNNERS = {
+    "attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "inference_runner",
+    "pad_key_length", "pre_allocate_kv_cache", "validate_runner_input", "max_batch_size",
+    "max_sequence_length",
+}  # fmt: skip
+
+
 def bigcode_config(s: Settings) -> LanguageModelConfig:
     width = s.integer(768, "n_embd", "hidden_size")
     heads = s.divisor(width, 12, "n_head", "num_attention_heads")
@@ -49,7 +58,7 @@ def bigcode_config(s: Settings) -> LanguageModelConfig:
     s.only("add_cross_attention", False)
     kv_heads = 1 if s.flag(True, "multi_query") else heads
     s.only("num_key_value_heads", kv_heads)
-    s.known |= {"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"}
+    s.known |= OF_RUNNERS
     return _checked(
         s,
         vocab_size=s.integer(50257, "vocab_size"),
@@ -168,22 +177,77 @@ def _of_opt(name: str, config: LanguageModelConfig) -> list[Any]:
     return [*weights, *biases]
 
 
-LEARNED = {
-    "gpt_bigcode": Learned(
+def falcon_config(s: Settings) -> LanguageModelConfig:
+    width = s.integer(4544, "hidden_size")
+    heads = s.divisor(width, 71, "num_attention_heads")
+    s.only("new_decoder_architecture", True, "the blocks of the first Falcon models")
+    s.only("num_ln_in_parallel_attn", s.get(None, "num_ln_in_parallel_attn") and 2)
+    s.only("alibi", False)
+    s.only("apply_residual_connection_post_layernorm", False)
+    s.only("parallel_attn", True)
+    s.known |= {"multi_query"}  # which says nothing in the new architecture
+    kv_heads = s.integer(heads, "num_kv_heads") if s.get(None, "num_kv_heads") else heads
+    if heads % kv_heads:
+        s.problems.append(f"'num_kv_heads' must divide {heads}, not be {kv_heads}")
+    base, scaling, rotated = rope_settings(s, width // heads)
+    return _checked(
+        s,
+        vocab_size=s.integer(65024, "vocab_size"),
+        d_model=width,
+        num_heads=heads,
+        num_kv_heads=kv_heads,
+        num_layers=s.integer(32, "num_hidden_layers"),
+        d_ff=s.integer(4 * width, "ffn_hidden_size"),
+        positions="rope",
+        activation=s.activation("gelu", "activation"),
+        tied=s.flag(True, "tie_word_embeddings"),
+        biases=s.flag(False, "bias"),
+        rope_base=base,
+        rope_scaling=scaling,
+        rope_dim=None if rotated == width // heads else rotated,
+        eps=s.number(1e-5, "layer_norm_epsilon"),
+        blocks={"rope_interleaved": False, "parallel": True},
+    )
+
+
+def _of_falcon(name: str, config: LanguageModelConfig) -> list[Any]:
+    """Return one matrix of groups: queries, then the key and the value that they share."""
+    E, groups = config.head_dim, config.num_kv_heads
+    own = config.num_heads // groups * E
+    fused = Tensor(f"{name}self_attention.query_key_value.weight", "QKV, D")
+    fused = fused._replace(grouped=groups, cut=(own, own + E))
+    bias = fused._replace(name=f"{name}self_attention.query_key_value.bias", shape="QKV")
+    w_o, b_o = linear_layout(f"{name}self_attention.dense.", "D", "Q", bias=config.biases)
+    weights = [fused._replace(part=i) for i in range(3)]
+    biases = [bias._replace(part=i) if config.biases else None for i in range(3)]
+    return [*weights, w_o, *biases, b_o]
+
+
+LIKE_GPT2 = {
+    "falcon": LikeGPT2(
+        "Falcon",
+        "attention and network side by side, and one matrix for groups of heads",
+        falcon_config,
+        _of_falcon,
+        ("ln_attn.", "ln_mlp.", "mlp.dense_h_to_4h.", "mlp.dense_4h_to_h."),
+        ("word_embeddings", "", "ln_f."),
+        left_out=r"h\.\d+\.self_attention\.rotary_emb\.inv_freq",
+    ),
+    "gpt_bigcode": LikeGPT2(
         "GPTBigCode",
         "one head of keys and values, and one matrix for all three projections",
         bigcode_config,
         _of_bigcode,
         ("ln_1.", "ln_2.", "mlp.c_fc.", "mlp.c_proj."),
     ),
-    "gpt_neo": Learned(
+    "gpt_neo": LikeGPT2(
         "GPTNeo",
         "scores that are not scaled, and windows in every other layer",
         neo_config,
         _of_neo,
         ("ln_1.", "ln_2.", "mlp.c_fc.", "mlp.c_proj."),
     ),
-    "opt": Learned(
+    "opt": LikeGPT2(
         "OPT",
         "positions that count from 2",
         opt_config,
@@ -198,15 +262,17 @@ LEARNED = {
 }
 
 
-def learned_layout(config: LanguageModelConfig, base: str, family: Learned) -> LanguageModelParams:
+def layout_like_gpt2(
+    config: LanguageModelConfig, base: str, family: LikeGPT2
+) -> LanguageModelParams:
     """Return where the parameters of a model are."""
     table, places, last = family.tables
     norm1, norm2, first, second = family.parts
 
     def block(name: str) -> EncoderBlockParams:
         network = (
-            *linear_layout(f"{name}{first}", "F", "D", bias=True),
-            *linear_layout(f"{name}{second}", "D", "F", bias=True),
+            *linear_layout(f"{name}{first}", "F", "D", bias=config.biases),
+            *linear_layout(f"{name}{second}", "D", "F", bias=config.biases),
         )
         return EncoderBlockParams(
             AttentionParams(*family.attention(name, config)),
@@ -215,7 +281,9 @@ def learned_layout(config: LanguageModelConfig, base: str, family: Learned) -> L
             norm_layout(f"{name}{norm2}", bias=True),
         )
 
-    positions: Any = Tensor(f"{base}{places}.weight", "L, D", first=family.first)
+    positions: Any = None
+    if places:
+        positions = Tensor(f"{base}{places}.weight", "L, D", first=family.first)
     embedding: Any = Tensor(f"{base}{table}.weight", "V, D")
     head: Any = None if config.tied else Tensor("lm_head.weight", "V, D")
     blocks = [block(f"{base}{family.layers}{i}.") for i in range(config.num_layers)]
