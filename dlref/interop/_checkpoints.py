@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = ["trace_checkpoint"]
 
-DECODERS = ("gpt2", *LIKE_GPT2, "llama", *KIN)
+DECODERS = ("gpt2", "llama", *LIKE_GPT2, *KIN)
 #: Files of a folder, the first one that is there.
 NAMES = ("model.safetensors.index.json", "model.safetensors")
 #: Names of a layer's tensors begin so.
