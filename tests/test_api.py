@@ -53,6 +53,7 @@ SHARED = {
     "interop._kin",
     "interop._kin_layouts",
     "interop._kin_settings",
+    "interop._like_gpt2",
     "interop._missing",
     "interop._on_demand",
     "interop._safetensors",

@@ -613,13 +613,23 @@ def _fitted(name: str, arrays: Arrays, bound: float, agreed: list[str]) -> list[
                 gaps.append(float(((value[both] - got[both]) ** 2).sum() + 1e3 * hidden))
         return min(gaps, default=float("inf"))
 
-    fitting = []
-    for fit in fits_of(options):
-        number = least(functools.partial(misfit, fit), fit)
+    def leads_there(fit: Fit, number: float, *, later: bool = False) -> bool:
         steps = run(fit.options(number))
-        if _agree((name, *(step for step in agreed if step in steps)), other, steps, bound):
-            fitting.append((fit, number))
-    return fitting
+        some = (step for step in (steps if later else agreed) if step in steps and step in other)
+        return _agree((name, *some), other, steps, bound)
+
+    whole: list[tuple[Fit, float]] = []
+    first: list[tuple[Fit, float]] = []
+    for fit in fits_of(options):
+        low, high = (run(fit.options(float(value)))[name] for value in fit.grid[[0, -1]])
+        if np.array_equal(low, high, equal_nan=True):
+            continue  # the array does not depend on the option
+        number = least(functools.partial(misfit, fit), fit)
+        if not leads_there(fit, number):
+            continue
+        (whole if leads_there(fit, number, later=True) else first).append((fit, number))
+    found = whole or first
+    return [(fit, number) for fit, number in found if not fit.narrow] or found
 
 
 def _from_own_input(name: str, arrays: Arrays, bound: float) -> str | None:

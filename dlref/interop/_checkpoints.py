@@ -35,6 +35,7 @@ from ..check._tracing.models import (
 from ..transformer import LanguageModelParams
 from ._decoders import KIN
 from ._families import prepare, sizes_of
+from ._like_gpt2 import LIKE_GPT2
 from ._on_demand import OnDemand, refer
 from ._settings import family_of
 from ._state_dicts import in_file
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 __all__ = ["trace_checkpoint"]
 
-DECODERS = ("gpt2", "llama", *KIN)
+DECODERS = ("gpt2", "llama", *LIKE_GPT2, *KIN)
 #: Files of a folder, the first one that is there.
 NAMES = ("model.safetensors.index.json", "model.safetensors")
 #: Names of a layer's tensors begin so.

@@ -47,6 +47,7 @@ from ._encoders import (
 from ._fused import apart, together
 from ._kin import decoder_config
 from ._kin_layouts import decoder_layout, network_with_biases
+from ._like_gpt2 import LIKE_GPT2, layout_like_gpt2
 from ._modules import linear_layout, norm_layout
 from ._settings import INSIDE, SIMILAR, Settings, rope_settings, text_config
 from ._tensors import Sizes, Tensor, raise_all, read, write
@@ -427,6 +428,16 @@ FAMILIES |= {
     )
     for kind, kin in KIN.items()
 }
+FAMILIES |= {
+    kind: Family(
+        one.config,
+        functools.partial(layout_like_gpt2, family=one),
+        one.base,
+        {"lm_head.weight": f"{one.tables[0]}.weight"},
+        one.left_out,
+    )
+    for kind, one in LIKE_GPT2.items()
+}
 for of_deepseek in ("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2", "youtu"):
     FAMILIES[of_deepseek] = FAMILIES[of_deepseek]._replace(
         renamed=_with_one_name, apart=_without_predictions, together=_with_both_names
@@ -440,6 +451,7 @@ FAMILIES["qwen3_next"] = FAMILIES["qwen3_next"]._replace(
 )
 #: The first part of the names of a family's classes, and its features in words.
 KNOWN = {kind: (kin.classes, kin.more) for kind, kin in KIN.items()}
+KNOWN |= {kind: (one.classes, one.more) for kind, one in LIKE_GPT2.items()}
 KNOWN |= {
     "gpt2": ("GPT2", "learned positions and layer norms"),
     "llama": ("Llama", "rotations and RMS norms"),
@@ -576,7 +588,9 @@ def _same(a: np.ndarray[Any, Any], b: np.ndarray[Any, Any]) -> bool:
 
 #: Entries that a configuration must have, since all models of the family do and no tensor shows it.
 FIXED: dict[str, dict[str, Any]] = {
-    "gpt2": {"positions": "learned", "norm": "layer", "biases": True},
+    kind: {"positions": "learned", "norm": "layer", "biases": True} for kind in ("gpt2", *LIKE_GPT2)
+} | {
+    "falcon": {"positions": "rope", "norm": "layer"},
     "llama": {"positions": "rope", "norm": "rms"},
 }
 FIXED = {

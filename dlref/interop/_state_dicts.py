@@ -203,6 +203,8 @@ def from_state_dict(
     =================== ============================ ==========================================
     gpt2                ``LanguageModelParams``,     ``language_model(tokens, params, config)``
                         ``LanguageModelConfig``
+    falcon, gpt_neo,    the same                     the same
+    gpt_bigcode, opt
     llama               the same                     the same
     others              the same                     the same, see the next table
     bert, roberta,      :class:`BertParams`,         three lines, see there

@@ -15,6 +15,7 @@ import contextlib
 import csv
 import functools
 import importlib
+import itertools
 import sys
 import types
 from pathlib import Path
@@ -38,9 +39,22 @@ from dlref.transformer import language_model  # noqa: E402
 RESULTS = ROOT / "docs" / "results" / "ports.csv"
 torch = peers.torch
 TEXT = 12
-LLAMA = {"llama": ("Llama", [{}, {"rope_parameters": {
-    "rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}}])}  # fmt: skip
-ALL = FAMILIES | LLAMA
+LINEAR = {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}
+LLAMA3 = {
+    "rope_type": "llama3", "rope_theta": 1e4, "original_max_position_embeddings": 8,
+    "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+}  # fmt: skip
+YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
+YARN |= {"rope_theta": 1e4}
+SCALED_FAR = {
+    "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1e6},
+    "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+}
+ROPES = LINEAR, LLAMA3, YARN | {"attention_factor": 1.0}
+LLAMA = {"llama": ("Llama", [{}, *({"rope_parameters": rope} for rope in ROPES)])}
+name, every = FAMILIES["gemma3_text"]
+GEMMA3 = {"gemma3_text": (name, [*every, every[0] | {"rope_parameters": SCALED_FAR}])}
+ALL = FAMILIES | LLAMA | GEMMA3
 
 
 class Port(NamedTuple):
@@ -582,6 +596,216 @@ def of_recent_attention():
     yield Port("qwen3_next", 0, "lengths", lengths, delta, "not divided by their lengths")
 
 
+# Mistakes that people reported of their ports, in the words of the reports where they have some.
+
+
+def of_other_heads(w):
+    """Bring rows of two key heads in pairs of neighbors as if they were four heads, and back."""
+    pairs = w.unflatten(0, (4, 2, -1)).transpose(1, 2).flatten(0, 2)
+    return pairs.unflatten(0, (2, -1, 2)).transpose(1, 2).flatten(0, 2)
+
+
+@contextlib.contextmanager
+def normalized_late(model, module):
+    """Let the norms of queries and keys come after the rotation."""
+    layers = [layer.self_attn for layer in model.model.layers]
+    late = [(a.q_norm.forward, a.k_norm.forward) for a in layers]
+    for a in layers:
+        a.q_norm.forward = a.k_norm.forward = lambda x: x
+    turned, count = module.apply_rotary_pos_emb, itertools.count()
+
+    def rotated(q, k, *options, **more):
+        of_q, of_k = late[next(count)]
+        q, k = turned(q, k, *options, **more)
+        return of_q(q), of_k(k)
+
+    with mock.patch.object(module, "apply_rotary_pos_emb", rotated):
+        yield
+
+
+def halves_of_a_head(right):
+    """Pad the frequencies with zeros, and turn the halves of the whole head."""
+
+    def rotated(q, k, cos, sin, **_options):
+        rest = (q.shape[-1] - cos.shape[-1]) // 2
+        still = torch.ones(*cos.shape[:-1], rest, dtype=cos.dtype)
+        cos = torch.cat([cos[..., : cos.shape[-1] // 2], still] * 2, -1)[:, None]
+        sin = torch.cat([sin[..., : sin.shape[-1] // 2], 0 * still] * 2, -1)[:, None]
+
+        def crossed(x):
+            first, second = x.chunk(2, -1)
+            return torch.cat([-second, first], -1)
+
+        return q * cos + crossed(q) * sin, k * cos + crossed(k) * sin
+
+    return rotated
+
+
+def blended_wavelengths(model, _module):
+    """Blend the wavelengths of LLaMA 3's scaling, by shares the wrong way around."""
+    near, far, factor = 8 / 4.0, 8 / 1.0, 8.0
+    scaled = []
+    for period in (1e4 ** (torch.arange(0, 8, 2) / 8)).tolist():
+        wavelength = 2 * np.pi * period
+        share = (wavelength - near) / (far - near)
+        between = (1 - share) * factor + share
+        times = 1.0 if wavelength < near else factor if wavelength > far else between
+        scaled.append(period * times)
+    frequencies = 1 / torch.tensor(scaled, dtype=torch.float64)
+    return mock.patch.object(model.model.rotary_emb, "inv_freq", frequencies)
+
+
+def eps_of(ending, eps):
+    @contextlib.contextmanager
+    def changed(model, _module):
+        for name, m in model.named_modules():
+            if name.endswith(ending):
+                m.eps = eps
+        yield
+
+    return changed
+
+
+def by_logits(_m, right):
+    def route(x):
+        logits, _, chosen = right(x)
+        return logits, logits.gather(1, chosen), chosen
+
+    return route
+
+
+def by_corrected(m, right):
+    def route(x):
+        logits, _, chosen = right(x)
+        weights = (logits.sigmoid() + m.e_score_correction_bias).gather(1, chosen)
+        weights = weights / weights.sum(-1, keepdim=True)
+        return logits, weights * m.routed_scaling_factor, chosen
+
+    return route
+
+
+def scaled_twice(m, right):
+    def route(x):
+        logits, weights, chosen = right(x)
+        return logits, weights * m.routed_scaling_factor, chosen
+
+    return route
+
+
+def rounded_root(m, _right):
+    root = torch.tensor(m.weight.shape[-1] ** 0.5, dtype=torch.bfloat16)
+    return lambda ids: m.weight[ids] * float(root)
+
+
+def weight_first(m, _right):
+    def forward(x):
+        weighed = m.weight * x
+        return weighed / (weighed.pow(2).mean(-1, keepdim=True) + m.variance_epsilon).sqrt()
+
+    return forward
+
+
+def by_two_processors(m, _right):
+    def forward(x):
+        parts = x.unflatten(-1, (2, -1))
+        roots = (parts.pow(2).mean(-1, keepdim=True) + m.variance_epsilon).sqrt()
+        return m.weight * (parts / roots).flatten(-2)
+
+    return forward
+
+
+@contextlib.contextmanager
+def normalized_stream(model, _module):
+    """Let the first sum take the normalized input of a layer."""
+
+    def forward(layer, x, **options):
+        x = layer.input_layernorm(x)
+        x = x + layer.self_attn(hidden_states=x, **options)[0]
+        return x + layer.mlp(layer.post_attention_layernorm(x))
+
+    for layer in model.model.layers:
+        layer.forward = functools.partial(forward, layer)
+    yield
+
+
+@contextlib.contextmanager
+def up_alone(model, _module):
+    """Leave out the 1 that is added to up."""
+
+    def gated(experts, gate_up):
+        gate, up = gate_up[..., ::2], gate_up[..., 1::2]
+        gate, up = gate.clamp(max=experts.limit), up.clamp(-experts.limit, experts.limit)
+        return up * gate * torch.sigmoid(gate * experts.alpha)
+
+    for layer in model.model.layers:
+        layer.mlp.experts._apply_gate = functools.partial(gated, layer.mlp.experts)
+    yield
+
+
+def by_sigmoid(m, _right):
+    def forward(x, gate):
+        root = (x.pow(2).mean(-1, keepdim=True) + m.variance_epsilon).sqrt()
+        return m.weight * x / root * torch.sigmoid(gate)
+
+    return forward
+
+
+def of_reports():
+    """Yield reported mistakes: repository and number of an issue or pull request, and in words."""
+    out = "blocks.0.feed_forward.out"
+    yield Port("llama", 0, "huggingface/transformers#31788: rows of keys by other heads", weights(
+               "k_proj.weight", of_other_heads), "blocks.0.attention.k",
+               "the rows of w_k are reordered from")  # fmt: skip
+    seen = ("norm1", "attention.weights", "attention.out", "feed_forward.out", ".out", "logits")
+    yield Port("qwen3", 0, "vllm-project/vllm-metal#660: norm after the rotation", normalized_late,
+               ATTENDED, "come after the rotation instead of before it", None, seen)  # fmt: skip
+    yield Port("deepseek_v3", 2, "vllm-project/vllm#12002: correction in the weights",
+               norms("mlp.gate", by_corrected), out, "correction of the router is in")  # fmt: skip
+    yield Port("qwen3_moe", 0, "sgl-project/sglang#35160: raw logits as weights",
+               norms("mlp.gate", by_logits), out, "are the router's logits")  # fmt: skip
+    yield Port("gemma", 0, "huggingface/transformers#29402: root of D in 16 bits",
+               norms("embed_tokens", rounded_root), "embedding", "rounded to bfloat16")  # fmt: skip
+    yield Port("phi3", 1, "labscommunity/cascadia#69: frequencies padded with zeros",
+               rotation(halves_of_a_head), ATTENDED, "are halves of a head")  # fmt: skip
+    yield Port("deepseek_v3", 2, "onnxruntime/mobius#548: scale without YaRN's square",
+               in_attention(scaling=10**-0.5), ATTENDED, "by the root of N + R")  # fmt: skip
+    yield Port("llama", 2, "ml-explore/mlx-examples#907: wavelengths blended", blended_wavelengths,
+               ATTENDED, "wavelengths are blended instead of frequencies")  # fmt: skip
+    yield Port("llama", 3, "ml-explore/mlx-lm#1507: attention_factor ignored", None, ATTENDED,
+               "attention_factor of the rotation's scaling is ignored",
+               {"rope_parameters": YARN})  # fmt: skip
+    yield Port("gpt_oss", 0, "ROCm/rocm-libraries#12229: sinks scaled", weights(
+               "sinks", lambda p: p * 8**-0.5), "blocks.0.attention.out",
+               "the sinks are multiplied by 0.3536")  # fmt: skip
+    norms_after = "post_attention_layernorm", "post_feedforward_layernorm"
+    yield Port("gemma2", 0, "NVIDIA-NeMo/Megatron-Bridge#5712: eps of some norms",
+               eps_of(norms_after, 1e-2), "blocks.0.output_norm1",
+               "eps of the norms of the sub-layers' outputs is 0.01")  # fmt: skip
+    near = SCALED_FAR | {"sliding_attention": LINEAR | {"factor": 8.0}}
+    yield Port("gemma3_text", 2, "vllm-project/vllm#29111: scaling in windows", None, ATTENDED,
+               "the scaling of the rotation of block 1", {"rope_parameters": near})  # fmt: skip
+    yield Port("granite", 0, "vllm-project/vllm#52158: logits multiplied", lambda model, _module:
+               mock.patch.object(model.config, "logits_scaling", 1 / 2.5), "logits",
+               "are divided by 0.4, not multiplied")  # fmt: skip
+    yield Port("llama", 0, "vllm-project/tpu-inference#3040: weight before the mean",
+               norms("layernorm", weight_first), NORMED, "by the weight before")  # fmt: skip
+    yield Port("deepseek_v3", 2, "vllm-project/vllm#45037: factor twice",
+               norms("mlp.gate", scaled_twice), out, "scale is 6.25 instead of 2.5")  # fmt: skip
+    yield Port("deepseek_v3", 2, "sgl-project/sglang#28237: shared expert divided",
+               norms("shared_experts", lambda m, right: lambda x: right(x) / 2.5), out,
+               "the shared expert is divided by 2.5")  # fmt: skip
+    yield Port("llama", 0, "allenai/OLMo#680: normalized residual", normalized_stream,
+               "blocks.0.norm2", "the first sum takes the normalized input")  # fmt: skip
+    yield Port("gpt_oss", 0, "sgl-project/sglang#39939: up without 1", up_alone, out,
+               "option shift is missing")  # fmt: skip
+    yield Port("olmo2", 0, "turboderp-org/exllamav3#141: norm by processors",
+               norms(("q_norm", "k_norm"), by_two_processors), "blocks.0.attention.q_normed",
+               "go over 2 parts of the heads")  # fmt: skip
+    yield Port("qwen3_next", 0, "fla-org/flash-linear-attention#1182: gate by sigmoid",
+               norms("linear_attn.norm", by_sigmoid), "blocks.0.attention.out",
+               "is a sigmoid, not a SiLU")  # fmt: skip
+
+
 SOURCES = {
     "rotations": of_rotations,
     "scores and masks": of_scores,
@@ -590,6 +814,7 @@ SOURCES = {
     "networks and experts": of_networks,
     "embeddings, sums, logits": of_sums,
     "latents and delta rules": of_recent_attention,
+    "reported by others": of_reports,
 }
 
 

@@ -4,6 +4,7 @@ Any value of JSON at any entry of a configuration: it is read, or the error name
 The normal run takes a sample. ``DLREF_FUZZ=20`` takes twenty times as many, with other seeds.
 """
 
+import functools
 import json
 import os
 import random
@@ -14,6 +15,7 @@ import warnings
 import decoders
 import numpy as np
 import pytest
+from interop import like_gpt2
 from interop_models import BERT, GPT2, LLAMA, T5, bert_shapes, gpt2_shapes, llama_shapes, t5_shapes
 from interop_states import configured, state_of
 
@@ -39,6 +41,10 @@ OLDER = {
     "llama": ({"model_type": "llama", "tie_word_embeddings": True} | LLAMA, llama_shapes),
     "bert": (BERT, bert_shapes),
     "t5": (T5, lambda: t5_shapes(False)),
+}
+OLDER |= {
+    kind: (like_gpt2.settings_of(kind, 0), functools.partial(like_gpt2.shapes_of, kind))
+    for kind in like_gpt2.MODELS
 }
 
 

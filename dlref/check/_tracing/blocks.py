@@ -32,15 +32,26 @@ from .common import GATES, Options, Steps, in_part, inner_eps, joined, linear, s
 from .delta import delta_steps
 from .latent import attention_options, latent_steps
 
+#: Mistakes inside of RMS norms, by their names in the options.
+IN_NORMS = {
+    "eps outside": "eps is added to the root, not under it",
+    "weight first": "inputs of the norms are multiplied by the weight before their mean square",
+}
 
-def normed(x: FloatArray, p: Any, o: Options) -> FloatArray:
-    """Normalize as a block with these parameters and options does."""
+
+def normed(x: FloatArray, p: Any, o: Options, name: str = "") -> FloatArray:
+    """Normalize as a block with these parameters and options does; `name` is the norm's."""
+    if name in (eps_of := o.get("eps_of", {})):
+        o = o | {"eps": eps_of[name]}
     if o["norm"] == "layer" or (o["norm"] is None and p.bias is not None):
         weight = None if p.weight is None else p.weight + x.dtype.type(o["norm_offset"])
         return layer_norm(x, weight, p.bias, eps=o["eps"])
     if o.get("wrong") == "eps outside":
         root = np.sqrt(np.mean(x * x, axis=-1, keepdims=True)) + x.dtype.type(o["eps"])
         return np.asarray(x / root * (p.weight + x.dtype.type(o["norm_offset"])))
+    if o.get("wrong") == "weight first":
+        weighed = np.asarray(x * (p.weight + x.dtype.type(o["norm_offset"])))
+        return rms_norm(weighed, np.ones_like(p.weight), eps=o["eps"])
     y = rms_norm(x, p.weight, eps=o["eps"], weight_offset=o["norm_offset"])
     return y if p.bias is None else y + p.bias  # a bias only after a mistake
 
@@ -103,7 +114,8 @@ def _rotate(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) -> 
     (cos, sin), wrong = o["rope"], o.get("wrong", "")
     of_keys, neighbors = o.get("rope_of_keys", (cos, sin)), o["rope_interleaved"]
     rotated = []
-    for a, tables in ((q, (cos, sin)), (k, of_keys), (v, (cos, sin))):
+    of_values = [(v, (cos, sin))] if wrong.startswith("values") else []
+    for a, tables in ((q, (cos, sin)), (k, of_keys), *of_values):
         if wrong.endswith((" by halves", " by neighbors")):
             of_neighbors = wrong.startswith("neighbors")
             rotated.append(_by_other_tables(a, cos, sin, neighbors=of_neighbors))
@@ -113,7 +125,7 @@ def _rotate(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) -> 
         turned = np.asarray(apply_rope(first, *tables, interleaved=pairs, rotary_dim=R))
         rotated.append(np.roll(turned, -R, axis=-1) if wrong == "last channels" else turned)
     steps = {"q": rotated[0], "k": k if wrong == "keys" else rotated[1]}
-    return steps | ({"v": rotated[2]} if wrong.startswith("values") else {})
+    return steps | dict(zip("v", rotated[2:], strict=False))
 
 
 def _by_other_tables(x: FloatArray, cos: Any, sin: Any, *, neighbors: bool) -> FloatArray:
@@ -137,15 +149,23 @@ def _normalize(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) 
         if w is not None:
             together = len(w) != x.shape[-1]
             rows = np.swapaxes(x, -2, -3)
-            if together and o.get("wrong") == "each head":
-                unit = np.ones(x.shape[-1], x.dtype)
-                own = (w + x.dtype.type(o["norm_offset"])).reshape(-1, 1, x.shape[-1])
-                steps[name] = rms_norm(x, unit, eps=inner_eps(o)) * own
+            if together and "norm_parts" in o:
+                steps[name] = _by_parts(x, w, o)
                 continue
             rows = rows.reshape(*rows.shape[:-2], -1) if together else rows
             y = rms_norm(rows, w, eps=inner_eps(o), weight_offset=o["norm_offset"])
             steps[name] = np.swapaxes(y.reshape(np.swapaxes(x, -2, -3).shape), -2, -3)
     return steps
+
+
+def _by_parts(x: FloatArray, w: FloatArray, o: Options) -> FloatArray:
+    """Return the norm of all heads taken over each head alone, or over so many parts of them."""
+    heads, T, E = x.shape[-3:]
+    parts = o["norm_parts"] or heads
+    rows = joined(x).reshape(*x.shape[:-3], T, parts, -1)
+    unit = np.ones(rows.shape[-1], x.dtype)
+    y = rms_norm(rows, unit, eps=inner_eps(o)).reshape(*x.shape[:-3], T, heads * E)
+    return split(np.asarray(y * (w + x.dtype.type(o["norm_offset"]))), heads)
 
 
 def _over_queries(scores: FloatArray) -> FloatArray:
@@ -183,6 +203,9 @@ def _network(x: FloatArray, p: Any, o: Options) -> Steps:
 def _mixture(x: FloatArray, p: Any, o: Options) -> Steps:
     """Return the steps of a mixture of experts: the choice of the router, and the sum."""
     options = dict(o["router"])
+    if "shared_factor" in o and p.shared is not None:
+        down = np.asarray(p.shared.w_down)
+        p = p._replace(shared=p.shared._replace(w_down=down * down.dtype.type(o["shared_factor"])))
     if o.get("wrong") in ROUTING:
         return _misrouted(x, p, options, o)
     names = ("k", "score", "groups", "top_groups", "normalize", "scale")
@@ -226,6 +249,8 @@ ROUTING = {
     "weighted inputs": "the experts' weights multiply their inputs, not their outputs",
     "weighted twice": "the experts' weights multiply their outputs twice",
     "masked as 0": "scores outside the best groups are 0, not minus infinity",
+    "logits": "the experts' weights are the router's logits, not their scores",
+    "corrected logits": "the correction is added to the router's logits, not to their scores",
 }
 
 
@@ -236,14 +261,18 @@ def _misrouted(x: FloatArray, p: Any, options: Options, o: Options) -> Steps:
     plain: Any = formulas.transformer  # which loads SciPy, and whose functions have no annotations
     scores = plain.router_scores(logits, score)
     corrected = scores if p.correction is None else scores + p.correction
+    if wrong == "corrected logits":
+        scores = corrected = plain.router_scores(logits + p.correction, score)
     chosen_by, groups = corrected, options.get("groups", 1)
     if groups > 1:
         like = {"one of a group": "softmax", "two of a group": "sigmoid"}.get(wrong, score)
         best = plain.within_best_groups(corrected, like, groups, options["top_groups"])
         chosen_by = np.where(np.isfinite(best), best, 0.0 if wrong == "masked as 0" else -np.inf)
     experts = np.argsort(-chosen_by, axis=-1, kind="stable")[..., : options["k"]]
-    weights = np.take_along_axis(corrected if wrong == "corrected" else scores, experts, axis=-1)
-    if options.get("normalize", True) or score == "softmax_of_top":
+    of_all = {"corrected": corrected, "logits": logits}.get(wrong, scores)
+    weights = np.take_along_axis(of_all, experts, axis=-1)
+    sums_to_1 = options.get("normalize", True) or score == "softmax_of_top"
+    if sums_to_1 and wrong != "logits":
         weights = weights / (np.sum(weights, axis=-1, keepdims=True) + plain.TINY)
     weights = weights * options.get("scale", 1.0)
     n = len(p.router)
@@ -270,7 +299,7 @@ def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:
         z = given if o["parallel"] != (wrong == "parallel") else x
         norm = parts[0][1] if o["parallel"] and norm is None else norm  # noqa: PLW2901
         if o["norm_first"] and norm is not None:
-            steps[f"norm{i}"] = z if wrong == f"no norm{i}" else normed(z, norm, o)
+            steps[f"norm{i}"] = z if wrong == f"no norm{i}" else normed(z, norm, o, f"norm{i}")
             z = z if wrong == "unnormed" else steps[f"norm{i}"]
         steps |= run(z)
         if "stop" in o:
@@ -278,18 +307,19 @@ def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:
         out = list(steps.values())[-1]
         of_sum = wrong == "normed sums" and output_norm is not None
         if output_norm is not None and not of_sum:
-            out = out if wrong == f"no output_norm{i}" else normed(out, output_norm, o)
-            steps[f"output_norm{i}"] = out
+            name = f"output_norm{i}"
+            out = steps[name] = out if wrong == f"no {name}" else normed(out, output_norm, o, name)
         factor = out.dtype.type(o["residual_scale"])
         is_scaled = factor != 1 and wrong not in (f"unscaled {i}", "input scaled")
         out = out * factor if is_scaled else out
-        beside = {f"left out {i}": np.zeros_like(x), "normed": z}.get(wrong, x)
+        others = {f"left out {i}": np.zeros_like(x), "normed": z, f"normed {i}": z}
+        beside = others.get(wrong, x)
         beside = beside * factor if wrong in ("input scaled", "sum scaled") else beside
         x = steps[f"sum{i}"] = np.asarray(beside + out)
         if of_sum:
-            x = steps[f"output_norm{i}"] = normed(x, output_norm, o)
+            x = steps[f"output_norm{i}"] = normed(x, output_norm, o, f"output_norm{i}")
         if not o["norm_first"] and norm is not None:
-            x = steps[f"norm{i}"] = normed(x, norm, o)
+            x = steps[f"norm{i}"] = normed(x, norm, o, f"norm{i}")
     return steps | {"out": x}
 
 

@@ -22,6 +22,9 @@ Steps = dict[str, FloatArray]
 Mistake = tuple[str, Any, Options]  # message, parameters, options
 Mistakes = Iterator[Mistake]
 
+#: What scalings of rotations call the length of the texts in training.
+LENGTH = "original_max_position_embeddings"
+
 #: The activations of gated units by the names of the units.
 GATES = {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh"}
 GATES |= {"reglu": "relu", "glu": "sigmoid", "bilinear": "identity"}

@@ -8,7 +8,7 @@ import numpy as np
 
 from ..._core.arguments import as_array
 from ...positions import rope_frequencies, rope_tables
-from .common import inner_eps
+from .common import LENGTH, inner_eps
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -21,6 +21,13 @@ if TYPE_CHECKING:
 STEPS, GOLDEN = 60, (5**0.5 - 1) / 2
 
 
+#: Norms of a block that may have an epsilon of their own.
+NORMS: dict[str, tuple[str, ...]] = {
+    name: (name,) for name in ("norm1", "norm2", "norm3", "output_norm1", "output_norm2")
+}
+NORMS["the norms of the sub-layers' outputs"] = ("output_norm1", "output_norm2")
+
+
 class Fit(NamedTuple):
     """An option: the message for a value, the grid of values, and the options with a value."""
 
@@ -28,6 +35,7 @@ class Fit(NamedTuple):
     grid: FloatArray
     options: Callable[[float], Options]
     whole: bool = False
+    narrow: bool = False  # a case of another option, which goes before it
 
 
 def fits_of(o: Options) -> Iterator[Fit]:
@@ -37,6 +45,9 @@ def fits_of(o: Options) -> Iterator[Fit]:
         yield Fit(message, np.arange(1.0, 65.0), lambda v: o | {"chunk": int(v)}, whole=True)
     message = "eps is {:.3g}" + f" instead of {o['eps']:g}"
     yield Fit(message, np.logspace(-12, -1, 23), lambda v: o | {"eps": v})
+    for which, names in NORMS.items():
+        message = f"eps of {which} is {{:.3g}}" + f" instead of {o['eps']:g}"
+        yield Fit(message, np.logspace(-12, -1, 23), _of_norms(o, names), narrow=True)
     message = "eps of the norms inside attention is {:.3g}" + f" instead of {inner_eps(o):g}"
     yield Fit(message, np.logspace(-12, -1, 23), lambda v: o | {"inner_eps": v})
     right = f" instead of {o['scale']:.4g}" if o["scale"] is not None else ""
@@ -53,11 +64,29 @@ def fits_of(o: Options) -> Iterator[Fit]:
     yield Fit(message, np.arange(64.0), lambda v: o | {"window": (int(v), after)}, whole=True)
     if o.get("router"):
         yield from _of_router(o, o["router"])
+        message = "the output of the shared expert is multiplied by {:.4g}"
+        yield Fit(message, np.logspace(-2, 2, 33), lambda v: o | {"shared_factor": v})
     if o["rope"] is not None:
         cos, sin = (as_array("rope", table) for table in o["rope"])
         yield Fit("the base of the rotation is {:.6g}", np.logspace(1, 8, 57), _based(o, cos))
         yield Fit("the angles of the rotation are multiplied by {:.4g}", np.logspace(-2, 1, 61),
                   _turned(o, np.arctan2(sin, cos)))  # fmt: skip
+        yield from _of_scaling(o)
+
+
+def _of_norms(o: Options, names: tuple[str, ...]) -> Callable[[float], Options]:
+    return lambda eps: o | {"eps_of": dict.fromkeys(names, eps)}
+
+
+def _of_scaling(o: Options) -> Iterator[Fit]:
+    """Yield the options of a rotation's scaling that have a number as their value."""
+    for name, (right, grid, rotated) in o.get("scaling", {}).items():
+        message = f"the option {name} of the rotation's scaling is {{:.4g}} instead of {right:.4g}"
+        yield Fit(message, grid, _rescaled(o, rotated), whole=name == LENGTH)
+
+
+def _rescaled(o: Options, rotated: Callable[[float], Any]) -> Callable[[float], Options]:
+    return lambda value: o | {"rope": rotated(value)}
 
 
 def _of_router(o: Options, router: Any) -> Iterator[Fit]:
@@ -103,4 +132,6 @@ def least(misfit: Callable[[float], float], fit: Fit) -> float:
     for _ in range(STEPS):
         a, b = high - GOLDEN * (high - low), low + GOLDEN * (high - low)
         low, high = (low, b) if misfit(float(np.exp(a))) < misfit(float(np.exp(b))) else (a, high)
-    return float(np.exp((low + high) / 2))
+    found = float(np.exp((low + high) / 2))
+    # A search ends some roundings from the minimum, and options are often round numbers.
+    return min(float(f"{found:.4g}"), float(f"{found:.8g}"), found, key=misfit)

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from .common import Mistakes, Options
 
 COUNTS = {2: "two", 3: "three", 4: "four"}
+#: How many processors may have parts of a matrix.
+PROCESSORS = (2, 4, 8)
 
 
 class Fused(NamedTuple):
@@ -29,6 +31,14 @@ class Fused(NamedTuple):
     groups: int  # rows of all parts alternate in so many groups, or one part follows the other
     by: str
     axis: int = 0
+    whole: bool = True  # the parts may also be in another order
+
+
+def _on_processors(f: Fused, sizes: list[int]) -> Iterator[Fused]:
+    """Yield a matrix whose rows alternate as several processors have them."""
+    for count in (n for n in PROCESSORS if n != f.groups and all(size % n == 0 for size in sizes)):
+        by = f"as {count} processors have their rows"
+        yield f._replace(groups=count, by=by, whole=False)
 
 
 def _rows(sizes: list[int], order: tuple[int, ...], groups: int) -> NDArray[np.intp]:
@@ -63,6 +73,8 @@ def _readings(f: Fused, sizes: list[int]) -> Iterator[tuple[str, NDArray[np.intp
         rows = _read(written, read)
         if rows.tobytes() not in seen:  # both may be the same rows, and either may be the mistake
             yield f"{f.what} is read {how}, not {instead}", rows
+    if not f.whole:
+        return
     seen |= {_read(written, read).tobytes() for _, _, written, read in pairs}
     for order, groups in itertools.product(_orders(len(sizes)), (1, f.groups)):
         rows = _read(_rows(sizes, own, groups), _rows(sizes, order, groups))
@@ -139,7 +151,9 @@ def _of_attention(a: Any, o: Options) -> Iterator[Fused]:
         keys = o["num_kv_heads"] or H
         by = "head by head, as (H, 3, E)" if keys == H else "by groups of heads, (q ... q, k, v)"
         of_three = "queries", "keys", "values"
-        yield Fused("a fused projection", ("w_q", "w_k", "w_v"), of_three, keys, by)
+        whole = Fused("a fused projection", ("w_q", "w_k", "w_v"), of_three, keys, by)
+        yield whole
+        yield from _on_processors(whole, [keys])
         if a.w_gate is not None:
             said = "queries", "gates of the attention"
             what = "the matrix of queries and gates"
@@ -178,4 +192,6 @@ def _gates_cut(network: Any, of: str) -> Iterator[tuple[str, Any]]:
     axis = network.w_up.ndim - 2
     names, said = ("w_gate", "w_up"), ("gate", "up" + of) if of else ("w_gate", "w_up")
     rows = network.w_up.shape[axis]
-    yield from _cut(network, Fused("gate_up" + of, names, said, rows, "row by row in turn", axis))
+    whole = Fused("gate_up" + of, names, said, rows, "row by row in turn", axis)
+    for fused in (whole, *_on_processors(whole, [rows])):
+        yield from _cut(network, fused)

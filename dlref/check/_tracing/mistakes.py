@@ -19,7 +19,7 @@ from .latent import latent_mistakes
 from .pieces import attention_pieces, network_pieces, norm_pieces
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
 def _reordered(w: FloatArray | None, heads: int, *, halves: bool) -> FloatArray | None:
@@ -65,6 +65,7 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Mistakes:
         }
         moved = p._replace(**{part: a._replace(**reordered)})
         yield message, moved, o
+        yield from _misordered(p, o, part)
         place = "halves" if o["rope_interleaved"] else "neighbors"
         for message, wrong in _other_tables(f", while the weights have pairs as {place}"):
             yield message, moved, o | {"wrong": wrong}
@@ -77,10 +78,14 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Mistakes:
     if 2 * cos.shape[-1] < len(a.w_q) // H:
         message = "the last channels of a head are rotated, not the first ones"
         yield message, p, o | {"wrong": "last channels"}
+        if not o["rope_interleaved"]:
+            message = "the pairs of channels are halves of a head, not of its rotated channels"
+            yield message, p, o | {"rope": _padded(cos, sin, len(a.w_q) // H)}
     yield "keys are not rotated", p, o | {"wrong": "keys"}
-    yield "values are rotated, too", p, o | {"wrong": "values"}
-    message = f"values are rotated, too, as {pairs[1]}"
-    yield message, p, o | {"wrong": "values by other pairs"}
+    if 2 * cos.shape[-1] <= len(a.w_v) // keys:
+        yield "values are rotated, too", p, o | {"wrong": "values"}
+        message = f"values are rotated, too, as {pairs[1]}"
+        yield message, p, o | {"wrong": "values by other pairs"}
     yield "the rotation goes backwards", p, o | {"rope": (cos, -sin)}
     yield "the rotation lacks its terms with the sine", p, o | {"rope": (cos, np.zeros_like(sin))}
     if len(cos) > 1:
@@ -92,6 +97,61 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Mistakes:
             message = f"keys are rotated for positions that are one {place} than those of queries"
             yield message, p, o | {"rope_of_keys": tables}
         yield "positions are counted from the end", p, o | {"rope": (cos[::-1], sin[::-1])}
+
+
+def _padded(cos: FloatArray, sin: FloatArray, width: int) -> tuple[FloatArray, FloatArray]:
+    """Return tables for all channels of a head, whose last pairs stay where they are."""
+    rest = (len(cos), width // 2 - cos.shape[-1])
+    last = np.ones(rest, cos.dtype), np.zeros(rest, sin.dtype)
+    first, second = (np.concatenate(pair, axis=-1) for pair in zip((cos, sin), last, strict=True))
+    return first, second
+
+
+#: Loaders bring pairs of channels from one order into the other; `_reordered` asks for `halves`.
+ORDERS = {True: ("neighbors", "in halves"), False: ("halves", "as neighbors")}
+
+
+#: Rows that a loader may bring in order alone, and the rest.
+ALONE = (
+    ("w_q", ("w_q", "b_q"), "w_k"),
+    ("w_k", ("w_k", "b_k"), "w_q"),
+    ("b_q and b_k", ("b_q", "b_k"), "the weights"),
+)
+
+
+def _misordered(p: Any, o: Options, part: str) -> Mistakes:
+    """Yield loaders that bring pairs of channels in order by other heads, or in some rows alone."""
+    a, H = getattr(p, part), o["num_heads"]
+    heads: dict[str, int] = {"q": H, "k": o["num_kv_heads"] or H}
+
+    def rows(names: Iterable[str], order: Callable[[Any, str], Any]) -> Any:
+        changed = {name: order(getattr(a, name), name[-1]) for name in names}
+        return p._replace(**{part: a._replace(**changed)})
+
+    def alone(w: FloatArray | None, kind: str) -> FloatArray | None:
+        return _reordered(w, heads.get(kind, heads["k"]), halves=halves)
+
+    def of_others(w: FloatArray | None, kind: str) -> FloatArray | None:
+        # The file has the order before; the weights that are traced have either.
+        if halves == o["rope_interleaved"]:
+            return _reordered(_reordered(w, count, halves=halves), heads[kind], halves=not halves)
+        return _reordered(_reordered(w, heads[kind], halves=not halves), count, halves=halves)
+
+    for halves, (before, after) in ORDERS.items():
+        other = ORDERS[not halves][1]
+        for said, names, rest in ALONE:
+            if any(getattr(a, name) is not None for name in names):
+                place = f"pairs of channels are {after}, but {other} in {rest}, as they are rotated"
+                yield f"{said}: {place}", rows(names, alone), o
+        if len(a.w_v) // heads["k"] % 2 == 0:
+            message = f"the rows of w_v are reordered from {before} to pairs {after}, too"
+            yield message, rows(("w_v", "b_v"), alone), o
+        for c, right in heads.items():
+            for count in sorted({1, *heads.values()} - {right}):
+                if len(getattr(a, f"w_{c}")) % (2 * count) == 0:
+                    message = f"the rows of w_{c} are reordered from {before} to pairs {after}"
+                    message += f" as if there were {count} heads, not {right}"
+                    yield message, rows((f"w_{c}", f"b_{c}"), of_others), o
 
 
 def _scores(p: Any, o: Options, part: str = "attention") -> Mistakes:
@@ -122,6 +182,8 @@ def _scores(p: Any, o: Options, part: str = "attention") -> Mistakes:
             yield f"the option {name} is missing", p, o | {name: None}
     if o["softcap"] is not None:
         yield "the scores are clipped, not capped by a tanh", p, o | {"wrong": "clipped"}
+        message = "the scores are capped before they are multiplied by their scale"
+        yield message, p, o | {"softcap": o["softcap"] * scale}
     yield from _biases(p, o, E**-0.5 if scale == 1 else scale)
     yield from _tiled(p, o, part)
 
@@ -272,9 +334,15 @@ WRONG = {
     "left out 2": "the second sum leaves out what the first one gave",
     "left out 3": "the third sum leaves out what the second one gave",
     "normed": "the sums take the normalized input of a sub-layer, not the input itself",
+    "normed 1": "the first sum takes the normalized input of the attention, not the input itself",
+    "normed 2": "the second sum takes the normalized input of its sub-layer, not the input itself",
     "unnormed": "the sub-layers read their inputs before the norms",
     "parallel": "all sub-layers read the input of the block",
 }
+
+
+#: Those of them that a block has whose norms come first.
+NORMED = ("normed", "normed 1", "normed 2", "unnormed", "parallel")
 
 
 def _heads_apart(w: FloatArray | None, heads: int) -> FloatArray | None:
@@ -373,5 +441,5 @@ def _anywhere(p: Any, o: Options) -> Mistakes:
         if wrong == "parallel" and o["parallel"]:
             said = "the network reads the sum of the attention, not the input of the block"
             yield said, p, o | {"wrong": wrong}
-        elif o["norm_first"] or wrong not in ("normed", "unnormed", "parallel"):
+        elif o["norm_first"] or wrong not in NORMED:
             yield message, p, o | {"wrong": wrong}

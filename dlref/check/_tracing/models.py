@@ -19,9 +19,6 @@ from ...neurons import LinearParams, mlp
 from ...positions import (
     alibi_bias,
     alibi_slopes,
-    rope_attention_factor,
-    rope_frequencies,
-    rope_tables,
     sinusoidal,
     t5_bias,
 )
@@ -41,10 +38,11 @@ from ...transformer import (
 )
 from ...transformer._padding import Padding, as_padding
 from ...transformer._structure import as_block
-from .blocks import block_steps, decoder_block_steps, normed
+from .blocks import IN_NORMS, block_steps, decoder_block_steps, normed
 from .common import GATES, Mistakes, Options, RefutedError, Steps, linear
 from .fits import fits_of
 from .mistakes import block_mistakes, changed_norms, decoder_mistakes, other_norms
+from .rotations import rotation_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -243,7 +241,8 @@ def last_mistakes(p: Any, o: Options) -> Mistakes:
     for message, changed, options in changed_norms({"the last norm": p}, o):
         yield message, changed["the last norm"], options
     yield "the last norm is missing", None, o
-    yield "eps is added to the root, not under it", p, o | {"wrong": "eps outside"}
+    for wrong, message in IN_NORMS.items():
+        yield message, p, o | {"wrong": wrong}
 
 
 def _params(p: Any, kind: str, dropout: Options) -> Any:
@@ -326,6 +325,17 @@ def _positioned(x: FloatArray, p: Any, config: Any) -> Steps:
     return steps
 
 
+def _in_16_bits(value: float) -> dict[float, str]:
+    """Return the names of the dtypes of 16 bits by the numbers to which they round one."""
+    bits = np.float32(value).view(np.uint32)
+    half = np.uint32(0x7FFF) + (bits >> np.uint32(16) & np.uint32(1))  # ties go to even numbers
+    upper = np.uint32(bits + half & np.uint32(0xFFFF0000))
+    bfloat16, float16 = float(upper.view(np.float32)), float(np.float16(value))
+    if bfloat16 == float16:
+        return {bfloat16: "bfloat16 or float16"}
+    return {bfloat16: "bfloat16", float16: "float16"}
+
+
 def embed_mistakes(T: int, p: Any, config: Any) -> Iterator[tuple[Any, ...]]:
     root, scale = config.d_model**0.5, config.embedding_scale
     by = "the root of D" if scale in (1, root) else f"{scale:g}"
@@ -335,6 +345,13 @@ def embed_mistakes(T: int, p: Any, config: Any) -> Iterator[tuple[Any, ...]]:
     if scale != 1:
         changed = p._replace(embedding=p.embedding * p.embedding.dtype.type(scale**-2))
         yield f"the embeddings are divided by {by}, not multiplied by it", changed, config
+        changed = p._replace(embedding=p.embedding * p.embedding.dtype.type(scale))
+        yield f"the embeddings are multiplied by {by} twice", changed, config
+        for rounded, names in _in_16_bits(scale).items():
+            if rounded == scale:
+                continue
+            message = f"the embeddings are multiplied by {by} rounded to {names}, {rounded:.7g}"
+            yield message, p, replace(config, embedding_scale=rounded)
     if config.positions == "learned":
         own = p.positions
         others = {f"positions begin at {n}": np.roll(own, -n, axis=0) for n in (1, 2)}
@@ -401,72 +418,6 @@ def _places(config: Any, table: Any, T: int, dtype: Any, *, causal: bool = True)
     return {}
 
 
-def _rotation(config: Any, own: Any, others: list[Any], T: int, dtype: Any) -> Options:
-    """Return the rotation of a block, and mistaken ones; `own` and `others` are settings."""
-    E = config.head_dim
-    default = {"base": config.rope_base, "scaling": config.rope_scaling, "dim": config.rope_dim}
-
-    def tables(options: Any) -> Any:
-        if options is None:
-            return None
-        scaling = options["scaling"]
-        frequencies = rope_frequencies(options["dim"] or E, base=options["base"], scaling=scaling)
-        factor = 1.0 if scaling is None else rope_attention_factor(scaling)
-        pair = rope_tables(np.arange(T), frequencies, attention_factor=factor)
-        return tuple(a.astype(dtype) for a in pair)
-
-    settings = None if own is None else default | own
-    wrong = {}
-    for j, other in others:
-        message = f"the block has the rotation of block {j}"
-        message = f"queries and keys are rotated, as in block {j}" if settings is None else message
-        wrong[message] = None if other is None else default | other
-    if settings is not None:
-        scaling = settings["scaling"]
-        for message, other in _scalings(scaling):
-            wrong[message] = settings | {"scaling": other}
-        for share, message in {1: "all", 2: "half of the", 4: "a quarter of the"}.items():
-            of_pairs = scaling is not None and "long_factor" in scaling  # a factor for each pair
-            if not of_pairs and E % (2 * share) == 0 and (settings["dim"] or E) * share != E:
-                wrong[f"{message} channels of a head are rotated"] = settings | {"dim": E // share}
-    cast = {text: tables(other) for text, other in wrong.items()}
-    if settings is not None and settings["scaling"] is not None:
-        factor = rope_attention_factor(settings["scaling"])
-        if factor != 1:
-            message = f"the rotation's attention factor of {factor:.4g} is missing"
-            cast[message] = tuple(a / a.dtype.type(factor) for a in tables(settings))
-    return {"rope": tables(settings), "scalings": cast}
-
-
-#: Factors of a rotation's scaling that published models have.
-FACTORS = (2.0, 4.0, 8.0, 16.0, 32.0, 40.0, 64.0)
-
-
-def _scalings(scaling: Any) -> Iterator[tuple[str, Any]]:
-    """Yield other scalings of a rotation: none, of a simpler type, or with another option."""
-    if scaling is None:
-        return
-    yield "the scaling of the rotation is missing", None
-    kind = scaling.get("rope_type", scaling.get("type"))
-    if "factor" in scaling:
-        for factor in FACTORS:
-            if factor != scaling["factor"]:
-                message = f"the factor of the scaling is {factor:g}, not {scaling['factor']:g}"
-                yield message, dict(scaling) | {"factor": factor}
-        for other in ("linear", "ntk"):
-            if other != kind:
-                message = f"the scaling of the rotation is {other} instead of {kind}"
-                yield message, {"rope_type": other, "factor": scaling["factor"]}
-    if kind == "yarn":
-        truncate = scaling.get("truncate", True)
-        done = "not rounded" if truncate else "rounded"
-        yield f"YaRN's bounds are {done} (truncate)", dict(scaling) | {"truncate": not truncate}
-        for name, usual in (("beta_fast", 32.0), ("beta_slow", 1.0)):
-            if scaling.get(name, usual) != usual:
-                message = f"YaRN's {name} is {usual:g}, not {scaling[name]:g}"
-                yield message, dict(scaling) | {name: usual}
-
-
 def _language_model(
     trace: Trace,
     tokens: Any,
@@ -509,9 +460,9 @@ def of_config(
     for own, rotation in zip(given, rotations, strict=True):
         more = {name: value for name, value in (own or {}).items() if name != "rope"}
         others = [(j, r) for j, r in enumerate(rotations) if r != rotation and r is not None]
-        rotated = _rotation(config, rotation, others[:1], x.shape[-2], x.dtype)
+        rotated = rotation_of(config, rotation, others[:1], x.shape[-2], x.dtype)
         [o] = _of_blocks(None, options | more | there | call | {"rope": rotated["rope"]})
-        options_of_blocks.append(o | {"scalings": rotated["scalings"]})
+        options_of_blocks.append(o | rotated)
     return [options_of_blocks[given.index(own)] for own in given]  # equal blocks have one object
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...transformer import MixtureParams
 from ...transformer._structure import norm_fields
-from .blocks import ROUTING, SHARED
+from .blocks import IN_NORMS, ROUTING, SHARED
 from .common import Mistakes, Options
 
 if TYPE_CHECKING:
@@ -19,6 +19,8 @@ GATES = {
     "gate": "the gate of the attention's output is missing",
     "open": "the gate of the attention's output lacks its sigmoid",
 }
+#: How many parts of the heads different processors may have.
+PARTS = (2, 4, 8, 16)
 SCORES = ("softmax", "sigmoid", "softmax_of_top")
 
 
@@ -27,6 +29,8 @@ def attention_pieces(p: Any, o: Options, part: str = "attention") -> Mistakes:
     a = getattr(p, part)
     if a.sink is not None:
         yield "the sinks are missing", p._replace(**{part: a._replace(sink=None)}), o
+        for message, sink in _sinks(a, o):
+            yield message, p._replace(**{part: a._replace(sink=sink)}), o
     if a.w_gate is not None:
         for wrong, message in GATES.items():
             yield message, p, o | {"wrong": wrong}
@@ -40,6 +44,20 @@ def attention_pieces(p: Any, o: Options, part: str = "attention") -> Mistakes:
         yield message, p, o | {"norm_after_rope": not o["norm_after_rope"]}
 
 
+def _sinks(a: Any, o: Options) -> Iterator[tuple[str, Any]]:
+    """Yield other sinks, which are scores that no query and no key gives."""
+    H, kind = o["num_heads"], a.sink.dtype.type
+    scale = o["scale"] if o["scale"] is not None else (len(a.w_q) // H) ** -0.5
+    yield f"the sinks are multiplied by {scale:.4g}, like scores", a.sink * kind(scale)
+    with np.errstate(divide="ignore", invalid="ignore"):  # the scale may be 0
+        yield f"the sinks are divided by {scale:.4g}, too", a.sink / kind(scale)
+    yield "the sinks are 0: the sums of the weights have 1 more below", np.zeros_like(a.sink)
+    yield "the sinks have the opposite sign", -a.sink
+    keys = o["num_kv_heads"] or H
+    message = "the sinks go from key head to key head first, not through the queries of one"
+    yield message, a.sink.reshape(-1, keys).T.ravel()
+
+
 def _shared_norms(p: Any, o: Options, part: str) -> Mistakes:
     """Yield norms of queries and keys over all heads at once instead of each, or the opposite."""
     a, H = getattr(p, part), o["num_heads"]
@@ -50,7 +68,10 @@ def _shared_norms(p: Any, o: Options, part: str) -> Mistakes:
         yield message, p._replace(**{part: tiled}), o
     else:
         message = "the norms of queries and keys go over each head, not over all heads at once"
-        yield message, p, o | {"wrong": "each head"}
+        yield message, p, o | {"norm_parts": None}
+        for parts in (n for n in PARTS if n < H and H % n == 0 and keys % n == 0):
+            message = f"the norms of queries and keys go over {parts} parts of the heads one by one"
+            yield message, p, o | {"norm_parts": parts}
 
 
 def _norms(a: Any, o: Options) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -98,10 +119,10 @@ def network_pieces(p: Any, o: Options) -> Mistakes:
         yield message, p, o | {"wrong": wrong}
     scale = o["router"].get("scale", 1.0)
     if network.shared is not None and scale != 1:
-        down = np.asarray(network.shared.w_down)
-        shared = network.shared._replace(w_down=down * down.dtype.type(scale))
         message = f"the output of the shared expert is multiplied by {scale:g}, too"
-        yield message, p._replace(feed_forward=network._replace(shared=shared)), o
+        yield message, p, o | {"shared_factor": scale}
+        message = f"the output of the shared expert is divided by {scale:g}"
+        yield message, p, o | {"shared_factor": 1 / scale}
     experts = network.experts
     rolled = type(experts)(*(None if w is None else np.roll(w, -1, 0) for w in experts))
     message = "the experts are counted from 1"
@@ -120,9 +141,16 @@ def _choices(options: Mapping[str, Any], count: int) -> Iterator[tuple[str, dict
     for other in SCORES:
         if other != score:
             yield f"the router's scores are computed by {other}", {"score": other}
+            if "softmax_of_top" not in (score, other):
+                then = f"{other}, and the weights {message}"
+                changes = {"score": other, "normalize": not normalized}
+                yield f"the router's scores are computed by {then}", changes
     if options.get("groups", 1) > 1:
         message = "experts are chosen among all of them, not among the best groups"
         yield message, {"groups": 1, "top_groups": 1}
+    if normalized and options.get("scale", 1.0) != 1:
+        message = "the weights of the experts are neither normalized nor multiplied by the scale"
+        yield message, {"normalize": False, "scale": 1.0}
     neutral = {"scale": 1.0, "limit": None, "shift": 0.0, "beta": 1.0}
     for name, value in neutral.items():
         if options.get(name, value) != value:
@@ -137,8 +165,10 @@ def _misroutings(network: MixtureParams, options: Mapping[str, Any]) -> Iterator
     """Yield the names of the mistakes in the choice that this router can have."""
     yield "weighted inputs"
     yield "weighted twice"
+    yield "logits"
     if network.correction is not None:
         yield "corrected"
+        yield "corrected logits"
     if options.get("groups", 1) > 1:
         sigmoid = options.get("score", "softmax") == "sigmoid"
         yield "one of a group" if sigmoid else "two of a group"
@@ -153,7 +183,8 @@ def norm_pieces(p: Any, o: Options) -> Mistakes:
     if getattr(p, "output_norm1", None) is not None:
         message = "the norms of the sub-layers' outputs normalize the sums instead"
         yield message, p, o | {"wrong": "normed sums"}
-    yield "eps is added to the root, not under it", p, o | {"wrong": "eps outside"}
+    for wrong, message in IN_NORMS.items():
+        yield message, p, o | {"wrong": wrong}
     if o["residual_scale"] != 1:
         message = f"the outputs of the sub-layers are not multiplied by {o['residual_scale']:g}"
         yield message, p, o | {"residual_scale": 1.0}

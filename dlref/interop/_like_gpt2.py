@@ -1,0 +1,291 @@
+r"""Decoders besides GPT-2 whose checkpoints resemble its: configurations and layouts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from .._core.arguments import shown
+from ..attention import AttentionParams
+from ..transformer import (
+    EncoderBlockParams,
+    FeedForwardParams,
+    LanguageModelConfig,
+    LanguageModelParams,
+)
+from ._modules import linear_layout, norm_layout
+from ._settings import rope_settings
+from ._tensors import Tensor
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from ._settings import Settings
+
+
+class LikeGPT2(NamedTuple):
+    """A family: what its classes are called, its features in words, and where its parts are."""
+
+    classes: str
+    more: str
+    config: Callable[[Settings], LanguageModelConfig]
+    attention: Callable[[str, LanguageModelConfig], list[Any]]
+    parts: tuple[str, str, str, str]  # of a layer: first norm, second norm, both dense layers
+    tables: tuple[str, str, str] = ("wte", "wpe", "ln_f.")
+    base: str = "transformer."
+    layers: str = "h."
+    first: int = 0  # rows of positions before the one of the first token
+    left_out: str = r"h\.\d+\.attn\.(attention\.)?(masked_)?bias"
+
+
+def _checked(s: Settings, **options: Any) -> LanguageModelConfig:
+    """Return a configuration after all problems are reported."""
+    s.refuse()
+    return LanguageModelConfig(**options)
+
+
+#: Entries of StarCoder's files that say how it is computed.
+OF_RUNNERS = {
+    "attention_softmax_in_fp32", "scale_attention_softmax_in_fp32", "inference_runner",
+    "pad_key_length", "pre_allocate_kv_cache", "validate_runner_input", "max_batch_size",
+    "max_sequence_length",
+}  # fmt: skip
+
+
+def bigcode_config(s: Settings) -> LanguageModelConfig:
+    width = s.integer(768, "n_embd", "hidden_size")
+    heads = s.divisor(width, 12, "n_head", "num_attention_heads")
+    is_scaled = s.flag(True, "scale_attn_weights")
+    s.only("add_cross_attention", False)
+    kv_heads = 1 if s.flag(True, "multi_query") else heads
+    s.only("num_key_value_heads", kv_heads)
+    s.known |= OF_RUNNERS
+    return _checked(
+        s,
+        vocab_size=s.integer(50257, "vocab_size"),
+        d_model=width,
+        num_heads=heads,
+        num_kv_heads=kv_heads,
+        num_layers=s.integer(12, "n_layer", "num_hidden_layers"),
+        d_ff=s.integer(4 * width, "n_inner"),
+        activation=s.activation("gelu_pytorch_tanh", "activation_function"),
+        tied=s.flag(True, "tie_word_embeddings"),
+        length=s.integer(1024, "n_positions", "max_position_embeddings"),
+        eps=s.number(1e-5, "layer_norm_epsilon"),
+        blocks=None if is_scaled else {"scale": 1.0},
+    )
+
+
+def _of_bigcode(name: str, config: LanguageModelConfig) -> list[Any]:
+    """Return one matrix of all queries, keys and values; by heads, if each has its own keys."""
+    E, H = config.head_dim, config.num_heads
+    fused = Tensor(f"{name}attn.c_attn.weight", "QKV, D", cut=(H * E, H * E + E))
+    if config.num_kv_heads == H:
+        fused = fused._replace(parts=3, grouped=H, cut=())
+    bias = fused._replace(name=f"{name}attn.c_attn.bias", shape="QKV")
+    w_o, b_o = linear_layout(f"{name}attn.c_proj.", "D", "Q", bias=True)
+    weights, biases = ([a._replace(part=i) for i in range(3)] for a in (fused, bias))
+    return [*weights, w_o, *biases, b_o]
+
+
+#: Layers of GPT-Neo see all tokens, or a window.
+KINDS = ("global", "local")
+
+
+def neo_config(s: Settings) -> LanguageModelConfig:
+    width = s.integer(2048, "hidden_size")
+    layers = s.integer(24, "num_layers", "num_hidden_layers")
+    window = (s.integer(256, "window_size") - 1, 0)
+    kinds = _kinds_of_layers(s, layers)
+    return _checked(
+        s,
+        vocab_size=s.integer(50257, "vocab_size"),
+        d_model=width,
+        num_heads=s.divisor(width, 16, "num_heads", "num_attention_heads"),
+        num_layers=layers,
+        d_ff=s.integer(4 * width, "intermediate_size"),
+        activation=s.activation("gelu_new", "activation_function"),
+        tied=s.flag(True, "tie_word_embeddings"),
+        length=s.integer(2048, "max_position_embeddings"),
+        eps=s.number(1e-5, "layer_norm_epsilon"),
+        blocks=tuple(
+            {"scale": 1.0} | ({"window": window} if kind == "local" else {}) for kind in kinds
+        ),
+    )
+
+
+def _kinds_of_layers(s: Settings, layers: int) -> list[str]:
+    """Return "global" or "local" of each layer, which a list of periods and counts gives."""
+    periods = s.get(None, "attention_types")
+    kinds = [KINDS[i % 2] for i in range(layers)] if periods is None else _expanded(periods, layers)
+    if kinds is None:
+        known = f"periods of 'global' and 'local' for {layers} layers, and their counts"
+        s.problems.append(f"'attention_types' must be {known}, not {shown(periods)}")
+    s.only("attention_layers", kinds)  # the same, written out
+    return kinds or []
+
+
+def _expanded(periods: Any, layers: int) -> list[str] | None:
+    """Return the kinds of so many layers from periods and counts, None if they do not fit."""
+    fits = isinstance(periods, list) and all(
+        isinstance(one, list)
+        and len(one) == 2
+        and isinstance(one[0], list)
+        and all(kind in KINDS for kind in one[0])
+        and type(one[1]) is int
+        for one in periods
+    )
+    if not fits or sum(len(period) * max(count, 0) for period, count in periods) != layers:
+        return None
+    return [kind for period, count in periods for kind in period * count]
+
+
+def _of_neo(name: str, config: LanguageModelConfig) -> list[Any]:
+    """Return matrices without biases, of the output alone with one."""
+    own = f"{name}attn.attention."
+    weights = [Tensor(f"{own}{x}_proj.weight", "Q, D") for x in "qkv"]
+    w_o, b_o = linear_layout(f"{own}out_proj.", "D", "Q", bias=True)
+    return [*weights, w_o, None, None, None, b_o]
+
+
+def opt_config(s: Settings) -> LanguageModelConfig:
+    width = s.integer(768, "hidden_size")
+    s.only("do_layer_norm_before", True, "norms after the sums, without a last one")
+    s.only("_remove_final_layer_norm", False)
+    s.only("word_embed_proj_dim", s.get(None, "word_embed_proj_dim") and width)
+    s.only("enable_bias", True)
+    s.known |= {"layerdrop", "init_std"}  # of training
+    s.only("layer_norm_elementwise_affine", True)
+    return _checked(
+        s,
+        vocab_size=s.integer(50272, "vocab_size"),
+        d_model=width,
+        num_heads=s.divisor(width, 12, "num_attention_heads"),
+        num_layers=s.integer(12, "num_hidden_layers"),
+        d_ff=s.integer(3072, "ffn_dim"),
+        activation=s.activation("relu", "activation_function"),
+        tied=s.flag(True, "tie_word_embeddings"),
+        length=s.integer(2048, "max_position_embeddings") + 2,
+    )
+
+
+def _of_opt(name: str, config: LanguageModelConfig) -> list[Any]:
+    pairs = [
+        linear_layout(f"{name}self_attn.{x}.", "Q", "D", bias=True)
+        for x in ("q_proj", "k_proj", "v_proj", "out_proj")
+    ]
+    weights, biases = zip(*pairs, strict=True)
+    return [*weights, *biases]
+
+
+def falcon_config(s: Settings) -> LanguageModelConfig:
+    width = s.integer(4544, "hidden_size")
+    heads = s.divisor(width, 71, "num_attention_heads")
+    s.only("new_decoder_architecture", True, "the blocks of the first Falcon models")
+    s.only("num_ln_in_parallel_attn", s.get(None, "num_ln_in_parallel_attn") and 2)
+    s.only("alibi", False)
+    s.only("apply_residual_connection_post_layernorm", False)
+    s.only("parallel_attn", True)
+    s.known |= {"multi_query"}  # which says nothing in the new architecture
+    kv_heads = s.integer(heads, "num_kv_heads") if s.get(None, "num_kv_heads") else heads
+    if heads % kv_heads:
+        s.problems.append(f"'num_kv_heads' must divide {heads}, not be {kv_heads}")
+    base, scaling, rotated = rope_settings(s, width // heads)
+    return _checked(
+        s,
+        vocab_size=s.integer(65024, "vocab_size"),
+        d_model=width,
+        num_heads=heads,
+        num_kv_heads=kv_heads,
+        num_layers=s.integer(32, "num_hidden_layers"),
+        d_ff=s.integer(4 * width, "ffn_hidden_size"),
+        positions="rope",
+        activation=s.activation("gelu", "activation"),
+        tied=s.flag(True, "tie_word_embeddings"),
+        biases=s.flag(False, "bias"),
+        rope_base=base,
+        rope_scaling=scaling,
+        rope_dim=None if rotated == width // heads else rotated,
+        eps=s.number(1e-5, "layer_norm_epsilon"),
+        blocks={"rope_interleaved": False, "parallel": True},
+    )
+
+
+def _of_falcon(name: str, config: LanguageModelConfig) -> list[Any]:
+    """Return one matrix of groups: queries, then the key and the value that they share."""
+    E, groups = config.head_dim, config.num_kv_heads
+    own = config.num_heads // groups * E
+    fused = Tensor(f"{name}self_attention.query_key_value.weight", "QKV, D")
+    fused = fused._replace(grouped=groups, cut=(own, own + E))
+    bias = fused._replace(name=f"{name}self_attention.query_key_value.bias", shape="QKV")
+    w_o, b_o = linear_layout(f"{name}self_attention.dense.", "D", "Q", bias=config.biases)
+    weights = [fused._replace(part=i) for i in range(3)]
+    biases = [bias._replace(part=i) if config.biases else None for i in range(3)]
+    return [*weights, w_o, *biases, b_o]
+
+
+LIKE_GPT2 = {
+    "falcon": LikeGPT2(
+        "Falcon",
+        "attention and network side by side, and one matrix for groups of heads",
+        falcon_config,
+        _of_falcon,
+        ("ln_attn.", "ln_mlp.", "mlp.dense_h_to_4h.", "mlp.dense_4h_to_h."),
+        ("word_embeddings", "", "ln_f."),
+        left_out=r"h\.\d+\.self_attention\.rotary_emb\.inv_freq",
+    ),
+    "gpt_bigcode": LikeGPT2(
+        "GPTBigCode",
+        "one head of keys and values, and one matrix for all three projections",
+        bigcode_config,
+        _of_bigcode,
+        ("ln_1.", "ln_2.", "mlp.c_fc.", "mlp.c_proj."),
+    ),
+    "gpt_neo": LikeGPT2(
+        "GPTNeo",
+        "scores that are not scaled, and windows in every other layer",
+        neo_config,
+        _of_neo,
+        ("ln_1.", "ln_2.", "mlp.c_fc.", "mlp.c_proj."),
+    ),
+    "opt": LikeGPT2(
+        "OPT",
+        "positions that count from 2",
+        opt_config,
+        _of_opt,
+        ("self_attn_layer_norm.", "final_layer_norm.", "fc1.", "fc2."),
+        ("embed_tokens", "embed_positions", "final_layer_norm."),
+        "model.decoder.",
+        "layers.",
+        first=2,
+        left_out="(?!)",
+    ),
+}
+
+
+def layout_like_gpt2(
+    config: LanguageModelConfig, base: str, family: LikeGPT2
+) -> LanguageModelParams:
+    """Return where the parameters of a model are."""
+    table, places, last = family.tables
+    norm1, norm2, first, second = family.parts
+
+    def block(name: str) -> EncoderBlockParams:
+        network = (
+            *linear_layout(f"{name}{first}", "F", "D", bias=config.biases),
+            *linear_layout(f"{name}{second}", "D", "F", bias=config.biases),
+        )
+        return EncoderBlockParams(
+            AttentionParams(*family.attention(name, config)),
+            norm_layout(f"{name}{norm1}", bias=True),
+            FeedForwardParams(*network),
+            norm_layout(f"{name}{norm2}", bias=True),
+        )
+
+    positions: Any = None
+    if places:
+        positions = Tensor(f"{base}{places}.weight", "L, D", first=family.first)
+    embedding: Any = Tensor(f"{base}{table}.weight", "V, D")
+    head: Any = None if config.tied else Tensor("lm_head.weight", "V, D")
+    blocks = [block(f"{base}{family.layers}{i}.") for i in range(config.num_layers)]
+    norm = norm_layout(f"{base}{last}", bias=True)
+    return LanguageModelParams(embedding, positions, tuple(blocks), norm, head)

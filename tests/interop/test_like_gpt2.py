@@ -1,0 +1,146 @@
+"""Decoders that resemble GPT-2: against themselves in NumPy, and against transformers."""
+
+import json
+import warnings
+
+import numpy as np
+import peers
+import pytest
+from interop import like_gpt2
+from interop_models import drawn
+from wide import in_float64
+
+from dlref.check import first_difference, trace
+from dlref.interop import from_state_dict, to_state_dict, trace_checkpoint
+from dlref.transformer import language_model, language_model_vjp
+
+CASES = [(kind, i) for kind, every in like_gpt2.MODELS.items() for i in range(len(every))]
+
+
+def model(kind, i, **entries):
+    state = drawn(like_gpt2.shapes_of(kind, i))
+    return state, *from_state_dict(state, config=like_gpt2.settings_of(kind, i) | entries)
+
+
+@pytest.mark.parametrize(("kind", "i"), CASES)
+def test_written_out(kind, i):
+    state, params, config = model(kind, i)
+    ids = np.array([3, 1, 4, 1, 5, 9, 2, 6])
+    want = like_gpt2.run(kind, i, state, ids)
+    np.testing.assert_allclose(language_model(ids, params, config), want, rtol=1e-12, atol=1e-12)
+    back = to_state_dict(params, kind, config)
+    assert back.keys() == state.keys()
+    for name, array in back.items():
+        np.testing.assert_array_equal(array, state[name])
+
+
+#: Entries of published files besides the sizes that other families do not have.
+PUBLISHED = {
+    "falcon": {
+        "alibi": False, "apply_residual_connection_post_layernorm": False, "bias": False,
+        "architectures": ["FalconForCausalLM"], "attention_dropout": 0.0, "hidden_dropout": 0.0,
+        "multi_query": True, "parallel_attn": True, "torch_dtype": "bfloat16",
+    },
+    "gpt_bigcode": {
+        "architectures": ["GPTBigCodeForCausalLM"], "attention_softmax_in_fp32": True,
+        "inference_runner": 0, "max_batch_size": None, "max_sequence_length": None,
+        "multi_query": True, "pad_key_length": True, "pre_allocate_kv_cache": False,
+        "scale_attention_softmax_in_fp32": True, "scale_attn_weights": True,
+        "validate_runner_input": True, "summary_type": "cls_index",
+    },
+    "gpt_neo": {
+        "architectures": ["GPTNeoForCausalLM"], "attention_dropout": 0, "embed_dropout": 0,
+        "attention_layers": ["global", "local"] * 2, "resid_dropout": 0,
+        "attention_types": [[["global", "local"], 2]], "gradient_checkpointing": False,
+    },
+    "opt": {
+        "_remove_final_layer_norm": False, "activation_dropout": 0.0, "layerdrop": 0.0,
+        "architectures": ["OPTForCausalLM"], "do_layer_norm_before": True, "dropout": 0.1,
+        "enable_bias": True, "init_std": 0.02, "layer_norm_elementwise_affine": True,
+        "pad_token_id": 1, "prefix": "</s>",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", like_gpt2.MODELS)
+def test_entries_of_published_files(kind):
+    _, _, plain = model(kind, 0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert model(kind, 0, **PUBLISHED[kind])[-1] == plain
+
+
+@pytest.mark.parametrize("kind", like_gpt2.MODELS)
+def test_layer_by_layer(kind, tmp_path):
+    save = pytest.importorskip("safetensors.numpy").save_file
+    state, params, config = model(kind, 0)
+    save(
+        {name: np.ascontiguousarray(a) for name, a in state.items()}, tmp_path / "model.safetensors"
+    )
+    (tmp_path / "config.json").write_text(json.dumps(like_gpt2.settings_of(kind, 0)))
+    ids = [3, 1, 4, 1, 5]
+    steps = trace_checkpoint(tmp_path, ids)
+    assert first_difference(trace(language_model, ids, params, config), steps) is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "entries", "message"),
+    [
+        ("falcon", {"new_decoder_architecture": False}, "dlref lacks the blocks of the first"),
+        ("falcon", {"num_ln_in_parallel_attn": 1}, "'num_ln_in_parallel_attn' must be 2, not 1"),
+        ("falcon", {"num_kv_heads": 3}, "'num_kv_heads' must divide 4, not be 3"),
+        ("falcon", {"alibi": True}, "'alibi' must be False"),
+        ("gpt_bigcode", {"add_cross_attention": True}, "'add_cross_attention' must be False"),
+        ("gpt_bigcode", {"num_key_value_heads": 2}, "'num_key_value_heads' must be 1"),
+        ("gpt_neo", {"attention_types": [[["global"], 1]]}, "'attention_types' must be periods"),
+        ("gpt_neo", {"attention_types": [[["near"], 4]]}, "'attention_types' must be periods"),
+        ("gpt_neo", {"attention_types": [[["local"], 10**30]]}, "'attention_types' must be"),
+        ("gpt_neo", {"attention_types": "local"}, "'attention_types' must be periods"),
+        ("gpt_neo", {"attention_layers": ["global"] * 4}, "'attention_layers' must be"),
+        ("opt", {"do_layer_norm_before": False}, "dlref lacks norms after the sums"),
+        ("opt", {"word_embed_proj_dim": 8}, "'word_embed_proj_dim' must be 16, not 8"),
+        ("opt", {"enable_bias": False}, "'enable_bias' must be True"),
+    ],
+)
+def test_entries_that_are_refused(kind, entries, message):
+    with pytest.raises(ValueError, match=message):
+        model(kind, 0, **entries)
+
+
+@pytest.mark.parametrize(("kind", "i"), CASES)
+def test_against_transformers(kind, i):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        transformers = pytest.importorskip(
+            "transformers", reason="see the dependency group 'ports'"
+        )
+    torch = peers.torch
+    torch.manual_seed(0)
+    names = {"gpt_bigcode": "GPTBigCode", "gpt_neo": "GPTNeo", "opt": "OPT", "falcon": "Falcon"}
+    name = names[kind]
+    entries = {k: v for k, v in like_gpt2.settings_of(kind, i).items() if k != "model_type"}
+    if kind == "gpt_neo" and "attention_types" not in entries:
+        entries["attention_types"] = [[["global", "local"], 2]]
+    if kind == "opt":
+        entries["word_embed_proj_dim"] = like_gpt2.D
+    ids = np.random.default_rng(3).integers(3, like_gpt2.V, (2, 12))
+    with in_float64(kind):
+        config = getattr(transformers, f"{name}Config")(**entries)
+        config._attn_implementation = "eager"
+        peer = getattr(transformers, f"{name}ForCausalLM")(config).double().eval()
+        with torch.no_grad():
+            for p in peer.parameters():
+                p.add_(torch.randn_like(p), alpha=0.3)
+        logits = peer(torch.tensor(ids)).logits
+        cotangent = torch.randn_like(logits)
+        (logits * cotangent).sum().backward()
+    own = json.loads(json.dumps(config.to_dict()))
+    params, options = from_state_dict(peer.state_dict(), config=own)
+    got, want = language_model(ids, params, options), logits.detach().numpy()
+    np.testing.assert_allclose(got, want, rtol=0, atol=1e-12 * np.abs(want).max())
+    grads = language_model_vjp(cotangent.numpy(), ids, params, options)
+    named = dict(peer.named_parameters())
+    for key, array in to_state_dict(grads, kind, options).items():
+        if key in named:
+            grad = named[key].grad.numpy()
+            np.testing.assert_allclose(array, grad, rtol=0, atol=1e-12 * max(1, np.abs(grad).max()))
