@@ -212,6 +212,19 @@ def bounded_scores(q, k, v, w, u, vec, *, mask=None):
     return act.softmax(s if mask is None else np.where(mask, s, -np.inf)) @ v
 
 
+def squared_distances(anchor, positive, negative, *, margin=1.0, p=2.0, eps=1e-6, swap=False,
+                      reduction="mean"):  # fmt: skip
+    """Forget the root: a large distance takes the digits of the margin."""
+
+    def powers(a, b):
+        return (np.abs(a - b + a.dtype.type(eps)) ** p).sum(-1)
+
+    far = powers(anchor, negative)
+    far = np.minimum(far, powers(positive, negative)) if swap else far
+    missing = np.maximum(powers(anchor, positive) - far + margin, 0)
+    return {"mean": np.mean, "sum": np.sum, "none": np.copy}[reduction](missing)
+
+
 def deviation_for_variance(mean, log_var, *, reduction="mean"):
     """Take the root of the variance for the variance."""
     terms = (mean**2 + np.exp(log_var / 2) - 1 - log_var).sum(-1) / 2
@@ -226,14 +239,18 @@ def deviation_for_variance(mean, log_var, *, reduction="mean"):
         (norm.weight_norm, "forward", one_length, "sum(v * v, axis=None) stands where"),
         (att.additive_attention, "forward", bounded_scores, "tanh(hidden @ vec) stands where"),
         (losses.gaussian_kl, "forward", deviation_for_variance, "log_var / 2 stands where"),
+        (
+            losses.triplet_margin_loss, "forward", squared_distances,
+            "sum(absolute(v) ** p, axis=-1) stands where",
+        ),
     ],
-)
+)  # fmt: skip
 def test_a_function_or_a_factor_too_many(op, form, wrong, message):
     candidate, vjp = (wrong, None) if form == "forward" else (None, wrong)
     options = inspect.signature(wrong).parameters.keys() & {"scale"}
     report = check.check_all(candidate, op, vjp=vjp, options=options)
     assert not report
-    assert next(iter(report.causes)).startswith(message)
+    assert message in next(iter(report.causes))
 
 
 def recomputed_without_cap(dout, q, k, v, *, softcap=None):
@@ -657,3 +674,17 @@ def test_a_program_under_a_condition_beside_one_without():
     found = search._Search(off, [off, right])
     message = found.among([(every, lambda e: e.want)])
     assert message == "twice, where axis is given or: twice along axis 0"
+
+
+@pytest.mark.parametrize(
+    ("got", "exact", "narrow", "is_within"),
+    [
+        (1000.3, 1000.0, 1000.1, True),
+        (1001.3, 1000.0, 1000.1, False),  # more than eight errors
+        (900.0, 1000.0, 900.0, False),  # such a program says nothing in float32
+        (1000.3, None, 1000.1, False),
+        (1000.3, 1000.0, np.ones(2), False),
+    ],
+)
+def test_errors_of_a_program_in_float32(got, exact, narrow, is_within):
+    assert search._is_within_errors(got, exact, narrow) is is_within

@@ -158,7 +158,7 @@ def _results(
             yield bool(overflows), values
 
 
-def _in(dtype: Any, call: ReferenceCall) -> ReferenceCall:
+def in_dtype(dtype: Any, call: ReferenceCall) -> ReferenceCall:
     """Return a call with all arrays in a dtype."""
     arguments, options = map_floats(
         lambda a: np.asarray(a).astype(dtype), (call.arguments, tuple(call.options.values()))
@@ -173,8 +173,8 @@ def _own_errors(call: ReferenceCall, want: list[Any]) -> list[FloatArray]:
     if not call.core.__module__.startswith(FLOAT32_MODULES):
         return gaps
     for neighbor in (call, *_neighbours(call, EPS["float32"])):
-        narrow = _in(np.float32, neighbor)
-        got, exact = tree_leaves(narrow.run()), tree_leaves(_in(np.float64, narrow).run())
+        narrow = in_dtype(np.float32, neighbor)
+        got, exact = tree_leaves(narrow.run()), tree_leaves(in_dtype(np.float64, narrow).run())
         for k, (value, w) in enumerate(zip(got, exact, strict=True)):
             if w is not None:
                 gaps[k] = _larger(gaps[k], np.abs(np.asarray(value, np.float64) - w))

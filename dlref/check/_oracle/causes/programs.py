@@ -114,12 +114,11 @@ def programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
     reached = [f for f in parts(formula) if f.__code__ in shapes]
     yield from _with_online_softmax(formula)
     with contextlib.suppress(OSError):
-        # an option by its name comes before a factor of 2, which it may be in all cases
-        for f in reached:
-            factors = functools.partial(multiplied, shapes=shapes[f.__code__])
-            yield from _with_other_expressions(formula, f, factors)
         for f in reached:
             yield from _with_other_expressions(formula, f, changes, is_term=True)
+        for f in reached:  # an option may be the factor 2 or a half in all cases
+            factors = functools.partial(multiplied, shapes=shapes[f.__code__])
+            yield from _with_other_expressions(formula, f, factors)
         for f in reached:
             yield from _with_other_expressions(formula, f, _further(f, shapes))
             yield from _with_other_statements(formula, f)

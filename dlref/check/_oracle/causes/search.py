@@ -11,10 +11,12 @@ from __future__ import annotations
 import functools
 import itertools
 import warnings
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..bounds import in_dtype
 from ..formulas import spellings
 from .evidence import Evidence, is_near
 from .heuristics import MIN_SAMPLES
@@ -28,6 +30,9 @@ if TYPE_CHECKING:
 
 #: Programs that are tried, at most, and numbers of the case that they are tried on first.
 MAX_PROGRAMS, MAX_NUMBERS = 4000, 2**13
+#: How large errors of a program in float32 may be beside its results, and multiples of them that a
+#: candidate with another order of operations may have.
+MAX_ERROR, MORE = 0.01, 8
 #: How many programs are named, at most, if no case tells them apart; with more, none is.
 MAX_TIES = 3
 #: What changed formulas call, and what that stands for.
@@ -114,7 +119,10 @@ class _Search:
             if (values := _outputs(program, e)) is None:
                 return {}, False
             for i in [*matching]:
-                if each[i][place].agrees(values, right, explains=not place):
+                alone = each[i][place]
+                if alone.agrees(values, right, explains=not place) or (
+                    place and _up_to_own_errors(program, alone, values)
+                ):
                     matching[i].append(values[i] if i < len(values) else None)
                     continue
                 matching[i].append(None)  # the program does not stand here
@@ -173,6 +181,28 @@ def _outputs(program: Program, e: Evidence) -> list[Any] | None:
     with np.errstate(all="ignore"), warnings.catch_warnings(action="ignore"):
         outputs: list[Any] | None = program.run(e.call)
     return outputs if outputs is not None and len(outputs) >= len(e.want) else None
+
+
+def _up_to_own_errors(program: Program, e: Evidence, values: list[Any]) -> bool:
+    """
+    Return whether float32 outputs are those of a program, up to the errors that it has in float32.
+
+    A wrong program may cancel where the right one does not, as the square of a distance does beside
+    a large one. Then it says little about this case, and the others have to confirm it.
+    """
+    if not e.off or any(pair.dtype != np.float32 for pair in e.pairs):
+        return False
+    narrow = _outputs(program, replace(e, call=in_dtype(np.float32, e.call)))
+    return narrow is not None and all(
+        _is_within_errors(pair.got, values[pair.number], narrow[pair.number]) for pair in e.pairs
+    )
+
+
+def _is_within_errors(got: Any, exact: Any, narrow: Any) -> bool:
+    if any(a is None or np.shape(a) != np.shape(got) for a in (exact, narrow)):
+        return False
+    error, size = np.max(np.abs(narrow - exact)), np.max(np.abs(exact))
+    return bool(error <= MAX_ERROR * size and np.all(np.abs(got - exact) <= MORE * error))
 
 
 def _searches(first: Evidence) -> Iterator[tuple[Iterable[Program], Any]]:
