@@ -619,12 +619,12 @@ def scaled_dot_product_attention_vjp(
     dv = for_all_queries_vjp(kept.mT @ dout, v, q)
     w = dout @ for_all_queries(v, q).mT
     w = w if dropout is None else dropout * w
-    D = np.sum(p * w, axis=-1)  # equal to the dot product of dout and the output
-    of_row = -D if dlse is None else dlse - D
-    d = p * (w + of_row[..., None])
+    D = np.sum(p * w, axis=-1, keepdims=True)  # equal to the dot product of dout and the output
+    of_row = -D if dlse is None else dlse[..., None] - D
+    d = p * (w + of_row)
     dq, dk, *dbias = score_gradients(d, q, k, bias=bias, scale=scale, softcap=softcap)
     grads = dq, dk, dv, *dbias
-    return grads if sink is None else (*grads, sink_gradient(of_row, lse, sink))
+    return grads if sink is None else (*grads, sink_gradient(of_row[..., 0], lse, sink))
 
 
 # == additive

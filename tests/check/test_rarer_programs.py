@@ -212,6 +212,22 @@ def bounded_scores(q, k, v, w, u, vec, *, mask=None):
     return act.softmax(s if mask is None else np.where(mask, s, -np.inf)) @ v
 
 
+def unscaled_products(u, x, weight=None, bias=None, *, eps=1e-5):
+    """Multiply dout by the difference from the mean in the gradient of the weight."""
+    out = norm.layer_norm_vjp(u, x, weight, bias, eps=eps)
+    if weight is None:
+        return out
+    rows = (u * (x - x.mean(-1, keepdims=True))).reshape(-1, x.shape[-1])
+    return out[0], rows.sum(0), *out[2:]
+
+
+def over_queries(u, q, k, v):
+    """Sum over the queries, not the keys, in the derivative of the softmax."""
+    p, w = act.softmax(q @ k.mT * q.shape[-1] ** -0.5), u @ v.mT
+    d = p * (w - np.sum(p * w, axis=-2, keepdims=True)) * q.shape[-1] ** -0.5
+    return d @ k, d.mT @ q, p.mT @ u
+
+
 def squared_distances(anchor, positive, negative, *, margin=1.0, p=2.0, eps=1e-6, swap=False,
                       reduction="mean"):  # fmt: skip
     """Forget the root: a large distance takes the digits of the margin."""
@@ -239,6 +255,8 @@ def deviation_for_variance(mean, log_var, *, reduction="mean"):
         (norm.weight_norm, "forward", one_length, "sum(v * v, axis=None) stands where"),
         (att.additive_attention, "forward", bounded_scores, "tanh(hidden @ vec) stands where"),
         (losses.gaussian_kl, "forward", deviation_for_variance, "log_var / 2 stands where"),
+        (norm.layer_norm, "vjp", unscaled_products, "x - mu stands where x_hat is due"),
+        (SDPA, "vjp", over_queries, "sum(p * w, axis=-2) stands where sum(p * w, axis=-1) is"),
         (
             losses.triplet_margin_loss, "forward", squared_distances,
             "sum(absolute(v) ** p, axis=-1) stands where",
@@ -247,7 +265,7 @@ def deviation_for_variance(mean, log_var, *, reduction="mean"):
 )  # fmt: skip
 def test_a_function_or_a_factor_too_many(op, form, wrong, message):
     candidate, vjp = (wrong, None) if form == "forward" else (None, wrong)
-    options = inspect.signature(wrong).parameters.keys() & {"scale"}
+    options = inspect.signature(wrong).parameters.keys() & {"scale"}  # few, so that it is quick
     report = check.check_all(candidate, op, vjp=vjp, options=options)
     assert not report
     assert message in next(iter(report.causes))
@@ -522,11 +540,27 @@ def test_changes_of_sums_and_sizes(change, text, other):
         ("a ** b", "b ** a"),
         ("a / b", "a // b"),
         ("np.swapaxes(x, -1, -2)", "np.reshape(x, np.shape(np.swapaxes(x, -1, -2)))"),
+        ("np.exp(x * a)", "1 + x * a"),
     ],
 )
 def test_further_changes(text, other):
     node = ast.parse(text, mode="eval").body
     assert other in {ast.unparse(change) for change in changes.further_changes(node, {}, {})}
+
+
+def test_a_variable_before_the_last_operation():
+    lines = "def f(x):", " y = (x - 1) / 2", " z = np.exp(y)", " n = 3", " n = 4"
+    (function,) = ast.parse("\n".join(lines)).body
+    definitions = changes.definitions_in(function)
+    assert definitions.keys() == {"y", "z"}
+
+    def others(name):
+        node = ast.parse(name, mode="eval").body
+        return [ast.unparse(e) for e in changes.earlier_values(node, definitions)]
+
+    assert others("y") == ["x - 1", "2"]
+    assert others("z") == ["y"]
+    assert others("n") == others("x + y") == []
 
 
 def test_a_number_is_used_once_more():

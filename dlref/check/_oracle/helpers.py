@@ -87,5 +87,8 @@ HELPERS: dict[str, Any] = {
     "padded": padded,
     "plus": _plus,
     "constant": CONSTANT,
-    **{name: functools.partial(_activation, name=name) for name in ("softmax", "sigmoid")},
+    **{
+        name: functools.partial(_activation, name=name)
+        for name in ("softmax", "sigmoid", "relu", "silu", "gelu")
+    },
 }

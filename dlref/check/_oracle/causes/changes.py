@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import collections
 import copy
 import functools
 import inspect
@@ -40,12 +41,15 @@ EXCHANGES = {"swapaxes", "moveaxis", "transpose"}
 #: What people apply to a number where nothing is due.
 APPLIED = (
     *("np.sqrt({})", "np.square({})", "1 / ({})", "np.exp({})", "np.log({})", "np.abs({})"),
-    *("softmax({})", "np.tanh({})", "sigmoid({})", "1 - ({})", "({}) / 2", "2 * ({})"),
+    *("softmax({})", "np.tanh({})", "sigmoid({})", "relu({})", "silu({})", "gelu({})"),
+    *("1 - ({})", "({}) / 2", "2 * ({})"),
 )
 #: Sums, and the sizes of blocks that kernels add up.
 SUMS, BLOCKS_OF_SUMS = ("sum", "mean"), (1, 2, 4, 8, 16, 32, 64, 128, 256)
 #: Losses of a margin z that stand for the logistic one, as functions of -z.
 OF_MARGINS = ("np.maximum(0, 1 + ({}))", "np.maximum(0, {})", "(1 + ({})) ** 2", "np.exp({})")
+#: What stands in place of a function: other losses, and the first terms of a series.
+IN_PLACE = {"softplus": OF_MARGINS, "exp": ("1 + ({})",)}
 #: Axes that are taken for each other; None is all of them.
 ALL_BUT_FIRST = "tuple(range(1, np.ndim({})))"
 AXES = ("-1", "-2", "0", "(-2, -1)", "None", ALL_BUT_FIRST)
@@ -237,8 +241,9 @@ def _of_call(node: ast.Call, scope: dict[str, Any]) -> Iterator[ast.expr]:
             args = node.args[:]
             args[i], args[i + 1] = args[i + 1], args[i]
             yield ast.Call(node.func, args, node.keywords)
-    if name == "softplus" and len(node.args) == 1:
-        yield from (expression(text.format(ast.unparse(node.args[0]))) for text in OF_MARGINS)
+    if len(node.args) == 1:
+        others = IN_PLACE.get(name, ())
+        yield from (expression(text.format(ast.unparse(node.args[0]))) for text in others)
     if len(node.args) == 1 and name in OF_NUMBERS:
         yield ast.Call(node.func, [node], [])
     yield from _of_family(node, scope)
@@ -270,6 +275,27 @@ def _is_intermediate(node: ast.AST, shapes: dict[str, Any]) -> bool:
     if isinstance(node, ast.Name):
         return isinstance(node.ctx, ast.Load) and node.id in shapes
     return isinstance(node, ast.BinOp | ast.Call)
+
+
+def earlier_values(node: ast.AST, definitions: dict[str, ast.expr]) -> Iterator[ast.expr]:
+    """Yield a variable before the last operation in its definition."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        value = definitions.get(node.id)
+        if isinstance(value, ast.BinOp):
+            yield from (value.left, value.right)
+        elif isinstance(value, ast.Call) and (inner := _inside(value)) is not None:
+            yield inner
+
+
+def definitions_in(function: ast.FunctionDef) -> dict[str, ast.expr]:
+    """Return the values of the variables that a function assigns once, and alone."""
+    every = [
+        (statement.targets[0].id, statement.value)
+        for statement in ast.walk(function)
+        if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)
+    ]
+    counts = collections.Counter(name for name, _ in every)
+    return {name: value for name, value in every if counts[name] == 1}
 
 
 def other_sizes(node: ast.AST) -> Iterator[ast.expr]:

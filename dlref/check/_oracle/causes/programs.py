@@ -20,6 +20,8 @@ from .changes import (
     AXES,
     applied,
     as_sentence,
+    definitions_in,
+    earlier_values,
     ends,
     expression,
     forgetful_loops,
@@ -133,7 +135,9 @@ def rarer_programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
     with contextlib.suppress(OSError):
         yield from _with_other_axes(formula, reached)
         for f in reached:
-            for change in (regrouped, moved_factors):
+            definitions = definitions_in(source_of(f)[1])
+            earlier = functools.partial(earlier_values, definitions=definitions)
+            for change in (regrouped, moved_factors, earlier):
                 yield from _with_other_expressions(formula, f, change)
             yield from _with_other_statements(formula, f, forgetful_loops)
             yield from _at_some_places(formula, f, ends)
