@@ -541,6 +541,8 @@ def test_changes_of_sums_and_sizes(change, text, other):
         ("a / b", "a // b"),
         ("np.swapaxes(x, -1, -2)", "np.reshape(x, np.shape(np.swapaxes(x, -1, -2)))"),
         ("np.exp(x * a)", "1 + x * a"),
+        ("np.tanh(z)", "sigmoid(z)"),
+        ("a * b + c", "c - a * b"),
     ],
 )
 def test_further_changes(text, other):

@@ -42,14 +42,17 @@ EXCHANGES = {"swapaxes", "moveaxis", "transpose"}
 APPLIED = (
     *("np.sqrt({})", "np.square({})", "1 / ({})", "np.exp({})", "np.log({})", "np.abs({})"),
     *("softmax({})", "np.tanh({})", "sigmoid({})", "relu({})", "silu({})", "gelu({})"),
-    *("1 - ({})", "({}) / 2", "2 * ({})"),
+    *("-({})", "1 - ({})", "({}) / 2", "2 * ({})", "({}) + 1", "({}) - 1"),
 )
 #: Sums, and the sizes of blocks that kernels add up.
 SUMS, BLOCKS_OF_SUMS = ("sum", "mean"), (1, 2, 4, 8, 16, 32, 64, 128, 256)
 #: Losses of a margin z that stand for the logistic one, as functions of -z.
 OF_MARGINS = ("np.maximum(0, 1 + ({}))", "np.maximum(0, {})", "(1 + ({})) ** 2", "np.exp({})")
-#: What stands in place of a function: other losses, and the first terms of a series.
-IN_PLACE = {"softplus": OF_MARGINS, "exp": ("1 + ({})",)}
+#: What stands in place of a function: other losses, the first terms of a series, another gate.
+IN_PLACE = {
+    "softplus": OF_MARGINS, "exp": ("1 + ({})",),
+    "tanh": ("sigmoid({})", "2 * sigmoid({}) - 1"), "sigmoid": ("np.tanh({})",),
+}  # fmt: skip
 #: Axes that are taken for each other; None is all of them.
 ALL_BUT_FIRST = "tuple(range(1, np.ndim({})))"
 AXES = ("-1", "-2", "0", "(-2, -1)", "None", ALL_BUT_FIRST)
@@ -187,6 +190,8 @@ def _of_operation(node: ast.BinOp) -> Iterator[ast.expr]:
             yield ast.BinOp(ast.Constant(round(1 / value, digits)), ast.Mult(), left)
     if isinstance(op, ast.Sub | ast.Div | ast.MatMult | ast.Pow):
         yield ast.BinOp(right, op, left)
+    if isinstance(op, ast.Add):
+        yield ast.BinOp(right, ast.Sub(), left)
     if isinstance(op, ast.Div):
         yield ast.BinOp(left, ast.FloorDiv(), right)
     if isinstance(op, ast.BitAnd | ast.BitOr):  # of masks
