@@ -1,5 +1,6 @@
 """Fixtures and the tolerance policy of the test suite."""
 
+import importlib
 import platform
 import sys
 
@@ -31,6 +32,13 @@ def same_draws_in_every_run():
 @pytest.fixture
 def rng():
     return np.random.default_rng(0)
+
+
+@pytest.fixture
+def without_programs(monkeypatch):
+    """Leave out the search for changed programs, which takes long where there is none."""
+    causes = importlib.import_module("dlref.check._oracle.causes")
+    monkeypatch.setattr(causes, "common_program", lambda cases: "")
 
 
 @pytest.fixture

@@ -328,6 +328,7 @@ class TestVerdicts:
             assert check.check_forward(policy_loss, policy_loss, *tokens, kind=kind)
             assert check.check_vjp(policy_loss_vjp, policy_loss, 1.7, *tokens, kind=kind)
 
+    @pytest.mark.usefixtures("without_programs")
     @pytest.mark.parametrize("kind", ["grpo", "gspo", "cispo"])
     def test_other_mistakes_get_none_of_these_words(self, kind, tokens, rng):
         def crooked(x):
