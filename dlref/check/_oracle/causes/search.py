@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 
 #: Programs that are tried, at most, and numbers of the case that they are tried on first.
 MAX_PROGRAMS, MAX_NUMBERS = 4000, 2**13
-#: How large errors of a program in float32 may be beside its results, and multiples of them that a
-#: candidate with another order of operations may have.
-MAX_ERROR, MORE = 0.01, 8
+#: How large errors of a program in float32 may be beside its results, and how many times as large
+#: those of a candidate may be, whose operations have another order.
+MAX_ERROR, TIMES = 0.01, 8
 #: How many programs are named, at most, if no case tells them apart; with more, none is.
 MAX_TIES = 3
 #: What changed formulas call, and what that stands for.
@@ -202,7 +202,7 @@ def _is_within_errors(got: Any, exact: Any, narrow: Any) -> bool:
     if any(a is None or np.shape(a) != np.shape(got) for a in (exact, narrow)):
         return False
     error, size = np.max(np.abs(narrow - exact)), np.max(np.abs(exact))
-    return bool(error <= MAX_ERROR * size and np.all(np.abs(got - exact) <= MORE * error))
+    return bool(error <= MAX_ERROR * size and np.all(np.abs(got - exact) <= TIMES * error))
 
 
 def _searches(first: Evidence) -> Iterator[tuple[Iterable[Program], Any]]:
