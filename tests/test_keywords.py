@@ -79,6 +79,7 @@ VALUES = {
     "reset_after": True,
     "reverse": True,
     "lengths": np.array(1),
+    "segment_ids": np.array(0),
     "w_p": np.ones(3),
     "w_p_tangent": np.ones(3),
     "truncate": 1,
