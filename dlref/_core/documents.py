@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,7 +19,7 @@ __all__ = ["beginnings", "of_document"]
 
 def beginnings(segment_ids: Any, shape: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     """
-    Return whether another document begins at each step, with this shape (..., T).
+    Return whether another document begins at each step of the rows (N, T) of this shape (..., T).
 
     The first step counts as one that goes on, since a state may come before it. None stays None.
     """
@@ -26,9 +27,9 @@ def beginnings(segment_ids: Any, shape: tuple[int, ...]) -> npt.NDArray[np.bool_
         return None
     ids = as_integers("segment_ids", segment_ids)
     check_fits("segment_ids", ids, shape, "..., T")
-    ids = np.broadcast_to(ids, shape)
-    begins = np.zeros(shape, np.bool_)
-    begins[..., 1:] = ids[..., 1:] != ids[..., :-1]
+    rows = np.broadcast_to(ids, shape).reshape(math.prod(shape[:-1]), shape[-1])
+    begins = np.zeros(rows.shape, np.bool_)
+    begins[:, 1:] = rows[:, 1:] != rows[:, :-1]
     return begins
 
 

@@ -21,6 +21,8 @@ Cases = Iterator[Case]
 CasesFrom = Callable[[Any], Cases]  # a generator of random numbers
 
 FORMS = ("_value_and_grad", "_jacobian", "_hessian", "_grad", "_deriv2", "_deriv", "_vjp", "_jvp")
+#: Two documents in a row of five steps.
+PACKED = {"segment_ids": np.array([1, 1, 4, 4, 4])}
 
 
 class Sample(NamedTuple):

@@ -11,6 +11,7 @@ from . import _draw as draw
 from ._spec import (
     MASKS,
     NOT_ARRAYS,
+    PACKED,
     Cases,
     MapSpec,
     Sample,
@@ -28,7 +29,6 @@ DROPPED = np.array([[2.0, 0, 0.5, 1], [0, 0, 2, 2], [1, 2, 0, 3]])
 QKV = ((2, 5, 8), (2, 7, 8), (2, 7, 6))
 TWO_MAPS = ((2, 5, 8), (2, 7, 8), (2, 5, 8), (2, 7, 8), (2, 7, 6), ())
 ERASE = tuple(np.cos(np.add.outer([3, 1, 4, 1, 5], start + np.arange(4))) / 2 for start in (0, 7))
-PACKED = {"segment_ids": np.array([1, 1, 4, 4, 4])}
 PROJECTED = ((2, 5, 7), (2, 6, 3), (2, 6, 4), (7, 3))
 
 

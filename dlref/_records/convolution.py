@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from .. import convolution as c
-from ._spec import call, record
+from ._spec import PACKED, call, record
 
 PLANE = (2, 4, 7, 6), (6, 4, 3, 2), (6,)
 HALVES = (2, 4, 7, 6), (6, 2, 3, 2), (6,)
 SMALL = (2, 4, 5, 6), (4, 6, 3, 2), (6,)
 SQUARE = (3, 6, 6), (3, 3, 3, 3), None
-PACKED = {"segment_ids": np.array([1, 1, 4, 4, 4])}
 ROWS_PACKED = {"segment_ids": np.array([[0, 0, 1, 1, 2], [3, 3, 3, 4, 4]])}
 
 RECORDS = [

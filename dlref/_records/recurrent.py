@@ -8,11 +8,10 @@ import numpy as np
 
 from .. import recurrent as r
 from . import _draw as draw
-from ._spec import Cases, MapSpec, Sample, option_case, pairwise, record
+from ._spec import PACKED, Cases, MapSpec, Sample, option_case, pairwise, record
 from .neurons import sequence
 
 SHORTER = np.array([5, 2])
-PACKED = {"segment_ids": np.array([1, 1, 4, 4, 4])}
 ROWS_PACKED = {"segment_ids": np.array([[0, 0, 1, 1, 1], [3, 3, 3, 3, 4]])}
 PEEPHOLES = np.linspace(-1.0, 1.0, 12)
 SIZES = {"T": 3, "D": 2, "H": 3}

@@ -93,12 +93,6 @@ def _by_heads(x: dict[str, FloatArray]) -> dict[str, FloatArray]:
     return {name: array.reshape(count, *array.shape[batch:]) for name, array in x.items()}
 
 
-def _beginnings(segment_ids: Any, q: FloatArray) -> npt.NDArray[np.bool_] | None:
-    """Return where documents begin, with one axis in place of all before the steps."""
-    begins = beginnings(segment_ids, q.shape[:-1])
-    return None if begins is None else begins.reshape(math.prod(q.shape[:-2]), q.shape[-2])
-
-
 def recurrent_linear_attention(
     q: npt.ArrayLike,
     k: npt.ArrayLike,
@@ -362,7 +356,7 @@ def recurrent_linear_attention(
     """
     dtype, x, _ = _operands(_labels((q, k, v, decay, beta, state), erase), {})
     factor, size, heads = as_number("scale", scale), _as_chunk(chunk), _by_heads(x)
-    begins = _beginnings(segment_ids, x["q"])
+    begins = beginnings(segment_ids, x["q"].shape[:-1])
     out = np.empty(heads["v"].shape, heads["v"].dtype)
     with np.errstate(all="ignore"):
         last = delta_rule.forward(heads, factor, size, out, begins)
@@ -491,7 +485,7 @@ def recurrent_linear_attention_vjp(
     labels, given = _labels((q, k, v, decay, beta, state), erase), entries("dout", dout, 2)
     dtype, x, floats = _operands(labels, present(given))
     factor, size = as_number("scale", scale), _as_chunk(chunk)
-    begins = _beginnings(segment_ids, x["q"])
+    begins = beginnings(segment_ids, x["q"].shape[:-1])
     shapes = x["v"].shape, (*x["q"].shape[:-2], x["q"].shape[-1], x["v"].shape[-1])
     u, D = as_cotangents(given, floats, shapes, x["v"].dtype)
     heads = _by_heads(x)
@@ -573,7 +567,7 @@ def recurrent_linear_attention_jvp(
     names = NAMES[: 6 + len(keys)]
     dtype, x, dx = tangents_by_name(names, primals, tangents, _operands, (keys, moves))
     factor, _ = as_number("scale", scale), _as_chunk(chunk)
-    begins = _beginnings(segment_ids, x["q"])
+    begins = beginnings(segment_ids, x["q"].shape[:-1])
     moved = {name: dx.get(name, np.zeros(array.shape)) for name, array in x.items()}
     with np.errstate(all="ignore"):
         out, last = _pushed(_by_heads(x), _by_heads(moved), factor, begins)

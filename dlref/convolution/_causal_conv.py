@@ -76,8 +76,7 @@ def _numbers(segment_ids: Any, x: FloatArray, width: int) -> npt.NDArray[np.int6
     begins = beginnings(segment_ids, x.shape[:-1])
     if begins is None:
         return None
-    numbers = np.cumsum(begins, axis=-1, dtype=np.int64)
-    return np.pad(numbers.reshape(math.prod(x.shape[:-2]), x.shape[-2]), [(0, 0), (width - 1, 0)])
+    return np.pad(np.cumsum(begins, axis=-1, dtype=np.int64), [(0, 0), (width - 1, 0)])
 
 
 def _foreign(inputs: npt.NDArray[np.int64], outputs: npt.NDArray[np.int64], width: int) -> Flags:

@@ -921,18 +921,9 @@ def of_document(t, S, segment_ids):
 
 
 def recurrent_linear_attention(
-    q,
-    k,
-    v,
-    decay=None,
-    beta=None,
-    state=None,
-    *,
-    erase=None,
-    scale=1.0,
-    chunk=None,
-    segment_ids=None,
-):
+    q, k, v, decay=None, beta=None, state=None, *,
+    erase=None, scale=1.0, chunk=None, segment_ids=None,
+):  # fmt: skip
     """
     Forget, correct, write, read.
 
@@ -975,19 +966,9 @@ def states_before(k, v, decay, beta, state, erase, segment_ids):
 
 
 def recurrent_linear_attention_vjp(
-    dout,
-    q,
-    k,
-    v,
-    decay=None,
-    beta=None,
-    state=None,
-    *,
-    erase=None,
-    scale=1.0,
-    chunk=None,
-    segment_ids=None,
-):
+    dout, q, k, v, decay=None, beta=None, state=None, *,
+    erase=None, scale=1.0, chunk=None, segment_ids=None,
+):  # fmt: skip
     """
     Backward pass through time, with the states of all steps.
 

@@ -68,12 +68,6 @@ def _by_rows(arrays: dict[str, FloatArray]) -> dict[str, FloatArray]:
     }
 
 
-def _beginnings(segment_ids: Any, x: FloatArray) -> npt.NDArray[np.bool_] | None:
-    """Return where documents begin, with one batch axis."""
-    begins = beginnings(segment_ids, x.shape[:-1])
-    return None if begins is None else begins.reshape(math.prod(x.shape[:-2]), x.shape[-2])
-
-
 def selective_scan(
     x: npt.ArrayLike,
     delta: npt.ArrayLike,
@@ -230,7 +224,7 @@ def selective_scan(
     """
     through = as_bool("delta_softplus", delta_softplus)
     dtype, arrays, _ = _operands(dict(zip(NAMES, (x, delta, a, b, c, d, state), strict=True)), {})
-    rows, begins = _by_rows(arrays), _beginnings(segment_ids, arrays["x"])
+    rows, begins = _by_rows(arrays), beginnings(segment_ids, arrays["x"].shape[:-1])
     out = np.empty(rows["x"].shape)
     with np.errstate(all="ignore"):
         step = softplus(rows["delta"]) if through else rows["delta"]
@@ -331,7 +325,7 @@ def selective_scan_vjp(
     dtype, arrays, floats = _operands(labels, present(given))
     shapes = arrays["x"].shape, (*arrays["x"].shape[:-2], *arrays["a"].shape)
     u, dstate = as_cotangents(given, floats, shapes, arrays["x"].dtype)
-    rows, begins = _by_rows(arrays), _beginnings(segment_ids, arrays["x"])
+    rows, begins = _by_rows(arrays), beginnings(segment_ids, arrays["x"].shape[:-1])
     u, dstate = u.reshape(rows["x"].shape), dstate.reshape(rows["state"].shape)
     with np.errstate(all="ignore"):
         step = softplus(rows["delta"]) if through else rows["delta"]
@@ -398,7 +392,7 @@ def selective_scan_jvp(
     """
     through = as_bool("delta_softplus", delta_softplus)
     dtype, arrays, moving = tangents_by_name(NAMES, primals, tangents, _operands)
-    begins = _beginnings(segment_ids, arrays["x"])
+    begins = beginnings(segment_ids, arrays["x"].shape[:-1])
     changes = {n: moving.get(n, np.zeros(array.shape)) for n, array in arrays.items()}
     with np.errstate(all="ignore"):
         if through:

@@ -153,15 +153,15 @@ def of_wavelengths(f, s, kept):
 
 BLENDS = {
     "wavelengths are blended instead of frequencies": blended(of_wavelengths),
-    "the shares of what is blended are exchanged": blended(of_frequencies, lambda k: 1 - k),
+    "the blending weights are exchanged": blended(of_frequencies, lambda k: 1 - k),
     "wavelengths are blended instead of frequencies, "
-    "and the shares of what is blended are exchanged": blended(of_wavelengths, lambda k: 1 - k),
+    "and the blending weights are exchanged": blended(of_wavelengths, lambda k: 1 - k),
     "frequencies are kept instead of blended": blended(lambda f, s, kept: f),
     "frequencies are divided instead of blended": blended(lambda f, s, kept: f / s),
-    "the shares of what is blended go by the wavelength, not by the frequency": (
+    "the blending weights follow the wavelength, not the frequency": (
         blended(of_frequencies, by="wavelength")
     ),
-    "the shares of what is blended go by the wavelength, not by the frequency, and are exchanged": (
+    "the blending weights follow the wavelength, not the frequency, and are exchanged": (
         blended(of_frequencies, lambda k: 1 - k, by="wavelength")
     ),
 }

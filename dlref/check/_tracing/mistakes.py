@@ -341,7 +341,7 @@ WRONG = {
 }
 
 
-#: Those of them that a block has whose norms come first.
+#: Mistakes among these that only a block with its norms first can have.
 NORMED = ("normed", "normed 1", "normed 2", "unnormed", "parallel")
 
 

@@ -26,11 +26,12 @@ def rotation_of(config: Any, own: Any, others: list[Any], T: int, dtype: Any) ->
     E = config.head_dim
     default = {"base": config.rope_base, "scaling": config.rope_scaling, "dim": config.rope_dim}
 
-    def tables(options: Any) -> Any:
-        frequencies = _frequencies(options, E)
-        factor = _factor(options["scaling"])
+    def tables_of(frequencies: FloatArray, factor: float) -> Any:
         pair = rope_tables(np.arange(T), frequencies, attention_factor=factor)
         return tuple(a.astype(dtype) for a in pair)
+
+    def tables(options: Any) -> Any:
+        return tables_of(_frequencies(options, E), _factor(options["scaling"]))
 
     settings = None if own is None else default | own
     wrong: Options = {}
@@ -49,8 +50,7 @@ def rotation_of(config: Any, own: Any, others: list[Any], T: int, dtype: Any) ->
         message = f"the rotation's attention factor of {factor:.4g} is missing"
         cast[message] = tuple(a / a.dtype.type(factor) for a in tables(settings))
     for message, frequencies in _other_frequencies(settings, E):
-        pair = rope_tables(np.arange(T), frequencies, attention_factor=factor)
-        cast[message] = tuple(a.astype(dtype) for a in pair)
+        cast[message] = tables_of(frequencies, factor)
 
     def with_number(name: str) -> Callable[[float], Any]:
         def tables_with(value: float) -> Any:
@@ -72,7 +72,7 @@ def _in_part(settings: Any, other: Any, j: int) -> Iterator[tuple[str, Any]]:
         yield f"the block has {SETTINGS[name]} of block {j}", settings | {name: other[name]}
 
 
-#: What a message calls the settings of a rotation.
+#: The settings of a rotation, as messages call them.
 SETTINGS = {
     "base": "the base of the rotation",
     "scaling": "the scaling of the rotation",
@@ -83,6 +83,11 @@ SETTINGS = {
 def _frequencies(settings: Any, width: int) -> FloatArray:
     dim = settings["dim"] or width
     return rope_frequencies(dim, base=settings["base"], scaling=settings["scaling"])
+
+
+def _kind(scaling: Mapping[str, Any]) -> Any:
+    """Return the type of a scaling, which older files call by the shorter name."""
+    return scaling.get("rope_type", scaling.get("type"))
 
 
 def _factor(scaling: Any) -> float:
@@ -109,7 +114,7 @@ def _other_frequencies(settings: Any, E: int) -> Iterator[tuple[str, FloatArray]
             yield message, settings["base"] ** (-np.arange(0, R, 2) / E)
         return
     right, plain = _frequencies(settings, E), rope_frequencies(R, base=settings["base"])
-    kind = scaling.get("rope_type", scaling.get("type"))
+    kind = _kind(scaling)
     divided = plain / scaling.get("factor", 1.0)
     if kind not in ("yarn", "llama3") or (plain == divided).all():
         return
@@ -132,14 +137,14 @@ def _shares(
     yield "frequencies that are kept and divided are exchanged", 1 - kept
     if not between.any():
         return
-    yield "the shares of what is blended are exchanged", np.where(between, 1 - kept, kept)
+    yield "the blending weights are exchanged", np.where(between, 1 - kept, kept)
     yield "frequencies are kept instead of blended", np.ceil(kept)
     yield "frequencies are divided instead of blended", np.floor(kept)
     if kind == "llama3":
         turns = scaling[LENGTH] * plain / (2 * math.pi)
         low, high = scaling["low_freq_factor"], scaling["high_freq_factor"]
         share = np.clip((1 / low - 1 / turns) / (1 / low - 1 / high), 0, 1)
-        message = "the shares of what is blended go by the wavelength, not by the frequency"
+        message = "the blending weights follow the wavelength, not the frequency"
         yield message, share
         yield f"{message}, and are exchanged", np.where(between, 1 - share, share)
 
@@ -152,7 +157,7 @@ def _numbers(scaling: Any) -> Iterator[tuple[str, float, FloatArray]]:
     """Yield the options of a scaling that a search finds, with their values and a grid."""
     if scaling is None:
         return
-    kind = scaling.get("rope_type", scaling.get("type"))
+    kind = _kind(scaling)
     grids: dict[str, Any] = {"factor": np.logspace(0, 3, 49)}
     if kind in SHARPENED:
         grids["attention_factor"] = np.logspace(-1, 1, 33)
@@ -176,7 +181,7 @@ def _scalings(scaling: Any) -> Iterator[tuple[str, Any]]:
     if scaling is None:
         return
     yield "the scaling of the rotation is missing", None
-    kind = scaling.get("rope_type", scaling.get("type"))
+    kind = _kind(scaling)
     if "factor" in scaling:
         for factor in FACTORS:
             if factor != scaling["factor"]:

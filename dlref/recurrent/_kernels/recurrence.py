@@ -295,7 +295,7 @@ class Documents(NamedTuple):
         return out
 
     def states(self, a: FloatArray) -> FloatArray:
-        """Return the initial states of the documents for those of the rows (B, H)."""
+        """Return the initial state of each document (D, H), given the states of the rows (B, H)."""
         return np.where(self.first[:, None], a[self.row], 0)
 
     def states_vjp(self, a: FloatArray) -> FloatArray:
@@ -355,7 +355,7 @@ class Inputs(NamedTuple):
         begins = beginnings(segment_ids, (*self.batch, self.x.shape[1]))
         if begins is None:
             return self, steps
-        documents = Documents.of(begins.reshape(self.x.shape[:2]), steps)
+        documents = Documents.of(begins, steps)
         return self.packed(documents), Steps(documents.sizes, steps.reverse)
 
     def split(self, a: FloatArray) -> FloatArray:

@@ -48,7 +48,7 @@ APPLIED = (
 SUMS, BLOCKS_OF_SUMS = ("sum", "mean"), (1, 2, 4, 8, 16, 32, 64, 128, 256)
 #: Losses of a margin z that stand for the logistic one, as functions of -z.
 OF_MARGINS = ("np.maximum(0, 1 + ({}))", "np.maximum(0, {})", "(1 + ({})) ** 2", "np.exp({})")
-#: What stands in place of a function: other losses, the first terms of a series, another gate.
+#: Expressions that people write for a function: another loss, its series, another gate.
 IN_PLACE = {
     "softplus": OF_MARGINS, "exp": ("1 + ({})",),
     "tanh": ("sigmoid({})", "2 * sigmoid({}) - 1"), "sigmoid": ("np.tanh({})",),

@@ -312,9 +312,13 @@ def _refuse_growth(call: ReferenceCall) -> Callable[[Any, str, Any], None]:
     """
     limit = MAX_SIZE + MAX_GROWTH * sum(np.size(a) for a in tree_leaves(call.arguments))
 
-    def note(frame: Any, event: str, value: Any) -> None:  # pragma: no cover  # as it is not traced
-        values = (value,) if event == "return" else ()
-        values = frame.f_locals.values() if event == "call" else values
+    def note(frame: Any, event: str, value: Any) -> None:  # pragma: no cover  # which is not traced
+        if event == "call":
+            values = frame.f_locals.values()
+        elif event == "return":
+            values = (value,)
+        else:  # functions of C, which are many
+            return
         if any(isinstance(a, np.ndarray) and a.size > limit for a in values):
             raise MemoryError
 

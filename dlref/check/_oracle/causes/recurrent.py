@@ -73,10 +73,15 @@ def without_tanh(call: ReferenceCall) -> Trials:
     yield "the candidate g of the cell lacks its tanh", [o * np.tanh(state), state]
 
 
+def _is_plain(settings: dict[str, Any]) -> bool:
+    """Return whether all steps of a sequence are one document, and are taken from first to last."""
+    in_pieces = settings.get("lengths") is not None or settings.get("segment_ids") is not None
+    return not (in_pieces or settings.get("reverse"))
+
+
 def peephole(call: ReferenceCall) -> Trials:
     settings, w_p = call.settings, call.settings["w_p"]
-    in_pieces = settings.get("lengths") is not None or settings.get("segment_ids") is not None
-    whole = not (in_pieces or settings.get("reverse"))
+    whole = _is_plain(settings)
     given = all(a is not None for a in (w_p, *call.inputs[1:3]))
     if call.form != "forward" or not (whole and given):
         return
@@ -112,7 +117,7 @@ def truncated(call: ReferenceCall) -> Trials:
     settings, count = call.settings, 1 + (call.spec.name == "lstm")
     x, *others = call.inputs
     states, weights = others[:count], others[count:]
-    whole = settings["lengths"] is settings["segment_ids"] is None and not settings["reverse"]
+    whole = _is_plain(settings)
     if call.form != "vjp" or not whole or any(a is None for a in states):
         return
     steps = x.shape[-2]

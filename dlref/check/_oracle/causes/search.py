@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 #: Programs that are tried, at most, and numbers of the case that they are tried on first.
 MAX_PROGRAMS, MAX_NUMBERS = 4000, 2**13
-#: How large errors of a program in float32 may be beside its results, and how many times as large
-#: those of a candidate may be, whose operations have another order.
+#: The largest relative error in float32 with which a program still counts, and the multiple of that
+#: error granted to a candidate, which may run its operations in another order.
 MAX_ERROR, TIMES = 0.01, 8
 #: How many programs are named, at most, if no case tells them apart; with more, none is.
 MAX_TIES = 3
@@ -185,7 +185,7 @@ def _outputs(program: Program, e: Evidence) -> list[Any] | None:
 
 def _up_to_own_errors(program: Program, e: Evidence, values: list[Any]) -> bool:
     """
-    Return whether float32 outputs are those of a program, up to the errors that it has in float32.
+    Return whether a program explains float32 outputs within its own rounding errors in float32.
 
     A wrong program may cancel where the right one does not, as the square of a distance does beside
     a large one. Then it says little about this case, and the others have to confirm it.
