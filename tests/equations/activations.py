@@ -91,10 +91,7 @@ def the_prelu():
     return at("prelu", a=G)
 
 
-@reads(
-    r"""\pdv{L}{x} = u \begin{cases} 1 & x > 0 \\ a & x \le 0 \end{cases}, \qquad
-    \pdv{L}{a} = \sum u \min(x, 0)"""
-)
+@reads(r"\pdv{L}{x} = u \begin{cases} 1 & x > 0 \\ a & x \le 0 \end{cases}, \qquad \pdv{L}{a}…")
 def gradients_of_prelu():
     return [mapped(formulas.prelu, {"x": x, "a": 0.3}) for x in X] + [
         {"x": 0.0, "u": 1.0, "a": 0.3, r"\pdv{L}{x}": 0.3, r"\pdv{L}{a}": 0.0}  # the kink
@@ -114,9 +111,7 @@ def the_elu():
     return at("elu", options={"alpha": 0.7})
 
 
-@reads(
-    r"f(x) = \lambda \begin{cases} x & x > 0 \\ \alpha (e^x - 1) & x \le 0 \end{cases}",
-)
+@reads(r"f(x) = \lambda \begin{cases} x & x > 0 \\ \alpha (e^x - 1) & x \le 0 \end{cases}")
 def the_selu():
     return at("selu", more=SELU)
 
@@ -162,10 +157,7 @@ def the_log_sigmoid():
     return each({"x": X}, {r"\sigma": sigmoid})
 
 
-@reads(
-    r"""f(x) = \frac1\beta \log(1 + e^{\beta x})
-    = \max(x, 0) + \frac1\beta \log\bigl(1 + e^{-\beta \abs{x}}\bigr)"""
-)
+@reads(r"f(x) = \frac1\beta \log(1 + e^{\beta x})…")
 def the_softplus():
     return [row for beta in (1.0, 1.7) for row in at("softplus", options={"beta": beta})]
 
@@ -175,10 +167,7 @@ def the_squared_relu():
     return at("relu_squared")
 
 
-@reads(
-    r"""x' = \min(\max(x, -\ell), \ell) , \qquad g' = \min(g, \ell) , \qquad
-    f(x, g) = (x' + c)\, g'\, \sigma(\beta g') ."""
-)
+@reads(r"x' = \min(\max(x, -\ell), \ell) , \qquad g' = \min(g, \ell) , \qquad f(x, g)…")
 def the_swiglu_with_a_bound():
     options = {"limit": 1.1, "shift": 0.7, "beta": 1.702}
     return at("swiglu", g=X[::-1], options=options)
@@ -189,21 +178,14 @@ def the_silu():
     return at("silu", options={"beta": 1.7})
 
 
-@reads(
-    r"""f' = \sigma(u) + u \, \sigma(u) \sigma(-u)
-    = \begin{cases} e^u (1 + e^u + u) / (1 + e^u)^2 & u < 0 \\
-    (1 + e^{-u} + u e^{-u}) / (1 + e^{-u})^2 & u \ge 0 . \end{cases}"""
-)
+@reads(r"f' = \sigma(u) + u \, \sigma(u) \sigma(-u)…")
 def slope_of_the_silu():
     f = lambda x: formulas.silu(x, beta=1.7)  # noqa: E731
     rows = each({"x": X}, {"f": f, r"\sigma": sigmoid, "at": "x"})
     return [{**row, "u": 1.7 * row["x"], "f'": derivative_of(f, 1)} for row in rows]
 
 
-@reads(
-    r"""\tanh x = \frac{e^x - e^{-x}}{e^x + e^{-x}} = \frac{t}{t + 2}, \qquad
-    t = e^{2x} - 1"""
-)
+@reads(r"\tanh x = \frac{e^x - e^{-x}}{e^x + e^{-x}} = \frac{t}{t + 2}, \qquad t = e^{2x} - 1")
 def the_tanh():
     return each({"x": X}, {r"\tanh": activations.tanh})
 
@@ -231,10 +213,7 @@ def the_hard_sigmoid():
     return at("hard_sigmoid", options={"alpha": 0.3, "beta": 0.6})
 
 
-@reads(
-    r"""f(x) = x \max\Bigl(0, \min\Bigl(1, \frac{x + 3}{6}\Bigr)\Bigr)
-    = \begin{cases} 0 & x \le -3 \\ x (x + 3) / 6 & -3 < x < 3 \\ x & x \ge 3 \end{cases}"""
-)
+@reads(r"f(x) = x \max\Bigl(0, \min\Bigl(1, \frac{x + 3}{6}\Bigr)\Bigr)…")
 def the_hard_swish():
     return at("hard_swish", np.append(3 * X, [-3, 3]))
 
@@ -247,18 +226,12 @@ def the_hard_tanh():
 # Gelu and mish
 
 
-@reads(
-    r"""f(x) = x \, \Phi(x)
-    = \frac{x}{2} \Bigl( 1 + \operatorname{erf} \frac{x}{\sqrt 2} \Bigr)"""
-)
+@reads(r"f(x) = x \, \Phi(x) = \frac{x}{2} \Bigl( 1 + \operatorname{erf} \frac{x}{\sqrt 2} \Bigr)")
 def the_gelu():
     return at("gelu")
 
 
-@reads(
-    r"""f(x) = \frac{x}{2} \Bigl( 1 + \tanh\bigl( \sqrt{2/\pi}\, (x + 0.044715\, x^3) \bigr)
-    \Bigr),"""
-)
+@reads(r"f(x) = \frac{x}{2} \Bigl( 1 + \tanh\bigl( \sqrt{2/\pi}\, (x + 0.044715\, x^3) \bigr)…")
 def the_gelu_by_tanh():
     return at("gelu", options={"approximate": "tanh"})
 
@@ -273,27 +246,17 @@ def mish_without_a_logarithm():
     return at("mish", more=MISH)
 
 
-@reads(
-    r"""T' = \frac{2 d'}{d^2} = \frac{4 w (w + 1)}{d^2}, \qquad
-    f' = \frac{w \bigl( (w + 2) d + 4 x (w + 1) \bigr)}{d^2} ."""
-)
+@reads(r"T' = \frac{2 d'}{d^2} = \frac{4 w (w + 1)}{d^2}, \qquad f'…")
 def slope_of_mish():
     return at("mish", more=MISH)
 
 
-@reads(
-    r"""T'' = 4\, \frac{(2w^2 + w)\, d - 2 (w^2 + w)\, d'}{d^3}
-    = 4w\, \frac{(2w + 1)(w^2 + 2w + 2) - 4w (w + 1)^2}{d^3}
-    = \frac{4w\, (2 + 2w - 3w^2 - 2w^3)}{d^3} ,"""
-)
+@reads(r"T'' = 4\, \frac{(2w^2 + w)\, d - 2 (w^2 + w)\, d'}{d^3}…")
 def curvature_of_the_factor_of_mish():
     return at("mish", more=MISH)
 
 
-@reads(
-    r"""f'' = 2 T' + x T''
-    = \frac{4w \bigl( 2 (w + 1) d + x (2 + 2w - 3w^2 - 2w^3) \bigr)}{d^3} ."""
-)
+@reads(r"f'' = 2 T' + x T'' = \frac{4w \bigl( 2 (w + 1) d + x (2 + 2w - 3w^2 - 2w^3) \bigr)}{d^3}…")
 def curvature_of_mish():
     return at("mish", more=MISH)
 
@@ -344,20 +307,12 @@ def the_softmax():
     return SOFTMAX
 
 
-@reads(
-    r"""\frac{1}{s_i} \pdv{s_i}{x_j} = \delta_{ij} - \frac{e^{x_j}}{\sum_l e^{x_l}}
-    = \delta_{ij} - s_j, \qquad\text{hence}\qquad
-    J_{ij} = s_i (\delta_{ij} - s_j), \quad
-    \mat{J} = \operatorname{diag}(\vec s) - \vec s \vec s^\top ."""
-)
+@reads(r"\frac{1}{s_i} \pdv{s_i}{x_j} = \delta_{ij} - \frac{e^{x_j}}{\sum_l e^{x_l}}…")
 def jacobian_of_softmax():
     return SOFTMAX
 
 
-@reads(
-    r"""(\mat J \vec v)_i = \sum_j s_i (\delta_{ij} - s_j) v_j = s_i (v_i - \bar v),
-    \qquad \bar v = \sum_j s_j v_j"""
-)
+@reads(r"(\mat J \vec v)_i = \sum_j s_i (\delta_{ij} - s_j) v_j = s_i (v_i - \bar v)…")
 def tangent_of_softmax():
     return SOFTMAX
 
@@ -380,10 +335,7 @@ def log_softmax_after_the_maximum():
     return LOG_SOFTMAX
 
 
-@reads(
-    r"""J_{ij} = \pdv{\ell_i}{x_j} = \delta_{ij} - s_j, \qquad
-    \mat J = \mat I - \vec 1 \vec s^\top ."""
-)
+@reads(r"J_{ij} = \pdv{\ell_i}{x_j} = \delta_{ij} - s_j, \qquad \mat J…")
 def jacobian_of_log_softmax():
     return LOG_SOFTMAX
 
@@ -401,10 +353,7 @@ def gradient_through_log_softmax():
 # Log-sum-exp
 
 
-@reads(
-    r"""f(x) = \log \sum_{j=1}^k e^{x_j}
-    = m + \log\Bigl( 1 + \sum_{j \ne a} e^{x_j - m} \Bigr)"""
-)
+@reads(r"f(x) = \log \sum_{j=1}^k e^{x_j} = m + \log\Bigl( 1 + \sum_{j \ne a} e^{x_j - m} \Bigr)")
 def the_logsumexp():
     a = SCORES.argmax() + 1
     return {"x": From(1, SCORES), "k": 5, "f": logsumexp, "m": SCORES.max(), "a": a}

@@ -102,27 +102,19 @@ def loss_of_all_paths():
 
 
 @reads(
-    r"""\alpha_t(s) = x_{t l'_s} + \log \bigl( e^{\alpha_{t-1}(s)} + e^{\alpha_{t-1}(s-1)}
-    + [l'_s \ne b] [l'_s \ne l'_{s-2}]\, e^{\alpha_{t-1}(s-2)} \bigr) ,""",
+    r"\alpha_t(s) = x_{t l'_s} + \log \bigl( e^{\alpha_{t-1}(s)} + e^{\alpha_{t-1}(s-1)} + [l'_s…",
     r"L = -\log \bigl( e^{\alpha_T(2S+1)} + e^{\alpha_T(2S)} \bigr) .",
 )
 def recursion_of_beginnings():
     return [of_text(text) for text in TEXTS]
 
 
-@reads(
-    r"""\beta_t(s) = \log \bigl( e^{\beta_{t+1}(s) + x_{t+1, l'_s}} + e^{\beta_{t+1}(s+1) +
-    x_{t+1, l'_{s+1}}} + [l'_{s+2} \ne b] [l'_{s+2} \ne l'_s]\, e^{\beta_{t+1}(s+2) + x_{t+1,
-    l'_{s+2}}} \bigr) ."""
-)
+@reads(r"\beta_t(s) = \log \bigl( e^{\beta_{t+1}(s) + x_{t+1, l'_s}} +…")
 def recursion_of_ends():
     return [{**of_text(text), "t": range(1, T)} for text in TEXTS]
 
 
-@reads(
-    r"""\gamma_t(k) = \sum_{s :\, l'_s = k} e^{\alpha_t(s) + \beta_t(s) + L} , \qquad
-    \pdv{L}{x_{tk}} = -\gamma_t(k) , \qquad \sum_k \gamma_t(k) = 1 ."""
-)
+@reads(r"\gamma_t(k) = \sum_{s :\, l'_s = k} e^{\alpha_t(s) + \beta_t(s) + L} …")
 def share_of_the_paths():
     return [{**of_text(text), "t": range(1, T + 1)} for text in TEXTS]
 
@@ -154,8 +146,7 @@ def gradient_of_logits():
 
 
 @reads(
-    r"""\pdv{L}{x_{tk}} = -u\, \gamma_t(k) , \qquad
-    \pdv{L_{mean}}{x_{ntk}} = -\frac{u}{N \max(S_n, 1)}\, \gamma_{nt}(k) .""",
+    r"\pdv{L}{x_{tk}} = -u\, \gamma_t(k) , \qquad \pdv{L_{mean}}{x_{ntk}}…",
     r"\dot L = -\sum_{tk} \gamma_t(k)\, v_{tk} .",
 )
 def products_of_unaligned_texts():

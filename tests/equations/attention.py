@@ -55,36 +55,18 @@ W, W_U, A = RNG.normal(size=(A_UNITS, E)), RNG.normal(size=(A_UNITS, D_K)), RNG.
 ADDITIVE = Q, KEYS, VALUES, W, W_U, A
 
 
-@reads(
-    r"s_{ij} = \vec a^\top \tanh(\mat W \vec q_i + \mat U \vec k_j), \qquad p_{ij} = "
-    r"\frac{e^{s_{ij}}}{\sum_m e^{s_{im}}}, \qquad \vec o_i = \sum_j p_{ij} \vec v_j ."
-)
+@reads(r"s_{ij} = \vec a^\top \tanh(\mat W \vec q_i + \mat U \vec k_j), \qquad p_{ij}…")
 def additive_scores_weights_and_averages():
     o = formulas.additive_attention(*ADDITIVE)
     return {"q": Q, "k": KEYS, "v": VALUES, "W": W, "U": W_U, "a": A, "o": o}
 
 
-@reads(
-    r"\pdv{L}{p_{ij}} &= \vec u_i \cdot \vec v_j, \qquad \pdv{L}{\vec v_j} = \sum_i p_{ij} "
-    r"\vec u_i \\ d_{ij} = \pdv{L}{s_{ij}} &= p_{ij} \Bigl( \pdv{L}{p_{ij}} - \sum_m p_{im} "
-    r"\pdv{L}{p_{im}} \Bigr) && \text{(softmax)} \\ \pdv{L}{\vec a} &= \sum_{ij} d_{ij} \vec "
-    r"h_{ij}, \qquad \vec\delta_{ij} = d_{ij}\, \vec a \odot (1 - \vec h_{ij}^2) && "
-    r"\text{(tanh)} \\ \pdv{L}{\mat W} &= \sum_i \Bigl( \sum_j \vec\delta_{ij} \Bigr) \vec "
-    r"q_i^\top, \qquad \pdv{L}{\vec q_i} = \mat W^\top \sum_j \vec\delta_{ij} && \text{(sum over "
-    r"keys)} \\ \pdv{L}{\mat U} &= \sum_j \Bigl( \sum_i \vec\delta_{ij} \Bigr) \vec k_j^\top, "
-    r"\qquad \pdv{L}{\vec k_j} = \mat U^\top \sum_i \vec\delta_{ij} && \text{(sum over queries)} ,"
-)
+@reads(r"\pdv{L}{p_{ij}} &= \vec u_i \cdot \vec v_j, \qquad \pdv{L}{\vec v_j}…")
 def additive_gradients_by_complex_step():
     return of_additive()
 
 
-@reads(
-    r"\dot{\vec h}_{ij} &= (1 - \vec h_{ij}^2) \odot (\dot{\mat W} \vec q_i + \mat W \dot{\vec "
-    r"q}_i + \dot{\mat U} \vec k_j + \mat U \dot{\vec k}_j), \\ \dot s_{ij} &= \dot{\vec a} "
-    r"\cdot \vec h_{ij} + \vec a \cdot \dot{\vec h}_{ij}, \qquad \dot p_{ij} = p_{ij} \Bigl( "
-    r"\dot s_{ij} - \sum_m p_{im} \dot s_{im} \Bigr), \\ \dot{\vec o}_i &= \sum_j \bigl( "
-    r"\dot p_{ij} \vec v_j + p_{ij} \dot{\vec v}_j \bigr) ."
-)
+@reads(r"\dot{\vec h}_{ij} &= (1 - \vec h_{ij}^2) \odot (\dot{\mat W} \vec q_i + \mat W…")
 def additive_tangents_by_complex_step():
     return of_additive()
 
@@ -192,18 +174,12 @@ def scores_with_cap_and_bias():
     yield np.where(mask, s, -np.inf), attention_scores(Q, K, mask=mask, **options)
 
 
-@reads(
-    r"r_{ij} = (1 - t_{ij}^2)\, u_{ij}, \qquad \pdv{L}{\vec q_i} = c \sum_j r_{ij} \vec k_j, "
-    r"\qquad \pdv{L}{\vec k_j} = c \sum_i r_{ij} \vec q_i ."
-)
+@reads(r"r_{ij} = (1 - t_{ij}^2)\, u_{ij}, \qquad \pdv{L}{\vec q_i} = c \sum_j r_{ij} \vec k_j…")
 def score_gradients_by_complex_step():
     return of_scores()
 
 
-@reads(
-    r"\dot s_{ij} = (1 - t_{ij}^2)\, c\, (\dot{\vec q}_i \cdot \vec k_j + \vec q_i \cdot "
-    r"\dot{\vec k}_j) + \dot b_{ij} ,"
-)
+@reads(r"\dot s_{ij} = (1 - t_{ij}^2)\, c\, (\dot{\vec q}_i \cdot \vec k_j + \vec q_i \cdot…")
 def score_tangents_by_complex_step():
     return of_scores()
 
@@ -247,11 +223,7 @@ def of_features():
     return {**env, "L": Of(loss, "a", "b", "c")}
 
 
-@reads(
-    r"\vec o_i = \frac{\sum_j \bigl( \phi(\vec q_i) \cdot \phi(\vec k_j) \bigr)\, \vec v_j} "
-    r"{\sum_j \phi(\vec q_i) \cdot \phi(\vec k_j)} = \frac{\phi(\vec q_i)^\top \bigl( \sum_j "
-    r"\phi(\vec k_j)\, \vec v_j^\top \bigr)} {\phi(\vec q_i)^\top \sum_j \phi(\vec k_j)} ."
-)
+@reads(r"\vec o_i = \frac{\sum_j \bigl( \phi(\vec q_i) \cdot \phi(\vec k_j) \bigr)\, \vec v_j}…")
 def linear_attention_in_both_orders():
     o = formulas.linear_attention(Q, K, VALUES)
     return {"q": Q, "k": K, "v": VALUES, r"\phi": phi, "o": o}
@@ -259,19 +231,13 @@ def linear_attention_in_both_orders():
 
 @reads(
     r"\vec g_i = \Bigl( \frac{\vec u_i}{z_i},\; -\frac{\vec u_i \cdot \vec o_i}{z_i} \Bigr),",
-    r"\pdv{L}{\vec a_i} = \sum_j (\vec g_i \cdot \vec c_j)\, \vec b_j, \qquad \pdv{L}{\vec "
-    r"b_j} = \sum_i (\vec c_j \cdot \vec g_i)\, \vec a_i, \qquad \pdv{L}{\vec c_j} = \sum_i "
-    r"(\vec b_j \cdot \vec a_i)\, \vec g_i .",
+    r"\pdv{L}{\vec a_i} = \sum_j (\vec g_i \cdot \vec c_j)\, \vec b_j, \qquad \pdv{L}{\vec b_j}…",
 )
 def linear_attention_gradients_by_complex_step():
     return of_features()
 
 
-@reads(
-    r"(\dot{\vec n}_i, \dot z_i) = \sum_j \bigl( (\dot{\vec a}_i \cdot \vec b_j + \vec a_i \cdot "
-    r"\dot{\vec b}_j)\, \vec c_j + (\vec a_i \cdot \vec b_j)\, (\dot{\vec v}_j, 0) \bigr), \qquad "
-    r"\dot{\vec o}_i = \frac{\dot{\vec n}_i - \dot z_i \vec o_i}{z_i} ."
-)
+@reads(r"(\dot{\vec n}_i, \dot z_i) = \sum_j \bigl( (\dot{\vec a}_i \cdot \vec b_j + \vec a_i…")
 def linear_attention_tangents_by_complex_step():
     return of_features()
 
@@ -321,20 +287,14 @@ def heads_side_by_side():
 FORM = RNG.normal(size=(E, D_K))
 
 
-@reads(
-    r"s_{ij} = c\, \vec q_i^\top \mat W \vec k_j, \qquad \vec o_i = \sum_j "
-    r"\frac{e^{s_{ij}}}{\sum_m e^{s_{im}}} \vec v_j ,"
-)
+@reads(r"s_{ij} = c\, \vec q_i^\top \mat W \vec k_j, \qquad \vec o_i…")
 def bilinear_scores_and_averages():
     f = formulas.multiplicative_attention
     env = {"q": Q, "k": KEYS, "v": VALUES, "W": FORM}
     return [{**env, "c": c, "o": f(Q, KEYS, VALUES, FORM, scale=c)} for c in (1.0, 0.3)]
 
 
-@reads(
-    r"\pdv{L}{\vec q_i} = \mat W \vec g_i, \qquad \pdv{L}{\mat W} = \sum_i \vec q_i\, \vec "
-    r"g_i^\top ."
-)
+@reads(r"\pdv{L}{\vec q_i} = \mat W \vec g_i, \qquad \pdv{L}{\mat W}…")
 def bilinear_gradients_by_complex_step():
     f = lambda q, w: formulas.multiplicative_attention(q, KEYS, VALUES, w)  # noqa: E731
     env = mapped(f, {"q": Q, "W": FORM}, "o")
@@ -364,12 +324,7 @@ def remember(q, k, v, g, beta, state):
     return np.array(outputs), np.array(states), np.array(faded)
 
 
-@reads(
-    r"\mat S'_t &= \operatorname{diag}(e^{\vec g_t})\, \mat S_{t-1} && \text{(forget)} \\ \vec "
-    r"w_t &= \vec v_t \quad \text{or} \quad \beta_t \bigl( \vec v_t - \mat S_t'^\top \vec k_t "
-    r"\bigr) && \text{(what to write)} \\ \mat S_t &= \mat S'_t + \vec k_t \vec w_t^\top, "
-    r"\qquad \vec o_t = c\, \mat S_t^\top \vec q_t && \text{(write, read)} ."
-)
+@reads(r"\mat S'_t &= \operatorname{diag}(e^{\vec g_t})\, \mat S_{t-1} && \text{(forget)}…")
 def memory_that_forgets_and_is_corrected():
     return [of_memory(False, 0), of_memory(True, 1)]
 
@@ -437,12 +392,7 @@ def erasing(q, k, v, g, state, a, b):
     return np.array(outputs), np.array(states), np.array(answers)
 
 
-@reads(
-    r"\vec r_t &= \mat S_{t-1}^\top \vec a_t \\ \mat S_t &= \operatorname{diag}(e^{\vec g_t})\, "
-    r"\mat S_{t-1} + \vec b_t \vec r_t^\top + \vec k_t \vec v_t^\top = \bigl( "
-    r"\operatorname{diag}(e^{\vec g_t}) + \vec b_t \vec a_t^\top \bigr)\, \mat S_{t-1} + \vec k_t "
-    r"\vec v_t^\top ."
-)
+@reads(r"\vec r_t &= \mat S_{t-1}^\top \vec a_t \\ \mat S_t…")
 def memory_with_own_erase_keys():
     q, k, v, g, _, state = MEMORY
     a, b = ERASE
@@ -525,13 +475,10 @@ class Chunk:
 
 
 @reads(
-    r"""\mat S_t = \operatorname{diag}(e^{\vec c_t})\, \mat S_0 + \sum_{j \le t}
-    \operatorname{diag}(e^{\vec c_t - \vec c_j})\, \vec k_j \vec w_j^\top .""",
-    r"""\vec w_t = \beta_t \Bigl( \vec v_t - \mat S_0^\top (e^{\vec c_t} \odot \vec k_t)
-    - \sum_{j < t} A_{tj} \vec w_j \Bigr) .""",
-    r"""(\mat I + \mat B \mat A)\, \mat W = \mat B\, (\mat V - \tilde{\mat K} \mat S_0) .""",
-    r"""\mat O = c\, (\tilde{\mat Q} \mat S_0 + \mat P \mat W) , \qquad
-    \mat S_C = \operatorname{diag}(e^{\vec c_C})\, \mat S_0 + \hat{\mat K}^\top \mat W .""",
+    r"\mat S_t = \operatorname{diag}(e^{\vec c_t})\, \mat S_0 + \sum_{j \le t}…",
+    r"\vec w_t = \beta_t \Bigl( \vec v_t - \mat S_0^\top (e^{\vec c_t} \odot \vec k_t) -…",
+    r"(\mat I + \mat B \mat A)\, \mat W = \mat B\, (\mat V - \tilde{\mat K} \mat S_0) .",
+    r"\mat O = c\, (\tilde{\mat Q} \mat S_0 + \mat P \mat W) , \qquad \mat S_C…",
 )
 def memory_in_one_chunk():
     _, k, v, _, beta, _ = MEMORY
@@ -599,14 +546,7 @@ def memory_gradients_in_one_chunk():
     yield by_hand, got[5]
 
 
-@reads(
-    r"\dot{\mat S}'_t &= \operatorname{diag}(e^{\vec g_t}) (\dot{\mat S}_{t-1} + "
-    r"\operatorname{diag}(\dot{\vec g}_t)\, \mat S_{t-1}), \\ \dot{\vec w}_t &= \dot\beta_t "
-    r"(\vec v_t - \mat S_t'^\top \vec k_t) + \beta_t (\dot{\vec v}_t - \dot{\mat S}_t'^\top "
-    r"\vec k_t - \mat S_t'^\top \dot{\vec k}_t), \\ \dot{\mat S}_t &= \dot{\mat S}'_t + "
-    r"\dot{\vec k}_t \vec w_t^\top + \vec k_t \dot{\vec w}_t^\top, \qquad \dot{\vec o}_t = c\, "
-    r"(\dot{\mat S}_t^\top \vec q_t + \mat S_t^\top \dot{\vec q}_t) ."
-)
+@reads(r"\dot{\mat S}'_t &= \operatorname{diag}(e^{\vec g_t}) (\dot{\mat S}_{t-1} +…")
 def memory_tangents_by_complex_step():
     names = "q", "k", "v", "g", r"\beta", "S_0"
     inputs = {name: From(1, a) for name, a in zip(names[:5], MEMORY, strict=False)}
@@ -638,10 +578,7 @@ def heads_side_by_side_copied():
     return {"x": x, "n": 3, "y": formulas.repeat_kv(x, 3)}
 
 
-@reads(
-    r"s_{ij} = \frac{\vec q_i \cdot \vec k_j}{\sqrt E}, \qquad p_{ij} = "
-    r"\frac{e^{s_{ij}}}{\sum_m e^{s_{im}}}, \qquad \vec o_i = \sum_j p_{ij} \vec v_j ,"
-)
+@reads(r"s_{ij} = \frac{\vec q_i \cdot \vec k_j}{\sqrt E}, \qquad p_{ij}…")
 def scores_weights_and_averages():
     return {"q": Q, "k": K, "v": VALUES, "E": E, "o": formulas.attention(*QKV)}
 
@@ -669,10 +606,7 @@ def gradient_of_scores_by_complex_step():
     return {"p": softmax(B), "w": w, "d": d}
 
 
-@reads(
-    r"\sum_m p_{im} w_{im} = \sum_m p_{im}\, \vec u_i \cdot \vec v_m = \vec u_i \cdot \sum_m "
-    r"p_{im} \vec v_m = \vec u_i \cdot \vec o_i =: D_i ."
-)
+@reads(r"\sum_m p_{im} w_{im} = \sum_m p_{im}\, \vec u_i \cdot \vec v_m…")
 def the_sum_needs_no_weights():
     (w,) = gradients(lambda p: np.sum(U * (p @ VALUES)), softmax(B))
     o = softmax(B) @ VALUES
@@ -687,20 +621,14 @@ def gradient_of_scores_with_log_sum_exp():
     return {**given, r"\ell": logsumexp(B), r"u^\ell": cotangent, "d": gradients(loss, B)[0]}
 
 
-@reads(
-    r"\pdv{L}{\vec q_i} = c \sum_j d_{ij} \vec k_j, \qquad \pdv{L}{\vec k_j} = c \sum_i d_{ij} "
-    r"\vec q_i ."
-)
+@reads(r"\pdv{L}{\vec q_i} = c \sum_j d_{ij} \vec k_j, \qquad \pdv{L}{\vec k_j}…")
 def gradients_of_queries_and_keys():
     env = of_attention()
     s = Q @ K.T / np.sqrt(E)
     return {**env, "d": gradients(lambda s: np.sum(env["u"] * (softmax(s) @ VALUES)), s)[0]}
 
 
-@reads(
-    r"\dot\ell_i = \mu_i, \qquad \dot{\vec o}_i = \sum_j p_{ij} \dot s_{ij} \vec v_j - \mu_i "
-    r"\vec o_i + \sum_j p_{ij} \dot{\vec v}_j ."
-)
+@reads(r"\dot\ell_i = \mu_i, \qquad \dot{\vec o}_i…")
 def attention_tangents_by_complex_step():
     s, ds = Q @ K.T / np.sqrt(E), (DQ @ K.T + Q @ DK.T) / np.sqrt(E)
     moved = {r"\dot q": DQ, r"\dot k": DK, r"\mu": np.sum(softmax(s) * ds, axis=1)}
@@ -720,8 +648,8 @@ P, DP = RNG.normal(size=(2, T, S))
 
 
 @reads(
-    r"""\pdv{L}{p_{ij}} = u_i\, |j - i - \text{offset}| .""",
-    r"""\dot d_i = \sum_j \dot p_{ij}\, |j - i - \text{offset}| .""",
+    r"\pdv{L}{p_{ij}} = u_i\, |j - i - \text{offset}| .",
+    r"\dot d_i = \sum_j \dot p_{ij}\, |j - i - \text{offset}| .",
 )
 def distance_derivatives_by_complex_step():
     f = functools.partial(formulas.attention_distance, q_offset=OFFSET)
@@ -743,18 +671,13 @@ def shares_of_three_keys():
         yield shares(P, o), attention_shares(P, q_offset=o)
 
 
-@reads(
-    r"""\pdv{L}{p_{ij}} = u_{i1}\, [j = 0] + u_{i2}\, [j = i + o - 1] + u_{i3}\, [j = i + o] ."""
-)
+@reads(r"\pdv{L}{p_{ij}} = u_{i1}\, [j = 0] + u_{i2}\, [j = i + o - 1] + u_{i3}\, [j = i + o] .")
 def gradient_of_shares():
     env = mapped(shares, {"p": P}, "a", o=OFFSET)
     return {**env, "u": Shifted([0, 1], env["u"])}
 
 
-@reads(
-    r"""\dot{\vec a}_i = \bigl( \dot p_{i, 0},\; \dot p_{i,\, i + o - 1},\; \dot p_{i,\, i + o}
-    \bigr) ."""
-)
+@reads(r"\dot{\vec a}_i = \bigl( \dot p_{i, 0},\; \dot p_{i,\, i + o - 1},\; \dot p_{i,\, i + o}…")
 def tangent_of_shares():
     return {"p": From(0, P, outside=0), "a": Of(shares, "p"), "o": OFFSET, "i": range(T)}
 
@@ -778,8 +701,8 @@ def mask_of_padding():
 
 
 @reads(
-    r"""\pdv{L}{x_h} = \sum_{m=0}^{n-1} u_{nh + m} .""",
-    r"""\dot y_h = \dot x_{\lfloor h / n \rfloor} .""",
+    r"\pdv{L}{x_h} = \sum_{m=0}^{n-1} u_{nh + m} .",
+    r"\dot y_h = \dot x_{\lfloor h / n \rfloor} .",
 )
 def derivatives_of_repeated_heads():
     f = functools.partial(formulas.repeat_kv, n=3)
@@ -819,22 +742,13 @@ def project(x, w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o, bumps=(NOTHING,) * 4, rot
     return q, o, o @ w_o.T + b_o
 
 
-@reads(
-    r"""\pdv{L}{\mat W_O} = \sum_i \vec u_i\, \vec o_i^\top, \qquad
-    \pdv{L}{\vec b_O} = \sum_i \vec u_i, \qquad
-    \pdv{L}{\vec o_i} = \mat W_O^\top \vec u_i ."""
-)
+@reads(r"\pdv{L}{\mat W_O} = \sum_i \vec u_i\, \vec o_i^\top, \qquad \pdv{L}{\vec b_O}…")
 def gradients_of_the_last_projection():
     inputs = {"o": project(*SELF)[1], "W_O": PROJECTIONS[3], "b_O": BIASES[3]}
     return mapped(lambda o, w, b: o @ w.T + b, inputs)
 
 
-@reads(
-    r"""\pdv{L}{\mat W_Q} &= \sum_i \vec g_i\, \vec x_i^\top, \qquad
-    \pdv{L}{\vec b_Q} = \sum_i \vec g_i, \\
-    \pdv{L}{\vec x_i} &= \mat W_Q^\top \vec g_i + \mat W_K^\top \vec g^k_i + \mat W_V^\top
-    \vec g^v_i ."""
-)
+@reads(r"\pdv{L}{\mat W_Q} &= \sum_i \vec g_i\, \vec x_i^\top, \qquad \pdv{L}{\vec b_Q}…")
 def gradients_of_the_first_projections():
     u = RNG.normal(size=(T, 5))
     names = "x", "W_Q", "W_K", "W_V", "W_O", "b_Q", "b_K", "b_V", "b_O"
@@ -866,11 +780,7 @@ def chain_of_gradients_by_complex_step():
     yield dx, np.array([w_q.T @ g_q[i] + w_k.T @ g_k[i] + w_v.T @ g_v[i] for i in range(T)])
 
 
-@reads(
-    r"""\dd \vec q_{hi} = \mat W_Q^{(h)}\, \dd \vec x_i + \dd \mat W_Q^{(h)}\, \vec x_i
-    + \dd \vec b_Q^{(h)}, \qquad
-    \dd \vec y_i = \mat W_O\, \dd \vec o_i + \dd \mat W_O\, \vec o_i + \dd \vec b_O ,"""
-)
+@reads(r"\dd \vec q_{hi} = \mat W_Q^{(h)}\, \dd \vec x_i + \dd \mat W_Q^{(h)}\, \vec x_i + \dd…")
 def differentials_of_the_projections():
     x, w = TOKENS, PROJECTIONS[0].reshape(N_HEADS, WIDTH, 6)
     q = Of(lambda x, w, b: np.einsum("hed,id->hie", w, x) + b[:, None], "x", "W_Q", "b_Q")
@@ -909,10 +819,7 @@ def whole(x, w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o, q_norm, k_norm, w_gate, b_g
 ALL = *SELF, Q_NORM, K_NORM, W_GATE, B_GATE
 
 
-@reads(
-    r"""\vec y_i = \mat W_O \bigl( \sigma(\mat W_G \vec x_i + \vec b_G) \odot \vec o_i \bigr)
-    + \vec b_O ."""
-)
+@reads(r"\vec y_i = \mat W_O \bigl( \sigma(\mat W_G \vec x_i + \vec b_G) \odot \vec o_i \bigr) +…")
 def the_gate():
     options = {"num_heads": N_HEADS, "norm_eps": NORM_EPS, "norm_offset": SHIFT}
     angles = np.arange(T)[:, None]
@@ -935,11 +842,7 @@ def norms_and_gate():
     yield whole(*ALL)[2], multi_head_attention(TOKENS, TOKENS, AttentionParams(*ALL[1:]), **options)
 
 
-@reads(
-    r"""\pdv{L}{\vec o_i} = \sigma(\vec z_i) \odot \vec u'_i, \qquad
-    \pdv{L}{\vec z_i} = \sigma(\vec z_i) \odot \sigma(-\vec z_i) \odot \vec o_i \odot
-    \vec u'_i,"""
-)
+@reads(r"\pdv{L}{\vec o_i} = \sigma(\vec z_i) \odot \vec u'_i, \qquad \pdv{L}{\vec z_i}…")
 def gradients_of_the_gate():
     o, z, _ = whole(*ALL)
     u = RNG.normal(size=(T, 5))
@@ -979,10 +882,7 @@ def gradients_of_norms_and_gate_by_complex_step():
     yield of("z"), logistic(z) * logistic(-z) * o * back
 
 
-@reads(
-    r"""\dot{\vec q}_i &= \dot{\mat W}_Q \vec x_i + \mat W_Q \dot{\vec x}_i + \dot{\vec b}_Q, \\
-    \dot{\vec y}_i &= \dot{\mat W}_O \vec o_i + \mat W_O \dot{\vec o}_i + \dot{\vec b}_O,"""
-)
+@reads(r"\dot{\vec q}_i &= \dot{\mat W}_Q \vec x_i + \mat W_Q \dot{\vec x}_i + \dot{\vec b}_Q…")
 def chain_of_tangents_by_complex_step():
     q = Of(lambda x, w, b: x @ w.T + b, "x", "W_Q", "b_Q")
     y = Of(lambda o, w, b: o @ w.T + b, "o", "W_O", "b_O")
@@ -990,20 +890,13 @@ def chain_of_tangents_by_complex_step():
     return {**given, "W_O": PROJECTIONS[3], "b_O": BIASES[3], "q": q, "y": y}
 
 
-@reads(
-    r"""\dot{\vec r}_i = \mat W^\top \dot{\vec q}_i + \dot{\mat W}^\top \vec q_i, \qquad
-    \dot s_{ij} = c\, (\dot{\vec r}_i \cdot \vec k_j + \vec r_i \cdot \dot{\vec k}_j) ."""
-)
+@reads(r"\dot{\vec r}_i = \mat W^\top \dot{\vec q}_i + \dot{\mat W}^\top \vec q_i…")
 def bilinear_tangents_by_complex_step():
     scores = Of(lambda r, k: 0.3 * r @ k.T, "r", "k")
     return {"q": Q, "k": KEYS, "W": FORM, "r": Of(np.matmul, "q", "W"), "s": scores, "c": 0.3}
 
 
-@reads(
-    r"""\phi(x) = \begin{cases} x + 1 & x > 0 \\ e^x & x \le 0 \end{cases} \quad (\text{"elu"}),
-    \qquad
-    \phi(x) = e^x \quad (\text{"exp"}), \qquad \phi(x) = x \quad (\text{"identity"})."""
-)
+@reads(r'\phi(x) = \begin{cases} x + 1 & x > 0 \\ e^x & x \le 0 \end{cases} \quad (\text{"elu"})…')
 def features_of_linear_attention():
     return [
         {**row, r"\phi": functools.partial(formulas.features, feature_map=name), "branch": name}
@@ -1013,10 +906,8 @@ def features_of_linear_attention():
 
 
 @reads(
-    r"""\pdv{L}{\vec q_i} = \phi'(\vec q_i) \odot \pdv{L}{\vec a_i}, \qquad
-    \pdv{L}{\vec k_j} = \phi'(\vec k_j) \odot \pdv{L}{\vec b_j} .""",
-    r"""\dot{\vec a}_i = \phi'(\vec q_i) \odot \dot{\vec q}_i, \qquad
-    \dot{\vec b}_j = \phi'(\vec k_j) \odot \dot{\vec k}_j .""",
+    r"\pdv{L}{\vec q_i} = \phi'(\vec q_i) \odot \pdv{L}{\vec a_i}, \qquad \pdv{L}{\vec k_j}…",
+    r"\dot{\vec a}_i = \phi'(\vec q_i) \odot \dot{\vec q}_i, \qquad \dot{\vec b}_j…",
 )
 def features_between_by_complex_step():
     return of_features()
@@ -1033,10 +924,7 @@ def a_prefix_seen_by_all():
     return {"M": formulas.prefix_mask(5, 2), "P": 2}
 
 
-@reads(
-    r"""M_{ij} = [\, j \le i' \ \text{and} \ \lfloor j / C \rfloor
-    = \lfloor i' / C \rfloor \,] ."""
-)
+@reads(r"M_{ij} = [\, j \le i' \ \text{and} \ \lfloor j / C \rfloor = \lfloor i' / C \rfloor \,] .")
 def causal_in_chunks():
     rows = []
     for offset in (0, 2, -1):
@@ -1165,11 +1053,8 @@ def scores_of_the_indexer():
 
 
 @reads(
-    r"""\pdv{L}{w_{th}} = \sum_s u_{ts} \max(z_{hts}, 0) , \qquad
-    \pdv{L}{\vec q_{th}} = \sum_s g_{hts} \vec k_s , \qquad
-    \pdv{L}{\vec k_s} = \sum_{h, t} g_{hts} \vec q_{th} .""",
-    r"""\dot I_{ts} = \sum_h \bigl( \dot w_{th} \max(z_{hts}, 0) + w_{th}\, [z_{hts} > 0]
-    (\dot{\vec q}_{th} \cdot \vec k_s + \vec q_{th} \cdot \dot{\vec k}_s) \bigr) .""",
+    r"\pdv{L}{w_{th}} = \sum_s u_{ts} \max(z_{hts}, 0) , \qquad \pdv{L}{\vec q_{th}}…",
+    r"\dot I_{ts} = \sum_h \bigl( \dot w_{th} \max(z_{hts}, 0) + w_{th}\, [z_{hts} > 0]…",
 )
 def derivatives_of_the_indexer():
     return of_indexer()
@@ -1203,10 +1088,7 @@ def of_difference():
     return env
 
 
-@reads(
-    r"""\vec o_i = \sum_j \bigl( p^{(1)}_{ij} - \lambda\, p^{(2)}_{ij} \bigr) \vec v_j
-    = \vec o^{(1)}_i - \lambda\, \vec o^{(2)}_i ."""
-)
+@reads(r"\vec o_i = \sum_j \bigl( p^{(1)}_{ij} - \lambda\, p^{(2)}_{ij} \bigr) \vec v_j…")
 def difference_of_two_maps():
     return of_difference()
 
@@ -1225,9 +1107,6 @@ def gradient_of_the_share():
     }
 
 
-@reads(
-    r"""\dot{\vec o}_i = \dot{\vec o}^{(1)}_i - \lambda\, \dot{\vec o}^{(2)}_i
-    - \dot\lambda\, \vec o^{(2)}_i"""
-)
+@reads(r"\dot{\vec o}_i = \dot{\vec o}^{(1)}_i - \lambda\, \dot{\vec o}^{(2)}_i - \dot\lambda\,…")
 def tangent_of_the_difference():
     return of_difference()

@@ -22,29 +22,21 @@ QUESTIONS = mapped(
 QUESTIONS |= {"y": 2 * EYE - 1, r"\sigma": sigmoid}
 
 
-@reads(
-    r"""\ell_i = \frac12 \Bigl( \log \sum_j e^{s_{ij}} - s_{ii} \Bigr) + \frac12 \Bigl( \log
-    \sum_j e^{s_{ji}} - s_{ii} \Bigr) ,"""
-)
+@reads(r"\ell_i = \frac12 \Bigl( \log \sum_j e^{s_{ij}} - s_{ii} \Bigr) + \frac12 \Bigl( \log…")
 def loss_of_each_pair():
     return PAIRS
 
 
 @reads(
-    r"""\pdv{}{s_{ij}} \sum_k \ell_k = \frac{p_{ij} + q_{ij}}{2} - \delta_{ij} .""",
-    r"""\pdv{L}{s_{ij}} = \frac{u_i}{2} (p_{ij} - \delta_{ij}) + \frac{u_j}{2}
-    (q_{ij} - \delta_{ij}) .""",
-    r"""\dot\ell_i = \frac12 \sum_j \bigl( p_{ij}\, \dot s_{ij} + q_{ji}\, \dot s_{ji} \bigr)
-    - \dot s_{ii} .""",
+    r"\pdv{}{s_{ij}} \sum_k \ell_k = \frac{p_{ij} + q_{ij}}{2} - \delta_{ij} .",
+    r"\pdv{L}{s_{ij}} = \frac{u_i}{2} (p_{ij} - \delta_{ij}) + \frac{u_j}{2} (q_{ij} -…",
+    r"\dot\ell_i = \frac12 \sum_j \bigl( p_{ij}\, \dot s_{ij} + q_{ji}\, \dot s_{ji} \bigr) -…",
 )
 def derivatives_of_the_contrastive_loss():
     return PAIRS
 
 
-@reads(
-    r"""\pdv{L}{\tau} = \sum_{ij} G_{ij}\, \vec x_i \cdot \vec y_j , \qquad
-    \pdv{L}{\vec x_i} = \tau \sum_j G_{ij}\, \vec y_j ."""
-)
+@reads(r"\pdv{L}{\tau} = \sum_{ij} G_{ij}\, \vec x_i \cdot \vec y_j , \qquad \pdv{L}{\vec x_i}…")
 def gradient_of_the_temperature():
     x, y, tau = *RNG.normal(size=(2, N, 3)), 1.7
     loss = Of(lambda x, tau: formulas.info_nce(tau * x @ y.T), "x", r"\tau")
@@ -57,12 +49,9 @@ def loss_of_each_question():
 
 
 @reads(
-    r"""\pdv{\ell_i}{s_{ij}} = -y_{ij}\, \sigma \bigl( -y_{ij} (s_{ij} + b) \bigr) , \qquad
-    \pdv{\ell_i}{b} = \sum_j \pdv{\ell_i}{s_{ij}} .""",
-    r"""\pdv{L}{s_{ij}} = -u_i\, y_{ij}\, \sigma \bigl( -y_{ij} (s_{ij} + b) \bigr) , \qquad
-    \pdv{L}{b} = \sum_{ij} \pdv{L}{s_{ij}} .""",
-    r"""\dot\ell_i = -\sum_j y_{ij}\, \sigma \bigl( -y_{ij} (s_{ij} + b) \bigr)
-    (\dot s_{ij} + \dot b) .""",
+    r"\pdv{\ell_i}{s_{ij}} = -y_{ij}\, \sigma \bigl( -y_{ij} (s_{ij} + b) \bigr) …",
+    r"\pdv{L}{s_{ij}} = -u_i\, y_{ij}\, \sigma \bigl( -y_{ij} (s_{ij} + b) \bigr) …",
+    r"\dot\ell_i = -\sum_j y_{ij}\, \sigma \bigl( -y_{ij} (s_{ij} + b) \bigr) (\dot s_{ij} + \dot…",
 )
 def derivatives_of_the_sigmoid_loss():
     return QUESTIONS

@@ -54,21 +54,14 @@ def number_of_windows():
     return environments
 
 
-@reads(
-    r"""\vec y = \begin{pmatrix} W_1 & W_2 & 0 & 0 \\ W_0 & W_1 & W_2 & 0 \\
-    0 & W_0 & W_1 & W_2 \\ 0 & 0 & W_0 & W_1 \end{pmatrix} \vec x + b ."""
-)
+@reads(r"\vec y = \begin{pmatrix} W_1 & W_2 & 0 & 0 \\ W_0 & W_1 & W_2 & 0 \\ 0 & W_0 & W_1 & W_2…")
 def matrix_of_a_convolution():
     x, w, b = RNG.normal(size=4), RNG.normal(size=3), np.array([0.3])
     y = formulas.conv(x[None, None], w[None, None], b, padding=1)[0, 0]
     return {"W_0": w[0], "W_1": w[1], "W_2": w[2], "x": x, "b": 0.3, "y": y}
 
 
-@reads(
-    r"""\pdv{L}{x_{c j}} &= \sum_o \sum_t \sum_k u_{o t}\, W_{o c k}\, [\, s t + d k - p = j\,] \\
-    \pdv{L}{W_{o c k}} &= \sum_t u_{o t}\, x_{c,\, s t + d k - p} , \qquad
-    \pdv{L}{b_o} = \sum_t u_{o t} ,"""
-)
+@reads(r"\pdv{L}{x_{c j}} &= \sum_o \sum_t \sum_k u_{o t}\, W_{o c k}\, [\, s t + d k - p = j\,]…")
 def gradients_of_a_convolution():
     return of_convolution()
 
@@ -94,10 +87,7 @@ def gradient_on_a_ring():
     yield by_hand, conv_vjp(U, X, W, padding_mode="circular", **OPTIONS)[0]
 
 
-@reads(
-    r"""\pdv{L}{x_{c j}} = \sum_o \sum_{k'} W_{o c,\, K - 1 - k'}\, u_{o,\, j + d k' - p'} ,
-    \qquad p' = d (K - 1) - p :"""
-)
+@reads(r"\pdv{L}{x_{c j}} = \sum_o \sum_{k'} W_{o c,\, K - 1 - k'}\, u_{o,\, j + d k' - p'} …")
 def gradient_by_the_reversed_kernel():
     rows = []
     for p in (0, 1, 3, 5):
@@ -108,10 +98,7 @@ def gradient_by_the_reversed_kernel():
     return rows
 
 
-@reads(
-    r"""\dot y_{o t} = \dot b_o + \sum_c \sum_k \bigl( \dot W_{o c k}\, x_{c,\, s t + d k - p}
-    + W_{o c k}\, \dot x_{c,\, s t + d k - p} \bigr) ."""
-)
+@reads(r"\dot y_{o t} = \dot b_o + \sum_c \sum_k \bigl( \dot W_{o c k}\, x_{c,\, s t + d k - p} +…")
 def tangent_of_a_convolution():
     return of_convolution()
 
@@ -151,21 +138,12 @@ def state_of_a_causal_convolution():
     return of_sequence()
 
 
-@reads(
-    r"""\pdv{L}{x_{t d}} = \sum_{k=0}^{K-1} W_{d k}\, u_{t + K - 1 - k,\, d}
-    + v_{t - T + K - 1,\, d} , \qquad
-    \pdv{L}{W_{d k}} = \sum_t u_{t d}\, x_{t - K + 1 + k,\, d} , \qquad
-    \pdv{L}{b_d} = \sum_t u_{t d} ,"""
-)
+@reads(r"\pdv{L}{x_{t d}} = \sum_{k=0}^{K-1} W_{d k}\, u_{t + K - 1 - k,\, d} +…")
 def gradients_of_a_causal_convolution():
     return of_sequence()
 
 
-@reads(
-    r"""\dot y_{t d} = \dot b_d + \sum_{k=0}^{K-1} \bigl( \dot W_{d k}\,
-    x_{t - K + 1 + k,\, d} + W_{d k}\, \dot x_{t - K + 1 + k,\, d} \bigr) , \qquad
-    \dot{\vec h}_T = (\dot{\vec x}_{T - K + 1}, \dots, \dot{\vec x}_{T - 1}) ."""
-)
+@reads(r"\dot y_{t d} = \dot b_d + \sum_{k=0}^{K-1} \bigl( \dot W_{d k}\, x_{t - K + 1 + k,\, d}…")
 def tangents_of_a_causal_convolution():
     return of_sequence()
 
@@ -192,21 +170,12 @@ def of_packed_documents():
     return {**env, "z": PACKED, "n": numbers}
 
 
-@reads(
-    r"""n_t = \sum_{s=1}^{t} [\, z_s \ne z_{s-1}\,] , \qquad
-    y_{t d} = b_d + \sum_{k=0}^{K-1} W_{d k}\, x_{t - K + 1 + k,\, d}\,
-    [\, n_{t - K + 1 + k} = n_t\,] ."""
-)
+@reads(r"n_t = \sum_{s=1}^{t} [\, z_s \ne z_{s-1}\,] , \qquad y_{t d}…")
 def window_of_a_packed_document():
     return of_packed_documents()
 
 
-@reads(
-    r"""\pdv{L}{x_{t d}} &= \sum_{k=0}^{K-1} W_{d k}\, u_{t + K - 1 - k,\, d}\,
-    [\, n_{t + K - 1 - k} = n_t\,] + v_{t - T + K - 1,\, d}\, [\, n_{T-1} = n_t\,] \\
-    \pdv{L}{W_{d k}} &= \sum_t u_{t d}\, x_{t - K + 1 + k,\, d}\,
-    [\, n_{t - K + 1 + k} = n_t\,] ."""
-)
+@reads(r"\pdv{L}{x_{t d}} &= \sum_{k=0}^{K-1} W_{d k}\, u_{t + K - 1 - k,\, d}\, [\,…")
 def gradients_of_packed_documents():
     return of_packed_documents()
 
@@ -233,10 +202,7 @@ def written(x, w, o, j):
     return sum(x[c, t] * w[c, o, k] * (S * t + D * k - P == j) for c in OUTPUTS for t, k in PAIRS)
 
 
-@reads(
-    r"""y_{o j} = b_o + \sum_c \sum_t \sum_{k=0}^{K-1} x_{c t}\, W_{c o k}\,
-    [\, s t + d k - p = j\,] ."""
-)
+@reads(r"y_{o j} = b_o + \sum_c \sum_t \sum_{k=0}^{K-1} x_{c t}\, W_{c o k}\, [\, s t + d k - p =…")
 def kernels_written_by_inputs():
     return of_transposed()
 
@@ -264,29 +230,19 @@ def adjoint_of_a_convolution():
     yield sum(V[c, t] * y[c, t] for c in OUTPUTS for t in range(SHORT)), np.sum(back * z)
 
 
-@reads(
-    r"""\vec y = \begin{pmatrix} W_0 & 0 \\ W_1 & 0 \\ W_2 & W_0 \\ 0 & W_1 \\ 0 & W_2
-    \end{pmatrix} \vec x + b ."""
-)
+@reads(r"\vec y = \begin{pmatrix} W_0 & 0 \\ W_1 & 0 \\ W_2 & W_0 \\ 0 & W_1 \\ 0 & W_2…")
 def matrix_of_a_transposed_convolution():
     x, w, b = RNG.normal(size=2), RNG.normal(size=3), np.array([0.3])
     y = formulas.conv_transpose(x[None, None], w[None, None], b, stride=2)[0, 0]
     return {"W_0": w[0], "W_1": w[1], "W_2": w[2], "x": x, "b": 0.3, "y": y}
 
 
-@reads(
-    r"""\pdv{L}{x_{c t}} = \sum_o \sum_k W_{c o k}\, u_{o,\, s t + d k - p} , \qquad
-    \pdv{L}{W_{c o k}} = \sum_t x_{c t}\, u_{o,\, s t + d k - p} , \qquad
-    \pdv{L}{b_o} = \sum_j u_{o j} ,"""
-)
+@reads(r"\pdv{L}{x_{c t}} = \sum_o \sum_k W_{c o k}\, u_{o,\, s t + d k - p} …")
 def gradients_of_a_transposed_convolution():
     return of_transposed()
 
 
-@reads(
-    r"""\dot y_{o j} = \dot b_o + \sum_c \sum_t \sum_k \bigl( \dot x_{c t}\, W_{c o k}
-    + x_{c t}\, \dot W_{c o k} \bigr) [\, s t + d k - p = j\,] ."""
-)
+@reads(r"\dot y_{o j} = \dot b_o + \sum_c \sum_t \sum_k \bigl( \dot x_{c t}\, W_{c o k} +…")
 def tangent_of_a_transposed_convolution():
     return of_transposed()
 
@@ -353,11 +309,7 @@ def of_interpolation(m, *, aligned=False):
 INTERPOLATED = [of_interpolation(13), of_interpolation(5), of_interpolation(13, aligned=True)]
 
 
-@reads(
-    r"""y_t = (1 - \alpha_t)\, x_{l_t} + \alpha_t\, x_{h_t} , \qquad
-    l_t = \lfloor q_t \rfloor , \qquad h_t = \min(l_t + 1, N - 1) , \qquad
-    \alpha_t = q_t - l_t ."""
-)
+@reads(r"y_t = (1 - \alpha_t)\, x_{l_t} + \alpha_t\, x_{h_t} , \qquad l_t = \lfloor q_t \rfloor …")
 def value_between_two_places():
     rows = []
     for m, aligned in itertools.product((5, 13), (False, True)):
@@ -381,8 +333,7 @@ def places_of_the_outputs():
 
 
 @reads(
-    r"""\pdv{L}{x_j} = \sum_t u_t \bigl( (1 - \alpha_t)\, [\, l_t = j\,]
-    + \alpha_t\, [\, h_t = j\,] \bigr) .""",
+    r"\pdv{L}{x_j} = \sum_t u_t \bigl( (1 - \alpha_t)\, [\, l_t = j\,] + \alpha_t\, [\, h_t =…",
     r"\dot y_t = (1 - \alpha_t)\, \dot x_{l_t} + \alpha_t\, \dot x_{h_t} .",
 )
 def derivatives_of_the_value_between_two_places():

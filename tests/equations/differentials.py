@@ -61,8 +61,7 @@ def gated():
 
 
 @reads(
-    r"""\dd s_i = \sum_j J_{ij}\, \dd x_j
-    = s_i \Bigl( \dd x_i - \sum_j s_j\, \dd x_j \Bigr) .""",
+    r"\dd s_i = \sum_j J_{ij}\, \dd x_j = s_i \Bigl( \dd x_i - \sum_j s_j\, \dd x_j \Bigr) .",
     r"\dd \ell_i = \dd x_i - \sum_j s_j\, \dd x_j .",
     r"\dd f = \sum_i s_i\, \dd x_i .",
 )
@@ -72,10 +71,7 @@ def softmax_and_its_relatives():
     return {**given, "s": Of(forms.softmax, "x"), "f": Of(forms.logsumexp, "x")}
 
 
-@reads(
-    r"""\dd s_{ij} = (1 - t_{ij}^2)\, c\, (\vec k_j \cdot \dd \vec q_i
-    + \vec q_i \cdot \dd \vec k_j) + \dd B_{ij} ."""
-)
+@reads(r"\dd s_{ij} = (1 - t_{ij}^2)\, c\, (\vec k_j \cdot \dd \vec q_i + \vec q_i \cdot \dd \vec…")
 def capped_scores():
     q, k, B = draw((2, 4), (3, 4), (2, 3))
     t = Of(lambda q, k: np.tanh(0.7 * q @ k.T / 1.5), "q", "k")
@@ -98,10 +94,7 @@ def projected_query():
     return mapped(lambda W, q: q @ W, {"W": W, "q": q}, "r")
 
 
-@reads(
-    r"""\dd \vec o_i = \sum_j (p_{ij}\, \dd \vec v_j + \vec v_j\, \dd p_{ij}) , \qquad
-    \dd p_{ij} = p_{ij} \Bigl( \dd s_{ij} - \sum_m p_{im}\, \dd s_{im} \Bigr) ."""
-)
+@reads(r"\dd \vec o_i = \sum_j (p_{ij}\, \dd \vec v_j + \vec v_j\, \dd p_{ij}) …")
 def weighted_mean_of_values():
     q, k, v = draw((2, 4), (3, 4), (3, 5))
     s = Of(formulas.attention.attention_scores, "q", "k")
@@ -126,10 +119,8 @@ def differential_of_multiply():
 
 
 @reads(
-    r"""\dd \mat A\, \mat Y + \mat A\, \dd \mat Y = 0 \quad\Rightarrow\quad
-    \dd \mat Y = -\mat Y\, \dd \mat A\, \mat Y .""",
-    r"""\dd y = \sum_{kl} (\mat A^{-1})_{lk}\, \dd A_{kl}
-    = \operatorname{tr}(\mat A^{-1}\, \dd \mat A) .""",
+    r"\dd \mat A\, \mat Y + \mat A\, \dd \mat Y = 0 \quad\Rightarrow\quad \dd \mat Y…",
+    r"\dd y = \sum_{kl} (\mat A^{-1})_{lk}\, \dd A_{kl}…",
 )
 def inverse_and_determinant():
     (A,) = draw((3, 3))
@@ -149,19 +140,13 @@ def norm_of_a_slice():
     return mapped(functools.partial(formulas.calculus.norm, axis=1), {"x": x})
 
 
-@reads(
-    r"""\dd y = \dd \vec x^\top \mat A\, \vec x + \vec x^\top \dd \mat A\, \vec x
-    + \vec x^\top \mat A\, \dd \vec x ."""
-)
+@reads(r"\dd y = \dd \vec x^\top \mat A\, \vec x + \vec x^\top \dd \mat A\, \vec x + \vec x^\top…")
 def quadratic_form():
     x, A = draw((3,), (3, 3))
     return mapped(formulas.calculus.quadratic_form, {"x": x, "A": A})
 
 
-@reads(
-    r"""\dd y_{o t} = \sum_c \sum_k \bigl( W_{o c k}\, \dd x_{c,\, s t + d k - p}
-    + x_{c,\, s t + d k - p}\, \dd W_{o c k} \bigr) + \dd b_o ."""
-)
+@reads(r"\dd y_{o t} = \sum_c \sum_k \bigl( W_{o c k}\, \dd x_{c,\, s t + d k - p} +…")
 def convolution_of_a_row():
     x, W, b = draw((2, 9), (3, 2, 3), (3,))
     options = {"stride": 2, "padding": 1, "dilation": 2}
@@ -182,31 +167,21 @@ def differential_of_a_layer():
     return mapped(formulas.neurons.linear, {"X": X, "W": W, "b": b}, "Y")
 
 
-@reads(
-    r"""\dd a_n = f'(z_n)\, (\vec w \cdot \dd \vec x_n + \vec x_n \cdot \dd \vec w
-    + \dd b) ."""
-)
+@reads(r"\dd a_n = f'(z_n)\, (\vec w \cdot \dd \vec x_n + \vec x_n \cdot \dd \vec w + \dd b) .")
 def differential_of_a_neuron():
     x, w = draw((3, 4), (4,))
     f = functools.partial(formulas.neurons.neuron, activation="tanh")
     return mapped(f, {"x": x, "w": w, "b": 0.3}, "a", z=x @ w + 0.3, f=np.tanh)
 
 
-@reads(
-    r"""\dd \vec y = \mat W\, \dd \vec x + s\, (\dd \mat B\, \mat A \vec x
-    + \mat B\, \dd \mat A\, \vec x + \mat B \mat A\, \dd \vec x) ."""
-)
+@reads(r"\dd \vec y = \mat W\, \dd \vec x + s\, (\dd \mat B\, \mat A \vec x + \mat B\, \dd \mat…")
 def correction_of_low_rank():
     x, A, B, W = draw((4,), (2, 4), (3, 2), (3, 4))
     f = lambda x, A, B: formulas.neurons.lora_linear(x[None], W, A, B, scale=0.6)[0]  # noqa: E731
     return mapped(f, {"x": x, "A": A, "B": B}, W=W, s=0.6)
 
 
-@reads(
-    r"""\dd \vec z_l = \mat W_l\, \dd \vec h_{l-1} + \dd \mat W_l\, \vec h_{l-1}
-    + \dd \vec b_l , \qquad
-    \dd \vec h_l = \vec m_l \odot \phi'(\vec z_l) \odot \dd \vec z_l ."""
-)
+@reads(r"\dd \vec z_l = \mat W_l\, \dd \vec h_{l-1} + \dd \mat W_l\, \vec h_{l-1} + \dd \vec b_l …")
 def differentials_of_a_layer():
     h, W, b = draw((3,), (4, 3), (4,))
     m = np.array([0.0, 2.0, 2.0, 2.0])
@@ -215,11 +190,7 @@ def differentials_of_a_layer():
     return {**inputs, "z_l": z, "h_l": Of(lambda z: m * np.tanh(z), "z_l")}
 
 
-@reads(
-    r"""\dd \vec a &= \mat W_1\, \dd \vec x + \dd \mat W_1\, \vec x + \dd \vec b_1 , \qquad
-    \dd \vec h = f'(\vec a) \odot \dd \vec a , \\
-    \dd \vec y &= \mat W_2\, \dd \vec h + \dd \mat W_2\, \vec h + \dd \vec b_2 ."""
-)
+@reads(r"\dd \vec a &= \mat W_1\, \dd \vec x + \dd \mat W_1\, \vec x + \dd \vec b_1 …")
 def differentials_of_two_layers():
     x, *weights = draw((3,), (4, 3), (4,), (3, 4), (3,))
     names = ["W_1", "b_1", "W_2", "b_2"]
@@ -233,11 +204,7 @@ def differentials_of_two_layers():
     return {"x": x, **dict(zip(names, weights, strict=True)), **inner, "y": Of(y, "x", *names)}
 
 
-@reads(
-    r"""\dd \hat x_n = \frac1\tau \bigl( \dd x_n - \dd \mu \bigr)
-    - \frac{\hat x_n}{2 \tau^2}\, \dd \sigma^2 , \qquad
-    \dd y_n = w\, \dd \hat x_n + \hat x_n\, \dd w + \dd b ."""
-)
+@reads(r"\dd \hat x_n = \frac1\tau \bigl( \dd x_n - \dd \mu \bigr) - \frac{\hat x_n}{2 \tau^2}\,…")
 def a_channel_of_batch_norm():
     (x,) = draw((5,))
     f = lambda x, w, b: formulas.normalization.batch_norm(x[:, None], w, b, eps=0.1)[:, 0]  # noqa: E731
@@ -249,11 +216,7 @@ def a_channel_of_batch_norm():
     )
 
 
-@reads(
-    r"""\dd \hat x_{pc} = \frac1\tau \bigl( \dd x_{pc} - \overline{\dd x}
-    - \hat x_{pc} \, \overline{\hat x\, \dd x} \bigr) , \qquad
-    \dd y_{pc} = w_c\, \dd \hat x_{pc} + \hat x_{pc}\, \dd w_c + \dd b_c ."""
-)
+@reads(r"\dd \hat x_{pc} = \frac1\tau \bigl( \dd x_{pc} - \overline{\dd x} - \hat x_{pc} \,…")
 def a_group_of_group_norm():
     x, w, b = draw((5, 2), (2,), (2,))
     f = lambda x, w, b: formulas.normalization.group_norm(x[None], 1, w, b, eps=0.1)[0]  # noqa: E731
@@ -262,10 +225,7 @@ def a_group_of_group_norm():
     return mapped(f, {"x": x, "w": w, "b": b}, **more)
 
 
-@reads(
-    r"""\dd y = (\mat R_r \vec k) \cdot \dd \vec q
-    + (\mat R_r^\top \vec q) \cdot \dd \vec k ."""
-)
+@reads(r"\dd y = (\mat R_r \vec k) \cdot \dd \vec q + (\mat R_r^\top \vec q) \cdot \dd \vec k .")
 def score_of_a_rotated_key():
     q, k = draw((4,), (4,))
     theta = np.array([1.0, 0.2])
@@ -273,11 +233,7 @@ def score_of_a_rotated_key():
     return mapped(f, {"q": q, "k": k}, R_r=positions.rope_matrix(3.0, theta))
 
 
-@reads(
-    r"""\dd \vec h' = \phi'(\vec z) \odot \bigl( \mat W_{ih}\, \dd \vec x
-    + \mat W_{hh}\, \dd \vec h + \dd \mat W_{ih}\, \vec x + \dd \mat W_{hh}\, \vec h
-    + \dd \vec b \bigr) ."""
-)
+@reads(r"\dd \vec h' = \phi'(\vec z) \odot \bigl( \mat W_{ih}\, \dd \vec x + \mat W_{hh}\, \dd…")
 def differential_of_an_rnn_cell():
     names = ["x", "h", "W_{ih}", "W_{hh}", "b"]
     z = Of(lambda x, h, W, V, b: W @ x + V @ h + b, *names)
@@ -285,48 +241,28 @@ def differential_of_an_rnn_cell():
     return mapped(f, cell_of(names, 1), "h'", z=z, **{r"\phi": np.tanh})
 
 
-@reads(
-    r"""\dd \vec z_t = \mat W_{ih}\, \dd \vec x_t + \dd \mat W_{ih}\, \vec x_t
-    + \mat W_{hh}\, \dd \vec h_{t-1} + \dd \mat W_{hh}\, \vec h_{t-1}
-    + \dd \vec b_{ih} + \dd \vec b_{hh} ."""
-)
+@reads(r"\dd \vec z_t = \mat W_{ih}\, \dd \vec x_t + \dd \mat W_{ih}\, \vec x_t + \mat W_{hh}\,…")
 def differential_before_an_rnn_state():
     names = ["x_t", "h_{t-1}", "W_{ih}", "W_{hh}", "b_{ih}", "b_{hh}"]
     f = lambda x, h, W, V, b, c: W @ x + V @ h + b + c  # noqa: E731
     return mapped(f, cell_of(names, 1), "z_t")
 
 
-@reads(
-    r"""\dd \vec c' &= \vec f \odot \dd \vec c + \vec c \odot \dd \vec f
-    + \vec g \odot \dd \vec i + \vec i \odot \dd \vec g , \\
-    \dd \vec h' &= \tanh \vec c' \odot \dd \vec o
-    + \vec o \odot (1 - \tanh^2 \vec c') \odot \dd \vec c' ."""
-)
+@reads(r"\dd \vec c' &= \vec f \odot \dd \vec c + \vec c \odot \dd \vec f + \vec g \odot \dd \vec…")
 def step_of_an_lstm():
     return lstm_step("x", "h", "c", "{}", "c'", "h'")
 
 
-@reads(
-    r"""\dd \vec c_t &= \vec f_t \odot \dd \vec c_{t-1} + \vec c_{t-1} \odot \dd \vec f_t
-    + \vec g_t \odot \dd \vec i_t + \vec i_t \odot \dd \vec g_t , \\
-    \dd \vec h_t &= \tanh \vec c_t \odot \dd \vec o_t
-    + \vec o_t \odot (1 - \tanh^2 \vec c_t) \odot \dd \vec c_t ."""
-)
+@reads(r"\dd \vec c_t &= \vec f_t \odot \dd \vec c_{t-1} + \vec c_{t-1} \odot \dd \vec f_t + \vec…")
 def step_of_an_lstm_sequence():
     return lstm_step("x_t", "h_{t-1}", "c_{t-1}", "{}_t", "c_t", "h_t")
 
 
-@reads(
-    r"""\dd \vec h' = \vec z \odot \dd \vec h + (1 - \vec z) \odot \dd \vec n
-    + (\vec h - \vec n) \odot \dd \vec z ."""
-)
+@reads(r"\dd \vec h' = \vec z \odot \dd \vec h + (1 - \vec z) \odot \dd \vec n + (\vec h - \vec…")
 def step_of_a_gru():
     return gru_step("x", "h", "h'")
 
 
-@reads(
-    r"""\dd \vec h_t = \vec z \odot \dd \vec h_{t-1} + (1 - \vec z) \odot \dd \vec n
-    + (\vec h_{t-1} - \vec n) \odot \dd \vec z ."""
-)
+@reads(r"\dd \vec h_t = \vec z \odot \dd \vec h_{t-1} + (1 - \vec z) \odot \dd \vec n + (\vec…")
 def step_of_a_gru_sequence():
     return gru_step("x_t", "h_{t-1}", "h_t")

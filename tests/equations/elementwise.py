@@ -147,18 +147,15 @@ def second_derivative_of_selu():
 
 @reads(
     r"f'(x) = \begin{cases} 1 & x > 0 \\ \alpha e^x = f(x) + \alpha & x \le 0 \end{cases}",
-    r"""f''(x) = \begin{cases} 0 & x > 0 \\ \dv{}{x} \alpha e^x = \alpha e^x & x \le 0
-    \end{cases}""",
+    r"f''(x) = \begin{cases} 0 & x > 0 \\ \dv{}{x} \alpha e^x = \alpha e^x & x \le 0 \end{cases}",
 )
 def derivatives_of_elu():
     return of_map("elu")
 
 
 @reads(
-    r"""f'(x) = \begin{cases} 1 & x > 0 \\
-    \alpha \cdot \frac{1}{\alpha} e^{x / \alpha} = e^{x / \alpha} & x \le 0 \end{cases}""",
-    r"""f''(x) = \begin{cases} 0 & x > 0 \\
-    \dv{}{x} e^{x / \alpha} = e^{x / \alpha} / \alpha & x \le 0 \end{cases}""",
+    r"f'(x) = \begin{cases} 1 & x > 0 \\ \alpha \cdot \frac{1}{\alpha} e^{x / \alpha} =…",
+    r"f''(x) = \begin{cases} 0 & x > 0 \\ \dv{}{x} e^{x / \alpha} = e^{x / \alpha} / \alpha & x…",
 )
 def derivatives_of_celu():
     return of_map("celu")
@@ -167,25 +164,18 @@ def derivatives_of_celu():
 # Sigmoids
 
 
-@reads(
-    r"""\sigma'' = \sigma'(x)\, \sigma(-x) - \sigma(x)\, \sigma'(-x)
-    = \sigma'\, \bigl( \sigma(-x) - \sigma(x) \bigr) = -\sigma' \tanh \frac x2 ,"""
-)
+@reads(r"\sigma'' = \sigma'(x)\, \sigma(-x) - \sigma(x)\, \sigma'(-x)…")
 def curvature_of_the_sigmoid():
     return unit("sigmoid")
 
 
-@reads(
-    r"""\sigma''' = \sigma''\, (1 - 2 \sigma) - 2 \sigma'^2
-    = \sigma'\, \bigl( (1 - 2 \sigma)^2 - 2 \sigma' \bigr) = \sigma'\, (1 - 6 \sigma') ,"""
-)
+@reads(r"\sigma''' = \sigma''\, (1 - 2 \sigma) - 2 \sigma'^2…")
 def third_derivative_of_the_sigmoid():
     return unit("sigmoid")
 
 
 @reads(
-    r"""f' = \frac{\sigma'(x)}{\sigma(x)} = \frac{\sigma(x)\, \sigma(-x)}{\sigma(x)}
-    = \sigma(-x)""",
+    r"f' = \frac{\sigma'(x)}{\sigma(x)} = \frac{\sigma(x)\, \sigma(-x)}{\sigma(x)} = \sigma(-x)",
     r"f'' = \dv{}{x} \sigma(-x) = -\sigma'(-x) = -\sigma(x)\, \sigma(-x)",
 )
 def derivatives_of_log_sigmoid():
@@ -193,10 +183,8 @@ def derivatives_of_log_sigmoid():
 
 
 @reads(
-    r"""f' = \frac1\beta \dv{}{x} \log(1 + e^{\beta x})
-    = \frac{e^{\beta x}}{1 + e^{\beta x}} = \sigma(\beta x)""",
-    r"""f'' = \beta\, \sigma'(\beta x) = \beta\, \frac{e^{-\beta x}}{(1 + e^{-\beta x})^2}
-    = \beta\, \sigma(\beta x)\, \sigma(-\beta x)""",
+    r"f' = \frac1\beta \dv{}{x} \log(1 + e^{\beta x}) = \frac{e^{\beta x}}{1 + e^{\beta x}}…",
+    r"f'' = \beta\, \sigma'(\beta x) = \beta\, \frac{e^{-\beta x}}{(1 + e^{-\beta x})^2}…",
 )
 def derivatives_of_softplus():
     return of_map("softplus")
@@ -206,10 +194,8 @@ def derivatives_of_softplus():
     r"f(x) = \frac{x + r}{2} , \qquad r = \sqrt{x^2 + b}",
     r"f(x) - f(-x) = x , \qquad f(x)\, f(-x) = \frac{r^2 - x^2}{4} = \frac b4 .",
     r"f(x) = \max(x, 0) + f(-\abs{x}) = \max(x, 0) + \frac{b}{2 (\abs{x} + r)}",
-    r"""\dv{r}{x} = \frac xr , \qquad
-    f' = \frac12 \Bigl( 1 + \frac xr \Bigr) = \frac{x + r}{2 r} = \frac{f(x)}{r} .""",
-    r"""f'' = \frac12 \dv{}{x} \frac xr = \frac12 \cdot \frac{r - x^2 / r}{r^2}
-    = \frac{r^2 - x^2}{2 r^3} = \frac{b}{2 r^3}""",
+    r"\dv{r}{x} = \frac xr , \qquad f' = \frac12 \Bigl( 1 + \frac xr \Bigr) = \frac{x + r}{2 r}…",
+    r"f'' = \frac12 \dv{}{x} \frac xr = \frac12 \cdot \frac{r - x^2 / r}{r^2}…",
 )
 def squareplus_and_its_derivatives():
     return unit("squareplus", more={"r": Of(lambda x: np.sqrt(x**2 + B), "x")}, b=B)
@@ -224,8 +210,7 @@ def derivatives_of_squared_relu():
 
 
 @reads(
-    r"""\tanh' x = \frac{\cosh^2 x - \sinh^2 x}{\cosh^2 x} = \frac{1}{\cosh^2 x}
-    = 1 - \tanh^2 x .""",
+    r"\tanh' x = \frac{\cosh^2 x - \sinh^2 x}{\cosh^2 x} = \frac{1}{\cosh^2 x} = 1 - \tanh^2 x .",
     r"\tanh'' x = -2 \tanh x \, \tanh' x = \frac{-2 \tanh x}{\cosh^2 x}",
     r"f' = 1 - \tanh' x = 1 - \frac{1}{\cosh^2 x} = \tanh^2 x",
     r"f'' = -\tanh'' x = \frac{2 \tanh x}{\cosh^2 x}",
@@ -235,10 +220,8 @@ def derivatives_of_tanh_and_tanhshrink():
 
 
 @reads(
-    r"""f' = \frac{(1 + \abs{x}) - x \operatorname{sign}(x)}{(1 + \abs{x})^2}
-    = \frac{1}{(1 + \abs{x})^2} ,""",
-    r"""f'' = -2\, (1 + \abs{x})^{-3} \dv{\abs{x}}{x}
-    = \frac{-2 \operatorname{sign}(x)}{(1 + \abs{x})^3}""",
+    r"f' = \frac{(1 + \abs{x}) - x \operatorname{sign}(x)}{(1 + \abs{x})^2}…",
+    r"f'' = -2\, (1 + \abs{x})^{-3} \dv{\abs{x}}{x}…",
 )
 def derivatives_of_softsign():
     return unit("softsign")
@@ -247,10 +230,7 @@ def derivatives_of_softsign():
 # Smooth rectifiers
 
 
-@reads(
-    r"""f'' = \beta \bigl( 2 \sigma'(u) + u\, \sigma''(u) \bigr)
-    = \beta\, \sigma(u)\, \sigma(-u) \Bigl( 2 - u \tanh \frac u2 \Bigr)"""
-)
+@reads(r"f'' = \beta \bigl( 2 \sigma'(u) + u\, \sigma''(u) \bigr)…")
 def curvature_of_the_silu():
     return unit("silu", more={"u": Of(lambda x: B * x, "x")}, beta=B)
 
@@ -273,10 +253,8 @@ def curvature_of_gelu():
 
 
 @reads(
-    r"""f' = \sigma(v) + x\, v'\, \sigma(v)\, \sigma(-v) , \qquad v = c x + d x^3 , \quad
-    v' = c + 3 d x^2 ,""",
-    r"""f'' = 2 v'\, \sigma'(v) + x\, v''\, \sigma'(v) + x\, v'^2\, \sigma''(v)
-    = \sigma(v)\, \sigma(-v) \Bigl( 2 v' + x\, v'' - x\, v'^2 \tanh \frac v2 \Bigr) .""",
+    r"f' = \sigma(v) + x\, v'\, \sigma(v)\, \sigma(-v) , \qquad v = c x + d x^3 , \quad v'…",
+    r"f'' = 2 v'\, \sigma'(v) + x\, v''\, \sigma'(v) + x\, v'^2\, \sigma''(v)…",
 )
 def derivatives_of_gelu_by_tanh():
     c = 2 * np.sqrt(2 / np.pi)
@@ -338,12 +316,7 @@ def the_hardmax():
 # The two constants of SELU
 
 
-@reads(
-    r"""I_t = \E[e^{tz};\, z < 0]
-    = \int_{-\infty}^0 e^{tz}\, \frac{e^{-z^2/2}}{\sqrt{2\pi}}\, dz
-    = e^{t^2/2}\, \Phi(-t) , \qquad I_0 = \tfrac12 .""",
-    rtol=1e-5,
-)
+@reads(r"I_t = \E[e^{tz};\, z < 0] = \int_{-\infty}^0 e^{tz}\,…", rtol=1e-05)
 def moments_of_selu():
     moments = {
         "I": lambda t: np.exp(t * t / 2) * normal_cdf(np.float64(-t)),
@@ -354,13 +327,7 @@ def moments_of_selu():
     return {**moments, **drawn, "t": range(3)}
 
 
-@reads(
-    r"""0 = \E \frac{f(z)}{\lambda} = \frac{1}{\sqrt{2\pi}} + \alpha (I_1 - I_0) , \qquad
-    1 = \E f(z)^2
-    = \lambda^2 \Bigl( \tfrac12 + \alpha^2 (I_2 - 2 I_1 + I_0) \Bigr) .""",
-    atol=1e-5,
-    rtol=1e-5,
-)
+@reads(r"0 = \E \frac{f(z)}{\lambda} = \frac{1}{\sqrt{2\pi}} + \alpha…", atol=1e-05, rtol=1e-05)
 def conditions_of_selu():
     moments = {"I": lambda t: np.exp(t * t / 2) * normal_cdf(np.float64(-t)), r"\alpha": ALPHA}
     z = (np.arange(3000) - 1499.5) / 150
@@ -368,11 +335,7 @@ def conditions_of_selu():
     return {**moments, **drawn, r"\lambda": LAMBDA}
 
 
-@reads(
-    r"""\alpha = \frac{1 / \sqrt{2\pi}}{\frac12 - \sqrt{e}\, \Phi(-1)} , \qquad
-    \lambda = \Bigl( \tfrac12 + \alpha^2 \bigl( e^2\, \Phi(-2) - 2 \sqrt{e}\, \Phi(-1)
-    + \tfrac12 \bigr) \Bigr)^{-1/2} ."""
-)
+@reads(r"\alpha = \frac{1 / \sqrt{2\pi}}{\frac12 - \sqrt{e}\, \Phi(-1)} , \qquad \lambda…")
 def constants_of_selu():
     return {r"\alpha": ALPHA, r"\lambda": LAMBDA, r"\Phi": lambda t: normal_cdf(np.float64(t))}
 
@@ -422,12 +385,9 @@ def threshold_of_sparsemax():
 
 
 @reads(
-    r"""\dd \tau = \frac1{|S|} \sum_{j \in S} \dd x_j , \qquad
-    J_{ij} = s_i \Bigl( \delta_{ij} - \frac{s_j}{|S|} \Bigr) , \qquad
-    \mat J = \operatorname{diag}(\vec s) - \frac{\vec s \vec s^\top}{|S|} .""",
-    r"""(\mat J \vec v)_i = s_i (v_i - \bar v) , \qquad
-    \bar v = \frac1{|S|} \sum_{j \in S} v_j""",
-    r"""\pdv{L}{x_j} = s_j (u_j - \bar u) , \qquad \bar u = \frac1{|S|} \sum_{i \in S} u_i""",
+    r"\dd \tau = \frac1{|S|} \sum_{j \in S} \dd x_j , \qquad J_{ij}…",
+    r"(\mat J \vec v)_i = s_i (v_i - \bar v) , \qquad \bar v = \frac1{|S|} \sum_{j \in S} v_j",
+    r"\pdv{L}{x_j} = s_j (u_j - \bar u) , \qquad \bar u = \frac1{|S|} \sum_{i \in S} u_i",
 )
 def derivatives_of_sparsemax():
     s = 1.0 * (formulas.sparsemax(ROW) > 0)
@@ -465,7 +425,7 @@ def probability_that_a_class_is_drawn():
 
 
 @reads(
-    r"""\pdv{L}{x_j} = \pdv{L}{g_j} = \frac{y_j}{T} \Bigl( u_j - \sum_i y_i u_i \Bigr)""",
+    r"\pdv{L}{x_j} = \pdv{L}{g_j} = \frac{y_j}{T} \Bigl( u_j - \sum_i y_i u_i \Bigr)",
     r"\dot y_i = \frac{y_i}{T} \Bigl( v_i - \sum_j y_j v_j \Bigr)",
 )
 def products_of_gumbel_softmax():

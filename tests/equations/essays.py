@@ -75,10 +75,7 @@ def mean_square_of_a_pre_activation():
     return {**names, "z_i": z, r"\E": [*drawn, *same], "n": 3, "v": 0.49, "j": range(1, 4)}
 
 
-@reads(
-    r"""(\mat I + \mat F_2)(\mat I + \mat F_1)
-    = \mat I + \mat F_1 + \mat F_2 + \mat F_2 \mat F_1 ,"""
-)
+@reads(r"(\mat I + \mat F_2)(\mat I + \mat F_1)…")
 def four_paths():
     F = np.random.default_rng(7).normal(size=(2, 3, 3))
     return {r"\mat I": np.eye(3), "F_1": F[0], "F_2": F[1]}
@@ -100,10 +97,7 @@ def clipping():
     return [{"g": g, "c": c, "clip": functools.partial(f, max_norm=c)} for c in (0.5, 2.0, 5.0)]
 
 
-@reads(
-    r"""\mat M = \sum_{j=1}^{S} \vec v_j \vec k_j^\top , \qquad
-    \mat M \vec q = \sum_{j=1}^{S} (\vec k_j \cdot \vec q)\, \vec v_j ."""
-)
+@reads(r"\mat M = \sum_{j=1}^{S} \vec v_j \vec k_j^\top , \qquad \mat M \vec q…")
 def a_memory_of_fixed_size():
     rng, S = np.random.default_rng(4), 5
     k, v, q = rng.normal(size=(S, 3)), rng.normal(size=(S, 2)), rng.normal(size=3)
@@ -131,10 +125,7 @@ def a_weighted_mean():
     }
 
 
-@reads(
-    r"\operatorname{Var}(\vec q \cdot \vec k) = \sum_{e=1}^{E} \operatorname{Var}(q_e k_e) = E .",
-    rtol=0.02,
-)
+@reads(r"\operatorname{Var}(\vec q \cdot \vec k)…", rtol=0.02)
 def variance_of_a_dot_product():
     names = ["q_1", "q_2", "k_1", "k_2"]
     drawn = [Random([1, 1], **{name: [-1.0, 1.0]}) for name in names]
@@ -156,8 +147,7 @@ def gradient_of_the_scores():
 
 @reads(
     r"(\mat R_m \vec q) \cdot (\mat R_n \vec k) = \vec q \cdot (\mat R_{n-m} \vec k) .",
-    r"(\mat R_m \vec q) \cdot (\mat R_n \vec k) = \vec q^\top \mat R_m^\top \mat R_n \vec k "
-    r"= \vec q \cdot (\mat R_{n-m} \vec k) ,",
+    r"(\mat R_m \vec q) \cdot (\mat R_n \vec k) = \vec q^\top \mat R_m^\top \mat R_n \vec k…",
 )
 def the_distance_alone():
     q, k, *_ = one_query()
@@ -183,10 +173,7 @@ def numbers_in_the_cache():
     return {"N": L * (keys.size + values.size), "L": L, "H_k": H_k, "E": E, "T": T}
 
 
-@reads(
-    r"""\mat O = \operatorname{softmax} \Bigl( \frac{\mat Q \mat K^\top}{\sqrt E}
-    + \mat B \Bigr) \mat V"""
-)
+@reads(r"\mat O = \operatorname{softmax} \Bigl( \frac{\mat Q \mat K^\top}{\sqrt E} + \mat B…")
 def attention_as_a_whole():
     Q, K, V = np.random.default_rng(8).normal(size=(3, 5, 4))
     B = np.where(np.tri(5, dtype=bool), 0.0, -np.inf)
@@ -197,10 +184,7 @@ def attention_as_a_whole():
 CURVATURES = np.array([0.1, 0.4, 1.0])
 
 
-@reads(
-    r"""L = \frac{1}{2} \sum_{i=1}^{n} \lambda_i \theta_i^2 , \qquad
-    \pdv{L}{\theta_i} = \lambda_i \theta_i ."""
-)
+@reads(r"L = \frac{1}{2} \sum_{i=1}^{n} \lambda_i \theta_i^2 , \qquad \pdv{L}{\theta_i}…")
 def a_quadratic_loss():
     turned, _ = np.linalg.qr(np.random.default_rng(1).normal(size=(3, 3)))
     hessian = turned @ np.diag(CURVATURES) @ turned.T
@@ -213,20 +197,14 @@ def a_quadratic_loss():
     return {r"\theta": theta, r"\lambda": From(1, CURVATURES), "n": 3, "L": Of(loss, r"\theta")}
 
 
-@reads(
-    r"\theta_{t+1} = \theta_t - \eta \lambda \theta_t = (1 - \eta \lambda)\, \theta_t ,",
-)
+@reads(r"\theta_{t+1} = \theta_t - \eta \lambda \theta_t = (1 - \eta \lambda)\, \theta_t ,")
 def a_step_in_one_direction():
     theta, eta, lam = 0.7, 0.15, 4.0
     new, _ = formulas.training.sgd_step(theta, lam * theta, None, learning_rate=eta)
     return {r"\theta_t": theta, r"\theta_{t+1}": new, r"\eta": eta, r"\lambda": lam}
 
 
-@reads(
-    r"""\eta = \frac{2}{\lambda_{\min} + \lambda_{\max}} , \qquad
-    1 - \eta \lambda_{\min} = \frac{\kappa - 1}{\kappa + 1} , \qquad
-    \kappa = \frac{\lambda_{\max}}{\lambda_{\min}} ."""
-)
+@reads(r"\eta = \frac{2}{\lambda_{\min} + \lambda_{\max}} , \qquad 1 - \eta \lambda_{\min}…")
 def the_best_rate_of_descent():
     low, high = CURVATURES[[0, -1]]
     worst = lambda eta: np.max(np.abs(1 - eta * CURVATURES))  # noqa: E731
@@ -235,10 +213,7 @@ def the_best_rate_of_descent():
     return {r"\lambda_{\min}": low, r"\lambda_{\max}": high, r"\eta": found.x}
 
 
-@reads(
-    r"""L = \frac{1}{2} (ab - 1)^2 , \qquad
-    \pdv{L}{a} = (ab - 1)\, b , \qquad \pdv{L}{b} = (ab - 1)\, a ."""
-)
+@reads(r"L = \frac{1}{2} (ab - 1)^2 , \qquad \pdv{L}{a} = (ab - 1)\, b , \qquad \pdv{L}{b}…")
 def two_weights_in_a_row():
     loss = Of(
         lambda a, b: 0.5 * (formulas.neurons.linear(np.stack([a]), np.stack([[b]]))[0] - 1) ** 2,
@@ -263,10 +238,7 @@ def two_terms_of_the_heavy_ball():
     return three_steps(formulas.training.momentum_step, 0.15, 4.0, 0.6)
 
 
-@reads(
-    r"""\theta_{t+1}
-    = (1 - \eta \lambda) \bigl( (1 + \mu)\, \theta_t - \mu\, \theta_{t-1} \bigr) ."""
-)
+@reads(r"\theta_{t+1} = (1 - \eta \lambda) \bigl( (1 + \mu)\, \theta_t - \mu\, \theta_{t-1}…")
 def two_terms_of_nesterov():
     return three_steps(formulas.training.nesterov_step, 0.15, 4.0, 0.6)
 
@@ -297,10 +269,7 @@ def where_the_roots_are_complex():
             yield size > np.sqrt(mu) + 1e-6, True
 
 
-@reads(
-    r"""\sqrt{\mu} = \frac{\sqrt{\kappa} - 1}{\sqrt{\kappa} + 1} , \qquad
-    \eta = \frac{4}{(\sqrt{\lambda_{\min}} + \sqrt{\lambda_{\max}})^2} ."""
-)
+@reads(r"\sqrt{\mu} = \frac{\sqrt{\kappa} - 1}{\sqrt{\kappa} + 1} , \qquad \eta…")
 def the_best_rate_of_the_heavy_ball():
     low, high = CURVATURES[[0, -1]]
 
@@ -343,11 +312,7 @@ def a_step_under_noise():
     return {**moved, r"\E": [*drawn], r"\eta": 0.3, r"\lambda": 1.5, r"\sigma": 2.0}
 
 
-@reads(
-    r"""\E \theta_\infty^2 = \frac{\eta^2 \sigma^2}{1 - (1 - \eta \lambda)^2}
-    = \frac{\eta \sigma^2}{\lambda (2 - \eta \lambda)} .""",
-    rtol=0.02,
-)
+@reads(r"\E \theta_\infty^2 = \frac{\eta^2 \sigma^2}{1 - (1 - \eta \lambda)^2}…", rtol=0.02)
 def the_noise_ball():
     rng, eta, lam, sigma = np.random.default_rng(4), 0.3, 1.5, 2.0
     theta = np.zeros(200_000)

@@ -59,10 +59,7 @@ def expert(x, e, p=EXPERTS):
     return p.w_down[e] @ (silu(clipped(a, False)) * (clipped(b, True) + SHIFT)) + p.b_down[e]
 
 
-@reads(
-    r"""s_e = \frac{e^{z_e}}{\sum_f e^{z_f}} \quad \text{or} \quad s_e = \sigma(z_e), \qquad
-    w_e = m\, \frac{s_e}{\sum_{f \in C} s_f} \quad (e \in C) ,"""
-)
+@reads(r"s_e = \frac{e^{z_e}}{\sum_f e^{z_f}} \quad \text{or} \quad s_e = \sigma(z_e), \qquad w_e…")
 def scores_and_weights():
     rows = []
     for branch, score in enumerate(SCORES):
@@ -79,10 +76,8 @@ def scores_and_weights():
 
 
 @reads(
-    r"""g_e = v_e + [\, e \in C \,]\, \frac{m}{S} \Bigl( u_e - \sum_{f \in C} u_f\,
-    \frac{s_f}{S} \Bigr) ,""",
-    r"""\pdv{L}{z_e} = s_e \Bigl( g_e - \sum_f s_f g_f \Bigr) \quad \text{(softmax)}, \qquad
-    \pdv{L}{z_e} = s_e (1 - s_e)\, g_e \quad \text{(sigmoid)} .""",
+    r"g_e = v_e + [\, e \in C \,]\, \frac{m}{S} \Bigl( u_e - \sum_{f \in C} u_f\, \frac{s_f}{S}…",
+    r"\pdv{L}{z_e} = s_e \Bigl( g_e - \sum_f s_f g_f \Bigr) \quad \text{(softmax)}…",
 )
 def gradients_of_a_router_by_complex_step():
     rows, z = [], X @ WEIGHT.T
@@ -101,11 +96,7 @@ def gradients_of_a_router_by_complex_step():
     return rows
 
 
-@reads(
-    r"""\dot s_e = s_e \Bigl( \dot z_e - \sum_f s_f \dot z_f \Bigr) \quad \text{or} \quad
-    \dot s_e = s_e (1 - s_e)\, \dot z_e, \qquad
-    \dot w_e = \frac{m}{S} \Bigl( \dot s_e - \frac{s_e}{S} \sum_{f \in C} \dot s_f \Bigr) ."""
-)
+@reads(r"\dot s_e = s_e \Bigl( \dot z_e - \sum_f s_f \dot z_f \Bigr) \quad \text{or}…")
 def tangents_of_a_router_by_complex_step():
     rows, z = [], X @ WEIGHT.T
     for t, (branch, score) in itertools.product(range(T), enumerate(SCORES)):
@@ -118,8 +109,7 @@ def tangents_of_a_router_by_complex_step():
 
 
 @reads(
-    r"""L = n \sum_e f_e P_e , \qquad f_e = \frac1N \sum_t [\, e \in C_t \,], \qquad
-    P_e = \frac1N \sum_t s_{te} .""",
+    r"L = n \sum_e f_e P_e , \qquad f_e = \frac1N \sum_t [\, e \in C_t \,], \qquad P_e…",
     r"\pdv{L}{s_{te}} = \frac{n}{N} f_e .",
 )
 def balance():
@@ -144,12 +134,7 @@ def shared(x):
     return SHARED.w_down @ (silu(SHARED.w_gate @ x) * (SHARED.w_up @ x))
 
 
-@reads(
-    r"""\vec y = \sum_{e \in C} w_e\, N_e(\vec x) + \sigma(\vec g \cdot \vec x)\, N(\vec x),
-    \qquad
-    N_e(\vec x) = \mat W^d_e \bigl( f(\min(\vec a, \ell)) \odot
-    (\operatorname{clip}(\vec b, -\ell, \ell) + \delta) \bigr) + \vec b^d_e ,"""
-)
+@reads(r"\vec y = \sum_{e \in C} w_e\, N_e(\vec x) + \sigma(\vec g \cdot \vec x)\, N(\vec x)…")
 def mixture():
     options = {"k": K, "scale": M, "router_bias": BIAS, "limit": LIMIT, "shift": SHIFT}
     options |= {"shared": SHARED, "shared_gate": GATE}
@@ -174,9 +159,8 @@ def mixture():
 
 
 @reads(
-    r"""\pdv{L}{N_e} = w_e\, \vec u, \qquad
-    \pdv{L}{w_e} = \vec u \cdot N_e(\vec x) \quad (e \in C),""",
-    r"""\dot{\vec y} = \sum_{e \in C} \bigl( \dot w_e\, N_e(\vec x) + w_e\, \dot N_e \bigr) ,""",
+    r"\pdv{L}{N_e} = w_e\, \vec u, \qquad \pdv{L}{w_e} = \vec u \cdot N_e(\vec x) \quad (e \in C),",
+    r"\dot{\vec y} = \sum_{e \in C} \bigl( \dot w_e\, N_e(\vec x) + w_e\, \dot N_e \bigr) ,",
 )
 def derivatives_of_a_mixture_by_complex_step():
     w, u = RNG.normal(size=K), RNG.normal(size=D)

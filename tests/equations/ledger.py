@@ -11,16 +11,16 @@ import itertools
 import re
 from pathlib import Path
 
-import docutils.core
-import docutils.nodes
 import numpy as np
-from docutils.parsers.rst import Directive, directives, roles
 from equations import evaluate
 from selection import is_selected
 
 ROOT = Path(__file__).parents[2]
 CHECKS: dict[str, "Check"] = {}
 PARTS = ("exercises", "steps", "tables", "tryit")  # of which pages are composed
+#: The directive with all lines that are indented further, and an option of it.
+MATH = re.compile(r"^( *)\.\. math::(.*(?:\n(?:\1 +\S.*| *))*)", re.MULTILINE)
+OPTION = re.compile(r"^ *:\w+:.*$", re.MULTILINE)
 
 
 class Check:
@@ -66,8 +66,23 @@ def equation(*texts, rtol=1e-10, atol=1e-12):
 
 
 def reads(*texts, rtol=1e-10, atol=1e-12):
-    """Mark a function as the environment of texts that are evaluated themselves."""
+    """Mark a function as the environment of texts that are evaluated themselves.
+
+    A long text is named by its beginning, with an ellipsis: the rest is read where it is displayed.
+    """
+    texts = tuple(map(completed, texts))
     return functools.partial(_register, texts, kind=Reading, rtol=rtol, atol=atol)
+
+
+def completed(text):
+    """Return a text, or the displayed equation that begins with it, if it ends with an ellipsis."""
+    if not text.endswith("…"):
+        return text
+    beginning = text.removesuffix("…")
+    every = {equation for _, source in _sources() for equation in displayed(source)}
+    whole = [equation for equation in every if equation.startswith(beginning)]
+    assert len(whole) == 1, f"{len(whole)} displayed equations begin with {beginning}"
+    return whole[0]
 
 
 def _register(texts, function, *, kind=Check, **options):
@@ -81,78 +96,10 @@ def _register(texts, function, *, kind=Check, **options):
     return function
 
 
-class _AnyOption(dict):
-    """Every option there may be, each a text."""
-
-    def __getitem__(self, name):
-        """Return how an option is read."""
-        return str
-
-    def __bool__(self):
-        """Say that there are options."""
-        return True
-
-
-class _Anything(Directive):
-    """A directive of Sphinx or of an extension: only what stands in it is looked at."""
-
-    option_spec = _AnyOption()
-
-    has_content = True
-    optional_arguments = 100
-    final_argument_whitespace = True
-
-    def run(self):
-        """Parse the content."""
-        container = docutils.nodes.container()
-        self.state.nested_parse(self.content, self.content_offset, container)
-        return [container]
-
-
-class _Math(_Anything):
-    """Sphinx's directive: a label, and all its lines as one equation."""
-
-    def run(self):
-        """Return the equation."""
-        text = "\n".join([*self.arguments, *self.content])
-        return [docutils.nodes.math_block(text, text)]
-
-
-def _directive(name, *arguments, _known=directives.directive):
-    """Return docutils' own directive, or one that parses its content."""
-    if name in {
-        "code-block",
-        "raw",
-        "include",
-        "toctree",
-        "plot",
-        "bibliography",
-        "literalinclude",
-    }:
-        return type("Nothing", (_Anything,), {"run": lambda _: []}), []
-    if name == "math":
-        return _Math, []
-    found, messages = _known(name, *arguments)
-    return (found, messages) if found else (_Anything, [])
-
-
-def _role(name, *arguments, _known=roles.role):
-    """Return docutils' own role, or one that reads as plain text."""
-    found, messages = _known(name, *arguments)
-    return (found, messages) if found else (roles.GenericRole(name, docutils.nodes.inline), [])
-
-
 @functools.cache
 def displayed(source):
-    """Return the displayed equations of a text in reStructuredText."""
-    quiet = {"report_level": 5, "halt_level": 6, "file_insertion_enabled": False}
-    saved = directives.directive, roles.role
-    directives.directive, roles.role = _directive, _role
-    try:
-        document = docutils.core.publish_doctree(source, settings_overrides=quiet)
-    finally:
-        directives.directive, roles.role = saved
-    return [normalized(node.astext()) for node in document.findall(docutils.nodes.math_block)]
+    """Return the displayed equations of a text in reStructuredText, without labels."""
+    return [normalized(OPTION.sub("", block[2])) for block in MATH.finditer(source)]
 
 
 @functools.cache
@@ -166,23 +113,23 @@ def docstrings(path):
     ]
 
 
+@functools.cache
 def _sources():
-    """Yield each place with its text: docstrings, and pages.
+    """Return each place with its text, if it displays an equation: docstrings, and pages.
 
     Pages in folders of docs/reference are composed of docstrings, of docs/steps, docs/exercises and
     docs/tryit, which are read here instead.
     """
-    for path in sorted(ROOT.glob("dlref/**/*.py")):
-        yield from docstrings(path)
+    texts = [pair for p in sorted(ROOT.glob("dlref/**/*.py")) for pair in docstrings(p)]
     parts = [path for name in PARTS for path in ROOT.glob(f"docs/{name}/**/*.rst")]
-    for path in sorted([*ROOT.glob("docs/*.rst"), *ROOT.glob("docs/reference/*.rst"), *parts]):
-        yield str(path.relative_to(ROOT)), path.read_text()
+    pages = sorted([*ROOT.glob("docs/*.rst"), *ROOT.glob("docs/reference/*.rst"), *parts])
+    texts += [(str(path.relative_to(ROOT)), path.read_text()) for path in pages]
+    return [(place, text) for place, text in texts if ".. math::" in text]
 
 
 def _displaying():
-    """Yield the sources with displayed equations, of the files of one topic if it runs alone."""
-    # to parse all sources takes nine seconds
-    return ((p, text) for p, text in _sources() if ".. math::" in text and is_selected(p))
+    """Return the sources with displayed equations, of the files of one topic if it runs alone."""
+    return [(place, text) for place, text in _sources() if is_selected(place)]
 
 
 def files():

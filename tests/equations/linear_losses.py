@@ -27,12 +27,7 @@ Z = X @ W.T + B
 P, LAM = softmax(Z), logsumexp(Z)
 
 
-@reads(
-    r"""z_{nc} = \sum_j W_{cj} x_{nj} + b_c , \qquad
-    \lambda_n = \log \sum_c e^{z_{nc}} , \qquad
-    \ell_n = \lambda_n - (1 - \epsilon)\, z_{n t_n} - \frac{\epsilon}{C} \sum_c z_{nc}
-    + \zeta \lambda_n^2 ."""
-)
+@reads(r"z_{nc} = \sum_j W_{cj} x_{nj} + b_c , \qquad \lambda_n = \log \sum_c e^{z_{nc}} …")
 def loss_of_a_linear_layer():
     return LAYER
 
@@ -45,29 +40,17 @@ D = np.array(
 )
 
 
-@reads(
-    r"""D_{nc} &= (1 + 2 \zeta \lambda_n)\, p_{nc} - (1 - \epsilon)\, [c = t_n]
-    - \frac{\epsilon}{C} , \\
-    \pdv{L}{x_{nj}} &= u_n \sum_c D_{nc} W_{cj} , \qquad
-    \pdv{L}{W_{cj}} = \sum_n u_n D_{nc}\, x_{nj} , \qquad
-    \pdv{L}{b_c} = \sum_n u_n D_{nc} ."""
-)
+@reads(r"D_{nc} &= (1 + 2 \zeta \lambda_n)\, p_{nc} - (1 - \epsilon)\, [c = t_n] -…")
 def gradients_of_a_linear_layer():
     return {**LAYER, "p": P, r"\lambda": LAM}
 
 
-@reads(
-    r"""\pdv{L}{x_{nj}} = \frac1N \sum_c \bigl( p_{nc} - [c = t_n] \bigr) W_{cj} , \qquad
-    \pdv{L}{W_{cj}} = \frac1N \sum_n \bigl( p_{nc} - [c = t_n] \bigr)\, x_{nj} ."""
-)
+@reads(r"\pdv{L}{x_{nj}} = \frac1N \sum_c \bigl( p_{nc} - [c = t_n] \bigr) W_{cj} …")
 def mean_gradient_of_a_linear_layer():
     f = lambda x, w: formulas.linear_cross_entropy(x, w, T, B)  # noqa: E731
     return {"x": X, "W": W, "t": T, "N": 3, "p": P, "L": Of(f, "x", "W")}
 
 
-@reads(
-    r"""\dot\ell_n = \sum_c D_{nc} \Bigl( \sum_j \bigl( \dot W_{cj} x_{nj}
-    + W_{cj} \dot x_{nj} \bigr) + \dot b_c \Bigr) ."""
-)
+@reads(r"\dot\ell_n = \sum_c D_{nc} \Bigl( \sum_j \bigl( \dot W_{cj} x_{nj} + W_{cj} \dot x_{nj}…")
 def tangent_of_a_linear_layer():
     return {**LAYER, "D": D}

@@ -45,10 +45,7 @@ def the_squared_error():
     return {"p": P, "t": T, "N": 8, "L": losses.squared_error(P, T)}
 
 
-@reads(
-    r"""\pdv{\ell}{p} = 2 e\, \pdv{e}{p} = 2 (p - t) , \qquad
-    \pdv{L}{p_n} = \frac2N e_n ."""
-)
+@reads(r"\pdv{\ell}{p} = 2 e\, \pdv{e}{p} = 2 (p - t) , \qquad \pdv{L}{p_n} = \frac2N e_n .")
 def gradient_of_the_squared_error():
     slope = complex_step(lambda p: (p - T) ** 2, P)
     inputs = {"p": P, "t": T, "N": 8, r"\pdv{\ell}{p}": slope, r"\pdv{e}{p}": 1}
@@ -63,21 +60,12 @@ def gradient_of_the_absolute_error():
     return [*of_error("absolute_error"), {"p": kink, "t": kink, r"\pdv{\ell}{p}": slope}]
 
 
-@reads(
-    r"""\ell = \begin{cases}
-    \frac12 e^2 & \abs e \le \delta \\
-    \delta \bigl( \abs e - \frac12 \delta \bigr) & \abs e > \delta .
-    \end{cases}"""
-)
+@reads(r"\ell = \begin{cases} \frac12 e^2 & \abs e \le \delta \\ \delta \bigl( \abs e - \frac12…")
 def the_huber_loss():
     return of_error("huber", delta=0.7)
 
 
-@reads(
-    r"""\pdv{\ell}{p} = \begin{cases} e & \abs e \le \delta \\
-    \delta \operatorname{sign} e & \abs e > \delta \end{cases}
-    \; = \; \min(\max(e, -\delta), \delta) ."""
-)
+@reads(r"\pdv{\ell}{p} = \begin{cases} e & \abs e \le \delta \\ \delta \operatorname{sign} e &…")
 def gradient_of_the_huber_loss():
     return of_error("huber", delta=0.7)
 
@@ -98,10 +86,7 @@ def the_binary_cross_entropy():
     return of_logits()
 
 
-@reads(
-    r"""\ell = w \bigl( \pi\, t\, s(-z) + (1 - t)\, s(z) \bigr) , \qquad
-    s(z) = \log (1 + e^z) = \max(z, 0) + \log (1 + e^{-\abs z}) ."""
-)
+@reads(r"\ell = w \bigl( \pi\, t\, s(-z) + (1 - t)\, s(z) \bigr) , \qquad s(z) = \log (1 + e^z)…")
 def binary_cross_entropy_by_softplus():
     return of_logits()
 
@@ -152,34 +137,24 @@ def cross_entropy_of_a_class():
 
 
 @reads(
-    r"""\ell = -\sum_c q_c \log p_c + \zeta\, \lambda^2 , \qquad
-    \lambda = \log \sum_j e^{z_j} ,""",
+    r"\ell = -\sum_c q_c \log p_c + \zeta\, \lambda^2 , \qquad \lambda = \log \sum_j e^{z_j} ,",
     r"q_c = w_c \Bigl( (1 - \epsilon)\, t_c + \frac{\epsilon}{C} \Bigr) ,",
 )
 def the_cross_entropy():
     return SMOOTHED
 
 
-@reads(
-    r"""\ell = \sum_c q_c (\lambda - z_c) + \zeta \lambda^2 , \qquad
-    \lambda = m + \log \sum_j e^{z_j - m} , \quad m = \max_j z_j ,"""
-)
+@reads(r"\ell = \sum_c q_c (\lambda - z_c) + \zeta \lambda^2 , \qquad \lambda…")
 def cross_entropy_after_the_maximum():
     return {**SMOOTHED, "q": Q, "m": np.max(Z)}
 
 
-@reads(
-    r"""\pdv{\lambda}{z_j} = \frac{1}{\sum_c e^{z_c}}\, \pdv{}{z_j} \sum_c e^{z_c}
-    = \frac{e^{z_j}}{\sum_c e^{z_c}} = p_j ."""
-)
+@reads(r"\pdv{\lambda}{z_j} = \frac{1}{\sum_c e^{z_c}}\, \pdv{}{z_j} \sum_c e^{z_c}…")
 def gradient_of_the_log_sum():
     return {**SMOOTHED, r"\lambda": LOG_SUM}
 
 
-@reads(
-    r"""\pdv{\ell}{z_j} = \sum_c q_c (p_j - \delta_{cj}) + 2 \zeta \lambda\, p_j
-    = (Q + 2 \zeta \lambda)\, p_j - q_j ."""
-)
+@reads(r"\pdv{\ell}{z_j} = \sum_c q_c (p_j - \delta_{cj}) + 2 \zeta \lambda\, p_j…")
 def gradient_of_the_cross_entropy():
     return {**SMOOTHED, "q": Q, "Q": np.sum(Q), r"\lambda": LOG_SUM}
 
@@ -190,10 +165,7 @@ def gradient_of_the_surprisal():
     return {"z": Z, "p": softmax(Z), "e": np.eye(C), "y": 3, r"\ell": loss}
 
 
-@reads(
-    r"""\pdv{L}{z_j} = u_r \bigl( (Q + 2 \zeta \lambda)\, p_j - q_j \bigr) , \qquad
-    \pdv{L}{t_c} = u_r\, w_c (1 - \epsilon) (\lambda - z_c) ."""
-)
+@reads(r"\pdv{L}{z_j} = u_r \bigl( (Q + 2 \zeta \lambda)\, p_j - q_j \bigr) , \qquad \pdv{L}{t_c}…")
 def cotangents_of_the_cross_entropy():
     u, given = np.array([0.7, -1.3]), {**SMOOTHED, "q": Q, "Q": np.sum(Q), r"\lambda": LOG_SUM}
     return [{**given, "u": u, "r": r, "L": Of(lambda l, r=r: u[r] * l, r"\ell")} for r in (0, 1)]
@@ -213,20 +185,12 @@ def gradient_of_the_likelihood():
     return {"z": Z, "p": softmax(Z), "w": W, "y": 3, r"\ell": Of(loss, "z")}
 
 
-@reads(
-    r"""\ell = \sum_c q_c (\log q_c - \log p_c)
-    = \underbrace{-\sum_c q_c \log p_c}_{\text{cross-entropy}}
-    \; - \; \underbrace{\Bigl( -\sum_c q_c \log q_c \Bigr)}_{\text{entropy of } q} ."""
-)
+@reads(r"\ell = \sum_c q_c (\log q_c - \log p_c)…")
 def the_divergence():
     return DIVERGENCE
 
 
-@reads(
-    r"""\pdv{L}{\log p_c} = -u\, q_c , \qquad
-    \pdv{L}{q_c} = u \Bigl( \log q_c - \log p_c + q_c\, \frac{1}{q_c} \Bigr)
-    = u \Bigl( \log \frac{q_c}{p_c} + 1 \Bigr)"""
-)
+@reads(r"\pdv{L}{\log p_c} = -u\, q_c , \qquad \pdv{L}{q_c}…")
 def cotangents_of_the_divergence():
     return {**DIVERGENCE, "u": 0.7, "L": Of(lambda l: 0.7 * l, r"\ell")}
 
@@ -251,19 +215,13 @@ NEURON = {
 }
 
 
-@reads(
-    r"""C(\vec w, b) = \frac1N \sum_{n=1}^{N}
-    \bigl( \max(0, \vec w \cdot \vec x_n + b) - y_n \bigr)^2 ."""
-)
+@reads(r"C(\vec w, b) = \frac1N \sum_{n=1}^{N} \bigl( \max(0, \vec w \cdot \vec x_n + b) - y_n…")
 def the_loss_of_a_neuron():
     C = functools.partial(losses.neuron_squared_error, INPUTS, OUTPUTS)
     return {**NEURON, "x": From(1, INPUTS), "y": From(1, OUTPUTS), "C": C}
 
 
-@reads(
-    r"""z_n = \vec w \cdot \vec x_n + b , \qquad a_n = \max(0, z_n) , \qquad
-    e_n = a_n - y_n , \qquad C = \frac1N \sum_n e_n^2 ."""
-)
+@reads(r"z_n = \vec w \cdot \vec x_n + b , \qquad a_n = \max(0, z_n) , \qquad e_n = a_n - y_n …")
 def loss_of_a_neuron_in_steps():
     return NEURON
 
@@ -273,19 +231,11 @@ def slopes_of_the_error_of_a_neuron():
     return NEURON
 
 
-@reads(
-    r"""\pdv{a_n}{\vec w} = \begin{cases} \vec 0 & z_n \le 0 \\ \vec x_n & z_n > 0 ,
-    \end{cases} \qquad
-    \pdv{a_n}{b} = \begin{cases} 0 & z_n \le 0 \\ 1 & z_n > 0 . \end{cases}"""
-)
+@reads(r"\pdv{a_n}{\vec w} = \begin{cases} \vec 0 & z_n \le 0 \\ \vec x_n & z_n > 0 , \end{cases}…")
 def slopes_of_the_output_of_a_neuron():
     return NEURON
 
 
-@reads(
-    r"""\pdv{C}{\vec w} = \sum_n \pdv{C}{e_n} \pdv{e_n}{a_n} \pdv{a_n}{\vec w}
-    = \frac2N \sum_{z_n > 0} e_n\, \vec x_n , \qquad
-    \pdv{C}{b} = \frac2N \sum_{z_n > 0} e_n ."""
-)
+@reads(r"\pdv{C}{\vec w} = \sum_n \pdv{C}{e_n} \pdv{e_n}{a_n} \pdv{a_n}{\vec w}…")
 def gradient_of_the_loss_of_a_neuron():
     return NEURON

@@ -32,11 +32,7 @@ def gradient_of_a_neuron():
     return unit(np.tanh)
 
 
-@reads(
-    r"""\pdv{a}{\vec w} = \begin{cases} \vec 0 & z \le 0 \\ \vec x & z > 0 , \end{cases}
-    \qquad
-    \pdv{a}{b} = \begin{cases} 0 & z \le 0 \\ 1 & z > 0 . \end{cases}"""
-)
+@reads(r"\pdv{a}{\vec w} = \begin{cases} \vec 0 & z \le 0 \\ \vec x & z > 0 , \end{cases}…")
 def gradient_of_a_relu_neuron():
     slopes = neurons.neuron_grad(x, 0 * w, 0.0)  # where a subgradient was chosen
     kink = {"x": x, "z": 0.0, r"\pdv{a}{w}": slopes[0], r"\pdv{a}{b}": slopes[1]}
@@ -60,19 +56,12 @@ def the_dense_layer():
     return {r"\mat X": X, "W": W, "b": B, r"\vec 1": np.ones(ROWS), "Y": formulas.linear(X, W, B)}
 
 
-@reads(
-    r"""\pdv{y_i}{x_j} = \sum_m W_{im}\, \pdv{x_m}{x_j} = \sum_m W_{im}\, \delta_{mj}
-    = W_{ij} ."""
-)
+@reads(r"\pdv{y_i}{x_j} = \sum_m W_{im}\, \pdv{x_m}{x_j} = \sum_m W_{im}\, \delta_{mj} = W_{ij} .")
 def jacobian_of_a_dense_layer():
     return {"x": x, "W": W, "y": Of(lambda x: formulas.linear(x, W, B), "x"), "m": range(3)}
 
 
-@reads(
-    r"""\pdv{L}{X_{nj}} = \sum_i U_{ni} W_{ij} , \qquad
-    \pdv{L}{W_{ij}} = \sum_n U_{ni} X_{nj} , \qquad
-    \pdv{L}{b_i} = \sum_n U_{ni} ."""
-)
+@reads(r"\pdv{L}{X_{nj}} = \sum_i U_{ni} W_{ij} , \qquad \pdv{L}{W_{ij}} = \sum_n U_{ni} X_{nj} …")
 def gradients_through_a_dense_layer():
     env = mapped(formulas.linear, {"X": X, "W": W, "b": B}, "Y")
     return {**env, "U": env["u"]}
@@ -127,10 +116,7 @@ def deltas(x, u):
     return [None, *(jacobian_of(lambda v, k=k: rest(k, v, u), z[k]) for k in range(1, L + 1))]
 
 
-@reads(
-    r"""\vec z_l = \mat W_l \vec h_{l-1} + \vec b_l , \qquad
-    \vec h_l = \vec m_l \odot \phi(\vec z_l) ,"""
-)
+@reads(r"\vec z_l = \mat W_l \vec h_{l-1} + \vec b_l , \qquad \vec h_l = \vec m_l \odot \phi(\vec…")
 def the_perceptron():
     layers = []
     for l in range(1, L):
@@ -140,11 +126,7 @@ def the_perceptron():
     return layers
 
 
-@reads(
-    r"""\vec \delta_K = \vec u , \qquad
-    \vec \delta_l = \phi'(\vec z_l) \odot \vec m_l \odot \mat W_{l+1}^\top
-    \vec \delta_{l+1} ."""
-)
+@reads(r"\vec \delta_K = \vec u , \qquad \vec \delta_l…")
 def recursion_of_the_deltas():
     return [of_layer(l) for l in range(1, L)]
 
@@ -175,19 +157,12 @@ def bound_of_the_first_delta():
     yield both_sides(turns, np.full((L, 3), s))  # which reach the bound
 
 
-@reads(
-    r"""\pdv{\vec h_l}{\vec z_l} = \operatorname{diag}(\vec m_l \odot \phi'(\vec z_l)) ,
-    \qquad \pdv{\vec z_{l+1}}{\vec h_l} = \mat W_{l+1} ,"""
-)
+@reads(r"\pdv{\vec h_l}{\vec z_l} = \operatorname{diag}(\vec m_l \odot \phi'(\vec z_l)) …")
 def jacobians_of_a_layer():
     return [of_layer(l) for l in range(1, L)]
 
 
-@reads(
-    r"""\vec \delta_l = \operatorname{diag}(\vec m_l \odot \phi'(\vec z_l))\,
-    \mat W_{l+1}^\top \vec \delta_{l+1}
-    = \vec m_l \odot \phi'(\vec z_l) \odot \mat W_{l+1}^\top \vec \delta_{l+1} ."""
-)
+@reads(r"\vec \delta_l = \operatorname{diag}(\vec m_l \odot \phi'(\vec z_l))\, \mat W_{l+1}^\top…")
 def one_layer_back():
     return [of_layer(l) for l in range(1, L)]
 
@@ -214,10 +189,6 @@ def gradients_of_a_perceptron():
     yield by_input, WEIGHTS[1].T @ rows[0][0][1]
 
 
-@reads(
-    r"""\dot{\vec z}_l = \dot{\mat W}_l \vec h_{l-1} + \mat W_l \dot{\vec h}_{l-1}
-    + \dot{\vec b}_l , \qquad
-    \dot{\vec h}_l = \vec m_l \odot \phi'(\vec z_l) \odot \dot{\vec z}_l ."""
-)
+@reads(r"\dot{\vec z}_l = \dot{\mat W}_l \vec h_{l-1} + \mat W_l \dot{\vec h}_{l-1} +…")
 def tangents_of_a_perceptron():
     return [of_layer(l) for l in range(1, L)]

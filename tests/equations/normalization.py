@@ -76,19 +76,13 @@ def standardized(x, axis):
     return (x - mu) / tau, tau
 
 
-@reads(
-    r"\mu_c = \frac1M \sum_n x_{nc}, \qquad \sigma_c^2 = \frac1M \sum_n (x_{nc} - \mu_c)^2, "
-    r"\qquad y_{nc} = w_c \frac{x_{nc} - \mu_c}{\sqrt{\sigma_c^2 + \epsilon}} + b_c ."
-)
+@reads(r"\mu_c = \frac1M \sum_n x_{nc}, \qquad \sigma_c^2 = \frac1M \sum_n (x_{nc} - \mu_c)^2…")
 def batch_norm_of_each_channel():
     y = formulas.batch_norm(X, W, B, eps=EPS)
     return {"x": X, "w": W, "b": B, r"\epsilon": EPS, "M": N, "y": y}
 
 
-@reads(
-    r"\pdv{L}{\sigma^2} = \sum_n g_n \pdv{\hat x_n}{\sigma^2} = - \sum_n g_n \frac{x_n - "
-    r"\mu}{2 \tau^3} = - \frac{1}{2 \tau^2} \sum_n g_n \hat x_n ."
-)
+@reads(r"\pdv{L}{\sigma^2} = \sum_n g_n \pdv{\hat x_n}{\sigma^2}…")
 def gradient_of_a_variance_by_complex_step():
     x, g = X[:, 0], W[0] * U[:, 0]
     hat = Of(lambda mu, variance: (x - mu) / np.sqrt(variance + EPS), r"\mu", r"\sigma^2")
@@ -112,11 +106,7 @@ def batch_norm_gradients_of_weight_and_bias():
     return of_channel()
 
 
-@reads(
-    r"\pdv{L}{x_m} = \frac{g_m}{\tau} + \frac1M \pdv{L}{\mu} + \frac{2 \tau \hat x_m}{M} "
-    r"\pdv{L}{\sigma^2} = \frac1\tau \bigl( g_m - \overline g - \hat x_m \, \overline{g \hat "
-    r"x} \bigr)."
-)
+@reads(r"\pdv{L}{x_m} = \frac{g_m}{\tau} + \frac1M \pdv{L}{\mu} + \frac{2 \tau \hat x_m}{M}…")
 def batch_norm_gradient_by_complex_step():
     env = of_channel()
     x, g = env["x"], env["g"]
@@ -125,28 +115,19 @@ def batch_norm_gradient_by_complex_step():
     return {**env, r"\pdv{L}{\mu}": slopes[0], r"\pdv{L}{\sigma^2}": slopes[1]}
 
 
-@reads(
-    r"\dot y_n = \frac{w}{\tau} \bigl( v_n - \overline v - \hat x_n \, \overline{v \hat x} "
-    r"\bigr) + \dot w \hat x_n + \dot b ."
-)
+@reads(r"\dot y_n = \frac{w}{\tau} \bigl( v_n - \overline v - \hat x_n \, \overline{v \hat x}…")
 def batch_norm_tangent_by_complex_step():
     return of_channel()
 
 
-@reads(
-    r"y_{nc} = w_c \frac{x_{nc} - \mu_c}{\tau_c} + b_c = \frac{w_c}{\tau_c} x_{nc} + \Bigl( "
-    r"b_c - \frac{w_c \mu_c}{\tau_c} \Bigr), \qquad \tau_c = \sqrt{\sigma_c^2 + \epsilon} ."
-)
+@reads(r"y_{nc} = w_c \frac{x_{nc} - \mu_c}{\tau_c} + b_c…")
 def batch_norm_as_an_affine_map():
     inputs = {r"\mu": DW, r"\sigma^2": DB**2, "w": W, "b": B}
     y = formulas.batch_norm_inference(X, *inputs.values(), eps=EPS)
     return {"x": X, **inputs, "y": y, r"\epsilon": EPS}
 
 
-@reads(
-    r"\dot y = w \Bigl( \frac{\dot x - \dot \mu}{\tau} - \hat x \, \frac{\dot{(\sigma^2)}}{2 "
-    r"\tau^2} \Bigr) + \dot w \hat x + \dot b ."
-)
+@reads(r"\dot y = w \Bigl( \frac{\dot x - \dot \mu}{\tau} - \hat x \,…")
 def batch_norm_inference_tangent_by_complex_step():
     f = functools.partial(formulas.batch_norm_inference, eps=EPS)
     variance = 1.7
@@ -167,26 +148,17 @@ def repeated_updates():
 IMAGES_V, IMAGES_U = RNG.normal(size=(2, 2, P, C))
 
 
-@reads(
-    r"\mu = \frac1m \sum_{S} x_{pc}, \qquad \sigma^2 = \frac1m \sum_{S} (x_{pc} - \mu)^2, "
-    r"\qquad y_{pc} = w_c \frac{x_{pc} - \mu}{\sqrt{\sigma^2 + \epsilon}} + b_c ."
-)
+@reads(r"\mu = \frac1m \sum_{S} x_{pc}, \qquad \sigma^2 = \frac1m \sum_{S} (x_{pc} - \mu)^2…")
 def group_norm_of_each_set():
     return of_group()
 
 
-@reads(
-    r"\pdv{L}{x_{pc}} = \frac1\tau \bigl( g_{pc} - \overline g - \hat x_{pc} \, \overline{g "
-    r"\hat x} \bigr)."
-)
+@reads(r"\pdv{L}{x_{pc}} = \frac1\tau \bigl( g_{pc} - \overline g - \hat x_{pc} \,…")
 def group_norm_gradient_by_complex_step():
     return of_group()
 
 
-@reads(
-    r"\pdv{L}{w_c} = \sum_{n, p} u_{npc} \hat x_{npc} , \qquad \pdv{L}{b_c} = \sum_{n, p} "
-    r"u_{npc} ."
-)
+@reads(r"\pdv{L}{w_c} = \sum_{n, p} u_{npc} \hat x_{npc} , \qquad \pdv{L}{b_c}…")
 def gradients_of_the_weight_and_bias_of_a_channel():
     hat = Of(lambda x: formulas.group_norm(x, GROUPS, eps=EPS), "x")
     f = lambda x, w, b: formulas.group_norm(x, GROUPS, w, b, eps=EPS)  # noqa: E731
@@ -198,28 +170,18 @@ def gradients_of_the_weight_and_bias_of_a_channel():
     ]
 
 
-@reads(
-    r"\dot y_{pc} = \frac{w_c}{\tau} \bigl( v_{pc} - \overline v - \hat x_{pc} \, \overline{v "
-    r"\hat x} \bigr) + \dot w_c \hat x_{pc} + \dot b_c ."
-)
+@reads(r"\dot y_{pc} = \frac{w_c}{\tau} \bigl( v_{pc} - \overline v - \hat x_{pc} \,…")
 def group_norm_tangent_by_complex_step():
     return of_group()
 
 
-@reads(
-    r"\mu_{nc} = \frac1P \sum_p x_{npc}, \qquad \sigma_{nc}^2 = \frac1P \sum_p (x_{npc} - "
-    r"\mu_{nc})^2, \qquad y_{npc} = w_c \frac{x_{npc} - \mu_{nc}}{\sqrt{\sigma_{nc}^2 + "
-    r"\epsilon}} + b_c ."
-)
+@reads(r"\mu_{nc} = \frac1P \sum_p x_{npc}, \qquad \sigma_{nc}^2…")
 def instance_norm_of_each_channel():
     y = formulas.instance_norm(IMAGES, W, B, eps=EPS)
     return {"x": IMAGES, "w": W, "b": B, "P": P, r"\epsilon": EPS, "y": y}
 
 
-@reads(
-    r"\pdv{L}{x_{npc}} = \frac{w_c}{\tau_{nc}} \bigl( u_{npc} - \overline{u}_{nc} - \hat "
-    r"x_{npc} \, \overline{(u \hat x)}_{nc} \bigr)."
-)
+@reads(r"\pdv{L}{x_{npc}} = \frac{w_c}{\tau_{nc}} \bigl( u_{npc} - \overline{u}_{nc} - \hat…")
 def instance_norm_gradient_by_complex_step():
     f = functools.partial(formulas.instance_norm, eps=EPS)
     env = mapped(f, {"x": IMAGES, "w": W, "b": B})
@@ -239,10 +201,7 @@ def instance_norm_tangent_by_complex_step():
     yield dy, W / tau * (IMAGES_V - mean - hat * along) + DW * hat + DB
 
 
-@reads(
-    r"\mu = \frac1D \sum_i x_i, \qquad \sigma^2 = \frac1D \sum_i (x_i - \mu)^2, \qquad \hat "
-    r"x_i = \frac{x_i - \mu}{\sqrt{\sigma^2 + \epsilon}}, \qquad y_i = w_i \hat x_i + b_i ."
-)
+@reads(r"\mu = \frac1D \sum_i x_i, \qquad \sigma^2 = \frac1D \sum_i (x_i - \mu)^2…")
 def layer_norm_of_each_row():
     return of_row("layer_norm")
 
@@ -252,11 +211,7 @@ def mean_and_variance_from_differences():
     return {**of_row("layer_norm"), "m": 0.3, "d": ROW - 0.3}
 
 
-@reads(
-    r"\dd \hat x_i = \frac{1}{\tau} \bigl( \dd x_i - \overline{\dd x} - \hat x_i \, "
-    r"\overline{\hat x\, \dd x} \bigr) , \qquad \dd y_i = w_i\, \dd \hat x_i + \hat x_i\, \dd "
-    r"w_i + \dd b_i ."
-)
+@reads(r"\dd \hat x_i = \frac{1}{\tau} \bigl( \dd x_i - \overline{\dd x} - \hat x_i \,…")
 def differential_of_layer_norm():
     return of_row("layer_norm")
 
@@ -267,60 +222,38 @@ def layer_norm_gradients_of_weight_and_bias():
     return mapped(f, {"x": X, "w": W, "b": B}, **{r"\hat x": Of(f, "x")})
 
 
-@reads(
-    r"\pdv{L}{x_j} = \frac{1}{\tau} \Bigl( g_j - \overline{g} - \hat x_j \, \overline{g \hat "
-    r"x} \Bigr) ."
-)
+@reads(r"\pdv{L}{x_j} = \frac{1}{\tau} \Bigl( g_j - \overline{g} - \hat x_j \,…")
 def layer_norm_gradient_by_complex_step():
     return of_row("layer_norm")
 
 
-@reads(
-    r"\overline{g \hat x} = \frac{1}{\tau} \bigl( \overline{g d} - \overline{g} \, "
-    r"\overline{d} \bigr) ."
-)
+@reads(r"\overline{g \hat x} = \frac{1}{\tau} \bigl( \overline{g d} - \overline{g} \,…")
 def projection_from_shifted_means():
     return {**of_row("layer_norm"), "d": ROW - 0.3}
 
 
-@reads(
-    r"\dot y_i = \frac{w_i}{\tau} \Bigl( v_i - \overline{v} - \hat x_i \, \overline{v \hat x} "
-    r"\Bigr) + \dot w_i \hat x_i + \dot b_i ."
-)
+@reads(r"\dot y_i = \frac{w_i}{\tau} \Bigl( v_i - \overline{v} - \hat x_i \, \overline{v \hat x}…")
 def layer_norm_tangent_by_complex_step():
     return of_row("layer_norm")
 
 
-@reads(
-    r"\pdv{\sigma^2}{x_j} = \frac2D \sum_i d_i \Bigl( \delta_{ij} - \frac1D \Bigr) = \frac2D "
-    r"d_j, \qquad \text{since } \sum_i d_i = 0,"
-)
+@reads(r"\pdv{\sigma^2}{x_j} = \frac2D \sum_i d_i \Bigl( \delta_{ij} - \frac1D \Bigr)…")
 def slope_of_the_variance_by_complex_step():
     return of_row("layer_norm")
 
 
-@reads(
-    r"\pdv{\hat x_i}{x_j} = \frac{1}{\tau} \pdv{d_i}{x_j} - \frac{d_i}{\tau^2} \pdv{\tau}{x_j} "
-    r"= \frac1\tau \Bigl( \delta_{ij} - \frac1D - \frac{\hat x_i \hat x_j}{D} \Bigr)."
-)
+@reads(r"\pdv{\hat x_i}{x_j} = \frac{1}{\tau} \pdv{d_i}{x_j} - \frac{d_i}{\tau^2} \pdv{\tau}{x_j}…")
 def slope_of_the_normalized_row_by_complex_step():
     return of_row("layer_norm")
 
 
-@reads(
-    r"\mat J = \frac1\tau \operatorname{diag}(\vec w) \Bigl( \mat I - \underbrace{\tfrac1D "
-    r"\vec 1 \vec 1^\top}_{\text{onto } \vec 1} - \underbrace{\tfrac1D \hat{\vec x} \hat{\vec "
-    r"x}^\top}_{\text{onto } \hat{\vec x}} \Bigr)."
-)
+@reads(r"\mat J = \frac1\tau \operatorname{diag}(\vec w) \Bigl( \mat I -…")
 def layer_norm_jacobian_as_a_matrix():
     jacobian = formulas.layer_norm_jacobian(ROW, W, eps=EPS)
     return {**of_row("layer_norm"), "J": jacobian}
 
 
-@reads(
-    r"\rho = \sqrt{\frac1D \sum_i x_i^2 + \epsilon}, \qquad \hat x_i = \frac{x_i}{\rho}, "
-    r"\qquad y_i = (w_i + c) \, \hat x_i, \qquad c = \texttt{weight\_offset}."
-)
+@reads(r"\rho = \sqrt{\frac1D \sum_i x_i^2 + \epsilon}, \qquad \hat x_i = \frac{x_i}{\rho}…")
 def rms_norm_of_each_row():
     return {**of_row("rms_norm"), "weight_offset": OFFSET}
 
@@ -330,10 +263,7 @@ def rms_norm_gradient_by_complex_step():
     return of_row("rms_norm")
 
 
-@reads(
-    r"\dd \hat x_i = \frac{1}{\rho} \bigl( \dd x_i - \hat x_i \, \overline{\hat x\, \dd x} "
-    r"\bigr) , \qquad \dd y_i = (w_i + c)\, \dd \hat x_i + \hat x_i\, \dd w_i ."
-)
+@reads(r"\dd \hat x_i = \frac{1}{\rho} \bigl( \dd x_i - \hat x_i \, \overline{\hat x\, \dd x}…")
 def differential_of_rms_norm():
     return of_row("rms_norm")
 
@@ -345,20 +275,12 @@ def rms_norm_gradient_of_the_weight():
     return mapped(f, {"x": X, "w": W}, **{r"\hat x": hat})
 
 
-@reads(
-    r"\dot y_i = \frac{w_i + c}{\rho} \bigl( v_i - \hat x_i \, \overline{v \hat x} \bigr) + "
-    r"\dot w_i \hat x_i"
-)
+@reads(r"\dot y_i = \frac{w_i + c}{\rho} \bigl( v_i - \hat x_i \, \overline{v \hat x} \bigr) +…")
 def rms_norm_tangent_by_complex_step():
     return of_row("rms_norm")
 
 
-@reads(
-    r"\pdv{\hat x_i}{x_j} = \frac{\delta_{ij}}{\rho} - \frac{x_i}{\rho^2} \frac{\hat x_j}{D} = "
-    r"\frac1\rho \Bigl( \delta_{ij} - \frac{\hat x_i \hat x_j}{D} \Bigr), \qquad \mat J = "
-    r"\frac1\rho \operatorname{diag}(\vec w + c) \Bigl( \mat I - \underbrace{\tfrac1D "
-    r"\hat{\vec x} \hat{\vec x}^\top}_{\text{onto } \hat{\vec x}} \Bigr)."
-)
+@reads(r"\pdv{\hat x_i}{x_j} = \frac{\delta_{ij}}{\rho} - \frac{x_i}{\rho^2} \frac{\hat x_j}{D}…")
 def rms_norm_jacobian_by_complex_step():
     jacobian = formulas.rms_norm_jacobian(ROW, W, eps=EPS, weight_offset=OFFSET)
     return {**of_row("rms_norm"), "J": jacobian}
@@ -382,12 +304,7 @@ def standardized_sets_of_all_variants():
     return environments
 
 
-@reads(
-    r"""\pdv{L}{x_{nc}} &= \frac{w_c\, u_{nc}}{\tau_c}, &
-    \pdv{L}{\mu_c} &= -\frac{w_c}{\tau_c} \sum_n u_{nc}, &
-    \pdv{L}{\sigma_c^2} &= -\frac{w_c}{2 \tau_c^2} \sum_n u_{nc} \hat x_{nc}, \\
-    \pdv{L}{w_c} &= \sum_n u_{nc} \hat x_{nc}, & \pdv{L}{b_c} &= \sum_n u_{nc} ."""
-)
+@reads(r"\pdv{L}{x_{nc}} &= \frac{w_c\, u_{nc}}{\tau_c}, & \pdv{L}{\mu_c}…")
 def batch_norm_inference_gradients_by_complex_step():
     f = functools.partial(formulas.batch_norm_inference, eps=EPS)
     inputs = {"x": X, r"\mu": DW, r"\sigma^2": DB**2, "w": W, "b": B}
@@ -416,12 +333,10 @@ def row_of_length_one():
 
 
 @reads(
-    r"""\dd \vec y = \frac{\dd \vec x}{\ell} - \frac{\vec x}{\ell^2}\, \dd \ell
-    = \frac1\ell \bigl( \dd \vec x - \vec y\, (\vec y \cdot \dd \vec x) \bigr) .""",
-    r"""\dd L = \vec u \cdot \dd \vec y = \frac1\ell \bigl( \vec u
-    - \vec y\, (\vec y \cdot \vec u) \bigr) \cdot \dd \vec x .""",
-    r"""\pdv{L}{\vec x} = \frac1\ell \bigl( \vec u - \vec y\, (\vec y \cdot \vec u) \bigr) .""",
-    r"""\dot{\vec y} = \frac1\ell \bigl( \vec v - \vec y\, (\vec y \cdot \vec v) \bigr)""",
+    r"\dd \vec y = \frac{\dd \vec x}{\ell} - \frac{\vec x}{\ell^2}\, \dd \ell…",
+    r"\dd L = \vec u \cdot \dd \vec y = \frac1\ell \bigl( \vec u - \vec y\, (\vec y \cdot \vec u)…",
+    r"\pdv{L}{\vec x} = \frac1\ell \bigl( \vec u - \vec y\, (\vec y \cdot \vec u) \bigr) .",
+    r"\dot{\vec y} = \frac1\ell \bigl( \vec v - \vec y\, (\vec y \cdot \vec v) \bigr)",
 )
 def derivatives_of_the_division_by_the_length():
     return LENGTH
@@ -436,29 +351,18 @@ def of_weight_norm():
 
 
 @reads(
-    r"""\vec w = g\, \frac{\vec v}{\norm{\vec v}} .""",
-    r"""\norm{\vec v - \eta \vec d}^2 = \norm{\vec v}^2 + \eta^2 \norm{\vec d}^2 , \qquad
-    \vec d = \pdv{L}{\vec v} .""",
-    r"""\dd \vec w = \vec e\, \dd g
-    + \frac{g}{\norm{\vec v}} \bigl( \dd \vec v - \vec e\, (\vec e \cdot \dd \vec v) \bigr) .""",
-    r"""\dd L = \vec u \cdot \dd \vec w = (\vec e \cdot \vec u)\, \dd g
-    + \frac{g}{\norm{\vec v}} \bigl( \vec u - \vec e\, (\vec e \cdot \vec u) \bigr)
-    \cdot \dd \vec v .""",
-    r"""\pdv{L}{g} = \vec e \cdot \vec u , \qquad
-    \pdv{L}{\vec v} = \frac{g}{\norm{\vec v}}
-    \bigl( \vec u - \vec e\, (\vec e \cdot \vec u) \bigr) .""",
-    r"""\dot{\vec w} = \dot g\, \vec e + \frac{g}{\norm{\vec v}}
-    \bigl( \dot{\vec v} - \vec e\, (\vec e \cdot \dot{\vec v}) \bigr) .""",
+    r"\vec w = g\, \frac{\vec v}{\norm{\vec v}} .",
+    r"\norm{\vec v - \eta \vec d}^2 = \norm{\vec v}^2 + \eta^2 \norm{\vec d}^2 , \qquad \vec d…",
+    r"\dd \vec w = \vec e\, \dd g + \frac{g}{\norm{\vec v}} \bigl( \dd \vec v - \vec e\, (\vec e…",
+    r"\dd L = \vec u \cdot \dd \vec w = (\vec e \cdot \vec u)\, \dd g + \frac{g}{\norm{\vec v}}…",
+    r"\pdv{L}{g} = \vec e \cdot \vec u , \qquad \pdv{L}{\vec v}…",
+    r"\dot{\vec w} = \dot g\, \vec e + \frac{g}{\norm{\vec v}} \bigl( \dot{\vec v} - \vec e\,…",
 )
 def weight_of_a_length_and_a_direction():
     return of_weight_norm()
 
 
-@reads(
-    r"""y_n = w\, \frac{x_n - \mu}{\sqrt{\sigma^2 + \epsilon}} + b , \qquad
-    \mu_\text{run}' = (1 - m)\, \mu_\text{run} + m\, \mu , \qquad
-    \sigma_\text{run}'^2 = (1 - m)\, \sigma_\text{run}^2 + m\, \frac{M}{M - 1}\, \sigma^2 ."""
-)
+@reads(r"y_n = w\, \frac{x_n - \mu}{\sqrt{\sigma^2 + \epsilon}} + b , \qquad \mu_\text{run}'…")
 def a_training_step():
     running, spread = DW, DB**2
     y, mean, var = formulas.batch_norm_train(X, running, spread, W, B, momentum=0.3, eps=EPS)
@@ -483,10 +387,8 @@ def a_training_step():
 
 
 @reads(
-    r"""\pdv{L}{x_n} = \frac w\tau \bigl( u_n - \overline u - \hat x_n\, \overline{u \hat x}
-    \bigr) .""",
-    r"""\dot y_n = \frac{w}{\tau} \bigl( v_n - \overline v - \hat x_n\, \overline{v \hat x}
-    \bigr) + \dot w\, \hat x_n + \dot b .""",
+    r"\pdv{L}{x_n} = \frac w\tau \bigl( u_n - \overline u - \hat x_n\, \overline{u \hat x} \bigr)…",
+    r"\dot y_n = \frac{w}{\tau} \bigl( v_n - \overline v - \hat x_n\, \overline{v \hat x} \bigr)…",
 )
 def derivatives_of_a_training_step():
     return of_channel()
@@ -536,8 +438,7 @@ def differential_of_a_half_step():
 
 
 @reads(
-    r"""\dd L = \sum_{ij} G_{ij}\, \dd Z'_{ij}
-    = \sum_{ij} \Bigl( G_{ij} - P'_{ij} \sum_k G_{ik} \Bigr)\, \dd Z_{ij} ,""",
+    r"\dd L = \sum_{ij} G_{ij}\, \dd Z'_{ij}…",
     r"\pdv{L}{Z_{ij}} = G_{ij} - P'_{ij} \sum_k G_{ik} .",
 )
 def transpose_of_a_half_step():
@@ -553,8 +454,7 @@ def tangent_of_sinkhorn():
 
 @reads(
     r"\dd P_{ij} = P_{ij} \bigl( \dd X_{ij} + \alpha_i + \beta_j \bigr) .",
-    r"""\alpha_i + \sum_j P_{ij}\, \beta_j = -\sum_j P_{ij}\, \dd X_{ij} , \qquad
-    \beta_j + \sum_i P_{ij}\, \alpha_i = -\sum_i P_{ij}\, \dd X_{ij} ,""",
+    r"\alpha_i + \sum_j P_{ij}\, \beta_j = -\sum_j P_{ij}\, \dd X_{ij} …",
 )
 def the_limit_of_sinkhorn():
     P, dX, jacobian = LIMIT(SCORES), TANGENT, jacobian_of(LIMIT, SCORES).reshape(9, 9)

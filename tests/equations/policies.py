@@ -67,21 +67,12 @@ def of_policy(kind, sign=1):
     }  # fmt: skip
 
 
-@reads(
-    r"""g_{it} = \min \bigl( \rho_{it} A_{it} ,\; \operatorname{clip}(\rho_{it},
-    1 - \epsilon, 1 + \epsilon_h)\, A_{it} \bigr) , \qquad
-    L = -\frac1N \sum_i \frac{1}{n_i} \sum_t g_{it} ."""
-)
+@reads(r"g_{it} = \min \bigl( \rho_{it} A_{it} ,\; \operatorname{clip}(\rho_{it}, 1 - \epsilon, 1…")
 def losses_of_policies():
     return [of_policy(kind) for kind in ("ppo", "grpo", "dr_grpo")]
 
 
-@reads(
-    r"""\rho_i^{GSPO} = \exp \Bigl( \frac{1}{|o_i|} \sum_t (\log p_{it} - \log p_{old, it})
-    \Bigr) , \qquad
-    g_{it}^{CISPO} = \operatorname{sg} \bigl[ \operatorname{clip}(\rho_{it}, 1 - \epsilon,
-    1 + \epsilon_h) \bigr]\, A_{it} \log p_{it} ."""
-)
+@reads(r"\rho_i^{GSPO} = \exp \Bigl( \frac{1}{|o_i|} \sum_t (\log p_{it} - \log p_{old, it})…")
 def ratio_and_gain_of_two_policies():
     for kind in DIVISORS:
         want = policy_loss(LOG_P, OLD, A, kind=kind, **OPTIONS)
@@ -120,11 +111,7 @@ def slopes(kind):
     return rho * A * (1 - (A > 0) * (rho > HIGH) - (A < 0) * (rho < LOW))
 
 
-@reads(
-    r"""\pdv{L}{\log p_{it}} = -\frac{\rho_{it} A_{it}}{N n_i} \bigl( 1 - [A_{it} > 0]
-    [\rho_{it} > 1 + \epsilon_h] - [A_{it} < 0][\rho_{it} < 1 - \epsilon]
-    - [A_{it} < 0][\rho_{it} > \delta] \bigr) ."""
-)
+@reads(r"\pdv{L}{\log p_{it}} = -\frac{\rho_{it} A_{it}}{N n_i} \bigl( 1 - [A_{it} > 0]…")
 def where_the_gradient_stops():
     slope = policy_loss_grad(LOG_P, OLD, A, delta=DELTA, **OPTIONS)
     with_delta = {**of_policy("ppo"), r"\pdv{L}{\log p}": slope, r"\delta": DELTA}
@@ -132,18 +119,12 @@ def where_the_gradient_stops():
     return [with_delta, *(of_policy(*pair) for pair in kinds)]
 
 
-@reads(
-    r"""\pdv{L}{\log p_{it}} = -\frac{A_{it}}{N n_i} \operatorname{clip}(\rho_{it}, 1 - \epsilon,
-    1 + \epsilon_h) ."""
-)
+@reads(r"\pdv{L}{\log p_{it}} = -\frac{A_{it}}{N n_i} \operatorname{clip}(\rho_{it}, 1 -…")
 def gradient_of_cispo():
     return of_policy("cispo")
 
 
-@reads(
-    r"""\pdv{L}{\log p_{it}} = -\frac{\rho_i A_i}{N n_i} \bigl( 1 - [A_i > 0][\rho_i
-    > 1 + \epsilon_h] - [A_i < 0][\rho_i < 1 - \epsilon] - [A_i < 0][\rho_i > \delta] \bigr) ."""
-)
+@reads(r"\pdv{L}{\log p_{it}} = -\frac{\rho_i A_i}{N n_i} \bigl( 1 - [A_i > 0][\rho_i > 1 +…")
 def one_advantage_and_one_ratio():
     rows = []
     for a in (A[:, :1], -A[:, :1]):
@@ -161,10 +142,7 @@ def one_advantage_and_one_ratio():
     return rows
 
 
-@reads(
-    r"""\pdv{L}{\log p_{it}} = -\frac{u}{N n_i}\, g'_{it} , \qquad
-    \pdv{L}{\log p_{it}} = -\frac{u}{N n_i} \frac{1}{|o_i|} \sum_s g'_{is} ,"""
-)
+@reads(r"\pdv{L}{\log p_{it}} = -\frac{u}{N n_i}\, g'_{it} , \qquad \pdv{L}{\log p_{it}}…")
 def gradients_of_policies():
     slope = policy_loss_vjp(1.7, LOG_P, OLD, A[:, :1], kind="gspo", clip=0.1, clip_high=0.3)
     rho = np.exp((LOG_P - OLD).mean(axis=1))[:, None]

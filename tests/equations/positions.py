@@ -73,10 +73,7 @@ def slopes_of_other_heads():
 M = RNG.uniform(size=H)  # slopes
 
 
-@reads(
-    r"B_{hij} = -m_h\, (i + \text{q\_offset} - j)_+ \qquad\text{or}\qquad -m_h\, \abs{i + "
-    r"\text{q\_offset} - j}"
-)
+@reads(r"B_{hij} = -m_h\, (i + \text{q\_offset} - j)_+…")
 def alibi_of_each_pair():
     env = {"m": M, "q_offset": OFFSET}
     f = functools.partial(formulas.alibi_bias, M, T, S, q_offset=OFFSET)
@@ -178,10 +175,7 @@ def fire(w1, b1, w2, b2, c, threshold):
     return b2[:, None, None] + np.einsum("hf,ijf->hij", w2, hidden(w1, b1, share(c, threshold)))
 
 
-@reads(
-    r"u_{ij} = \frac{\psi(\abs{i - j})}{\psi(\max(M, i))}, \qquad B_{hij} = b^{(2)}_h + \sum_f "
-    r"w^{(2)}_{hf} \operatorname{relu}(w^{(1)}_f u_{ij} + b^{(1)}_f) ."
-)
+@reads(r"u_{ij} = \frac{\psi(\abs{i - j})}{\psi(\max(M, i))}, \qquad B_{hij}…")
 def network_of_each_distance():
     w1, b1, w2, b2, c, threshold = FIRE
     given = {"w^{(1)}": w1, "b^{(1)}": b1, "w^{(2)}": w2, "b^{(2)}": b2, "M": threshold}
@@ -210,10 +204,7 @@ def network_gradients_by_complex_step():
     yield db1, [np.sum(g[..., f]) for f in range(UNITS)]
 
 
-@reads(
-    r"\pdv{u}{c} = \frac{1}{\psi(m)} \left( \frac{d}{1 + c d} - \frac{u\, m}{1 + c m} \right), "
-    r"\qquad \pdv{u}{M} = -\frac{u\, c}{\psi(m)\,(1 + c m)} \quad\text{where } M \ge i ,"
-)
+@reads(r"\pdv{u}{c} = \frac{1}{\psi(m)} \left( \frac{d}{1 + c d} - \frac{u\, m}{1 + c m} \right)…")
 def slopes_of_the_share_by_complex_step():
     f = lambda c, M: np.log(1 + c * 1.3) / np.log(1 + c * M)  # noqa: E731
     more = {"m": 2.5, "d": 1.3, "i": 2, r"\psi": lambda x: np.log(1 + 0.7 * x)}
@@ -241,10 +232,7 @@ def network_tangents_by_complex_step():
     yield rate(fire, FIRE, tangents), np.array(moved)
 
 
-@reads(
-    r"\cos(a + b) = \cos a \cos b - \sin a \sin b, \qquad \sin(a + b) = \sin a \cos b + \cos a "
-    r"\sin b ."
-)
+@reads(r"\cos(a + b) = \cos a \cos b - \sin a \sin b, \qquad \sin(a + b)…")
 def cosine_and_sine_of_a_sum():
     a, b = RNG.normal(size=(2, 7))
     return each({"a": a, "b": b})
@@ -432,10 +420,7 @@ def score_gradients_of_angles_by_complex_step():
     return {"r": r, r"\theta": THETA, "g": g, "L": loss}
 
 
-@reads(
-    r"\dot s = \sum_i \bigl( \dot a_i \cos\phi_i + \dot b_i \sin\phi_i + (b_i \cos\phi_i - a_i "
-    r"\sin\phi_i)\, \dot\phi_i \bigr),"
-)
+@reads(r"\dot s = \sum_i \bigl( \dot a_i \cos\phi_i + \dot b_i \sin\phi_i + (b_i \cos\phi_i - a_i…")
 def score_tangent_by_complex_step():
     return of_score()
 
@@ -464,13 +449,7 @@ def score_depends_on_the_difference_alone():
         yield inner, rope(X, m + shift) @ rope(Y, n + shift), g(X, Y, n - m)
 
 
-@reads(
-    r"\begin{pmatrix} y_1 \\ y_2 \end{pmatrix} &= \begin{pmatrix} \cos\phi & -\sin\phi \\ "
-    r"\sin\phi & \cos\phi \end{pmatrix} \begin{pmatrix} x_1 \\ x_2 \end{pmatrix} \\ y_1 &= x_1 "
-    r"\cos\phi - x_2 \sin\phi, \qquad y_2 = x_1 \sin\phi + x_2 \cos\phi \\ y_1 + \mathrm i "
-    r"y_2 &= (x_1 + \mathrm i x_2)(\cos\phi + \mathrm i \sin\phi) = (x_1 + \mathrm i x_2)\, "
-    r"e^{\mathrm i \phi} ."
-)
+@reads(r"\begin{pmatrix} y_1 \\ y_2 \end{pmatrix}…")
 def three_forms_of_a_rotated_pair():
     y = apply_rope(X[None], *rope_tables([7.3], THETA))[0]
     pair = {"x_1": X[0], "x_2": X[1], "y_1": y[0], "y_2": y[1]}
@@ -528,10 +507,7 @@ def score_of_two_places_is_a_sum_over_the_axes():
     yield sum(g(a, there[a] - here[a]) for a in range(2)), one @ other
 
 
-@reads(
-    r"b'^{-(d-2)/d} = \frac{b^{-(d-2)/d}}{s} \quad\Rightarrow\quad b' = b\, s^{d/(d-2)}, "
-    r"\qquad \theta'_i = \theta_i\, s^{-2i/(d-2)} ."
-)
+@reads(r"b'^{-(d-2)/d} = \frac{b^{-(d-2)/d}}{s} \quad\Rightarrow\quad b' = b\, s^{d/(d-2)}…")
 def base_that_divides_the_last_frequency():
     d, b, s = 16, 10000.0, 4.0
     new = formulas.rope_frequencies(d, base=b, scaling={"type": "ntk", "factor": s})
@@ -578,11 +554,7 @@ LIMIT = 1  # greatest distance that Shaw's table tells apart
 VECTORS = RNG.normal(size=(2 * LIMIT + 1, E))
 
 
-@reads(
-    r"s_{ij} = \vec q_i \cdot (\vec k_j + \vec a_{\operatorname{clip}(j - i, -K, K)}), "
-    r"\qquad\text{of which}\quad s'_{ij} = \vec q_i \cdot \vec a_{\operatorname{clip}(j - i, "
-    r"-K, K)}"
-)
+@reads(r"s_{ij} = \vec q_i \cdot (\vec k_j + \vec a_{\operatorname{clip}(j - i, -K, K)})…")
 def scores_of_clipped_offsets():
     keys = RNG.normal(size=(T, E))
     moved = formulas.shaw_scores(Q, VECTORS)
@@ -590,10 +562,7 @@ def scores_of_clipped_offsets():
     return {**given, "s'": moved, "s": Q @ keys.T + moved}
 
 
-@reads(
-    r"\pdv{L}{q_{ie}} = \sum_c G_{ic}\, a_{ce}, \qquad \pdv{L}{a_{ce}} = \sum_i G_{ic}\, "
-    r"q_{ie} ."
-)
+@reads(r"\pdv{L}{q_{ie}} = \sum_c G_{ic}\, a_{ce}, \qquad \pdv{L}{a_{ce}}…")
 def gradients_of_clipped_offsets_by_complex_step():
     env = mapped(formulas.shaw_scores, {"q": Q, "a": VECTORS}, "s")
     g = np.zeros((T, len(VECTORS)))
@@ -602,10 +571,7 @@ def gradients_of_clipped_offsets_by_complex_step():
     return {**env, "G": g}
 
 
-@reads(
-    r"PE_{p, 2i} = \sin p\, \omega_i, \qquad PE_{p, 2i + 1} = \cos p\, \omega_i, \qquad "
-    r"\omega_i = b^{-2i/D} ."
-)
+@reads(r"PE_{p, 2i} = \sin p\, \omega_i, \qquad PE_{p, 2i + 1} = \cos p\, \omega_i…")
 def table_of_sines_and_cosines():
     table = sinusoidal(5, 6, base=100.0)
     return {"P": 1.0, "E": table, "b": 100.0, "D": 6, "p": range(5), "i": range(3)}
@@ -669,13 +635,7 @@ def bucket_sums_by_complex_step():
     return of_buckets()
 
 
-@reads(
-    r"""(\mat W_q (\vec e_i + \vec p_i)) \cdot (\mat W_k (\vec e_j + \vec p_j))
-    = \underbrace{\vec q_i \cdot \vec k_j}_{(a)}
-    + \underbrace{\vec q_i \cdot \mat W_k \vec p_j}_{(b)}
-    + \underbrace{\mat W_q \vec p_i \cdot \vec k_j}_{(c)}
-    + \underbrace{\mat W_q \vec p_i \cdot \mat W_k \vec p_j}_{(d)} ."""
-)
+@reads(r"(\mat W_q (\vec e_i + \vec p_i)) \cdot (\mat W_k (\vec e_j + \vec p_j))…")
 def score_of_sums_expanded():
     w_q, w_k = RNG.normal(size=(2, E, E))
     e, p = RNG.normal(size=(2, T, E))
@@ -697,11 +657,7 @@ def scores_by_content_and_offset():
     return of_content()
 
 
-@reads(
-    r"\pdv{L}{\mat Q} &= \mat U \mat K + \mat G \mat R, & \pdv{L}{\vec u} &= \sum_i (\mat U "
-    r"\mat K)_i, & \pdv{L}{\vec v} &= \sum_i (\mat G \mat R)_i, \\ \pdv{L}{\mat K} &= \mat "
-    r"U^\top (\mat Q + \vec u), & \pdv{L}{\mat R} &= \mat G^\top (\mat Q + \vec v) ."
-)
+@reads(r"\pdv{L}{\mat Q} &= \mat U \mat K + \mat G \mat R, & \pdv{L}{\vec u}…")
 def gradients_by_content_and_offset():
     u = RNG.normal(size=(T, S))
     g = np.zeros((T, T + S - 1))
@@ -766,9 +722,8 @@ def attention_to_permuted_tokens():
 
 
 @reads(
-    r"""\pdv{L}{\vec x_a} = \mat R_{p_a}^\top\, \vec u_a = \mat R_{-p_a}\, \vec u_a, \qquad a =
-    1, \dots, A .""",
-    r"""\dot{\vec y}_a = \mat R_{p_a}\, \dot{\vec x}_a, \qquad a = 1, \dots, A .""",
+    r"\pdv{L}{\vec x_a} = \mat R_{p_a}^\top\, \vec u_a = \mat R_{-p_a}\, \vec u_a, \qquad a…",
+    r"\dot{\vec y}_a = \mat R_{p_a}\, \dot{\vec x}_a, \qquad a = 1, \dots, A .",
 )
 def derivatives_of_an_axial_rotation():
     return of_axes()
@@ -852,10 +807,7 @@ def tangent_of_each_bucket():
     return of_buckets()
 
 
-@reads(
-    r"""\dot s'_{ij} = \dot{\vec q}_i \cdot \vec a_c + \vec q_i \cdot \dot{\vec a}_c, \qquad
-    c = \operatorname{clip}(j - i, -K, K) ."""
-)
+@reads(r"\dot s'_{ij} = \dot{\vec q}_i \cdot \vec a_c + \vec q_i \cdot \dot{\vec a}_c, \qquad c…")
 def tangent_of_clipped_offsets():
     scores = Of(formulas.shaw_scores, "q", "a")
     return {"q": Q, "a": From(-LIMIT, VECTORS), "s'": scores, "K": LIMIT}
@@ -874,24 +826,14 @@ def matrix_of_a_shift():
     yield m, sinusoidal_shift(k, 4)
 
 
-@reads(
-    r"""\dot s_{ij} = (\dot{\vec q}_i + \dot{\vec u}) \cdot \vec k_j
-    + (\vec q_i + \vec u) \cdot \dot{\vec k}_j
-    + (\dot{\vec q}_i + \dot{\vec v}) \cdot \vec r_{j-i}
-    + (\vec q_i + \vec v) \cdot \dot{\vec r}_{j-i} ."""
-)
+@reads(r"\dot s_{ij} = (\dot{\vec q}_i + \dot{\vec u}) \cdot \vec k_j + (\vec q_i + \vec u) \cdot…")
 def tangent_by_content_and_offset():
     return of_content()
 
 
 @reads(
-    r"""\mat R_1 (\vec a + \mathrm i \vec b) = e^{\mathrm i \theta} (\vec a + \mathrm i \vec b)
-    \quad\Rightarrow\quad
-    \mat R_1 \vec a = \vec a \cos\theta - \vec b \sin\theta, \quad
-    \mat R_1 (-\vec b) = -\vec a \sin\theta - \vec b \cos\theta .""",
-    r"""\abs{\vec a}^2 - \abs{\vec b}^2 + 2 \mathrm i\, \vec a \cdot \vec b = \vec w^\top \vec w
-    = (\mat R_1 \vec w)^\top (\mat R_1 \vec w) = e^{2 \mathrm i \theta}\, \vec w^\top \vec w
-    = 0,""",
+    r"\mat R_1 (\vec a + \mathrm i \vec b) = e^{\mathrm i \theta} (\vec a + \mathrm i \vec b)…",
+    r"\abs{\vec a}^2 - \abs{\vec b}^2 + 2 \mathrm i\, \vec a \cdot \vec b = \vec w^\top \vec w…",
 )
 def orthogonal_matrix_rotates_a_plane():
     matrix = np.linalg.qr(RNG.normal(size=(5, 5)))[0]
@@ -924,12 +866,7 @@ def penalties_as_mixtures():
         yield mixture(1.0, r2) < 0, True
 
 
-@reads(
-    r"""B_{ij} + C = \vec\phi_i \cdot \vec\phi_j \quad\Rightarrow\quad
-    \frac{e^{\vec q_i \cdot \vec k_j + B_{ij}}}{\sum_m e^{\vec q_i \cdot \vec k_m + B_{im}}}
-    = \frac{e^{(\vec q_i, \vec\phi_i) \cdot (\vec k_j, \vec\phi_j)}}
-    {\sum_m e^{(\vec q_i, \vec\phi_i) \cdot (\vec k_m, \vec\phi_m)}} ."""
-)
+@reads(r"B_{ij} + C = \vec\phi_i \cdot \vec\phi_j…")
 def bias_as_features_of_positions():
     n, c, (q, k) = 6, 12.0, RNG.normal(size=(2, 6, E))
     b = -1.3 * np.log(1 + 0.8 * abs(np.subtract.outer(np.arange(n), np.arange(n))))
@@ -958,19 +895,14 @@ def of_point():
     return mapped(formulas.fourier_features, inputs, z=z, M=3, m=range(3))
 
 
-@reads(
-    r"""\omega_i = c\, b^{-i / (d - s)} , \qquad
-    y_i = \sin(\omega_i t) , \qquad y_{d + i} = \cos(\omega_i t) , \qquad i = 0, \dots, d - 1 ."""
-)
+@reads(r"\omega_i = c\, b^{-i / (d - s)} , \qquad y_i = \sin(\omega_i t) , \qquad y_{d + i}…")
 def waves_of_a_time():
     return of_time()
 
 
 @reads(
-    r"""\pdv{L}{t} = \sum_i \omega_i \bigl( u_i \cos(\omega_i t) - u_{d + i} \sin(\omega_i t)
-    \bigr) .""",
-    r"""\dot y_i = \omega_i \cos(\omega_i t)\, \dot t , \qquad
-    \dot y_{d + i} = -\omega_i \sin(\omega_i t)\, \dot t .""",
+    r"\pdv{L}{t} = \sum_i \omega_i \bigl( u_i \cos(\omega_i t) - u_{d + i} \sin(\omega_i t)…",
+    r"\dot y_i = \omega_i \cos(\omega_i t)\, \dot t , \qquad \dot y_{d + i}…",
 )
 def derivatives_of_the_waves_of_a_time():
     return of_time()
@@ -981,28 +913,19 @@ def features(x, f):
     return np.concatenate([np.cos(z), np.sin(z)], -1)
 
 
-@reads(
-    r"""y_m = \cos(2 \pi\, \vec f_m \cdot \vec x) , \qquad
-    y_{M + m} = \sin(2 \pi\, \vec f_m \cdot \vec x) ."""
-)
+@reads(r"y_m = \cos(2 \pi\, \vec f_m \cdot \vec x) , \qquad y_{M + m}…")
 def features_of_a_point():
     return of_point()
 
 
-@reads(
-    r"""\vec y(\vec x) \cdot \vec y(\vec x') = \sum_m \cos \bigl( 2 \pi\, \vec f_m \cdot
-    (\vec x - \vec x') \bigr) ,"""
-)
+@reads(r"\vec y(\vec x) \cdot \vec y(\vec x')…")
 def product_of_two_features():
     f = RNG.normal(size=(3, 2))
     x, other = RNG.normal(size=(2, 2))
     return {"f": f, "x": x, "x'": other, "y": lambda x: formulas.fourier_features(x, f)}
 
 
-@reads(
-    r"""\dot y_m = -2 \pi\, y_{M + m}\, \dot z_m , \qquad
-    \dot y_{M + m} = 2 \pi\, y_m\, \dot z_m ."""
-)
+@reads(r"\dot y_m = -2 \pi\, y_{M + m}\, \dot z_m , \qquad \dot y_{M + m}…")
 def tangents_of_fourier_features():
     return of_point()
 
@@ -1023,10 +946,7 @@ def derivatives_of_fourier_features():
     yield rate(features, [x, f], [dx, df]), pushed, fourier_features_jvp((x, f), (dx, df))
 
 
-@reads(
-    r"""C_{ti} = m \cos p_{a(i), t}\, \theta_i , \qquad
-    S_{ti} = m \sin p_{a(i), t}\, \theta_i ."""
-)
+@reads(r"C_{ti} = m \cos p_{a(i), t}\, \theta_i , \qquad S_{ti} = m \sin p_{a(i), t}\, \theta_i .")
 def tables_of_several_coordinates():
     p, theta, owner = RNG.normal(size=(3, 4)), RNG.uniform(size=5), [0, 0, 1, 2, 2]
     cos, sin = formulas.rope_tables_multi(p, theta, sections=(2, 1, 2), attention_factor=1.5)
@@ -1111,11 +1031,7 @@ def disentangled(q, k, pos_q, pos_k, **beta):
     )
 
 
-@reads(
-    r"""s_{ij} = \vec q_i \cdot \vec k_j + \vec q_i \cdot \vec a^k_{r(i, j)}
-    + \vec k_j \cdot \vec a^q_{r(i, j)} , \qquad
-    r(i, j) = \operatorname{clip}\bigl( \beta(i - j) + \tfrac L2 ,\, 0,\, L - 1 \bigr) ."""
-)
+@reads(r"s_{ij} = \vec q_i \cdot \vec k_j + \vec q_i \cdot \vec a^k_{r(i, j)} + \vec k_j \cdot…")
 def scores_of_deberta():
     q, k, pos_q, pos_k = DEBERTA
     s = formulas.disentangled_scores(*DEBERTA)[0]
@@ -1132,11 +1048,7 @@ def scores_of_deberta():
     return {**given, "r": lambda i, j: row_of(int(i), int(j)), r"\beta": lambda offset: offset}
 
 
-@reads(
-    r"""\beta(\delta) = \operatorname{sign}(\delta) \biggl( m + \biggl\lceil
-    \frac{\log (\abs\delta / m)}{\log ((M - 1) / m)}\, (m - 1) \biggr\rceil \biggr) , \qquad
-    \abs\delta > m ,"""
-)
+@reads(r"\beta(\delta) = \operatorname{sign}(\delta) \biggl( m + \biggl\lceil…")
 def bucket_of_deberta():
     beta = lambda offset: formulas.log_bucket(np.asarray(offset), 128, 200)  # noqa: E731
     return [{r"\delta": n, "m": 64, "M": 200, r"\beta": beta} for n in range(65, 200, 5)]

@@ -73,8 +73,7 @@ def gradients_of_divide():
 
 
 @reads(
-    r"""\pdv{L}{w_j} = u_j\, x_j\, w_j^{x_j - 1} , \qquad
-    \pdv{L}{x_j} = u_j\, w_j^{x_j} \log w_j""",
+    r"\pdv{L}{w_j} = u_j\, x_j\, w_j^{x_j - 1} , \qquad \pdv{L}{x_j} = u_j\, w_j^{x_j} \log w_j",
     r"\dot y_j = x_j\, w_j^{x_j - 1}\, \dot w_j + w_j^{x_j} \log w_j\; \dot x_j",
 )
 def products_of_power():
@@ -119,8 +118,7 @@ def products_of_prod():
 
 
 @reads(
-    r"""\pdv{L}{x_{kj}} = \frac{u_k}{m_k} \begin{cases} 1 & x_{kj} = y_k \\
-    0 & x_{kj} < y_k \end{cases}""",
+    r"\pdv{L}{x_{kj}} = \frac{u_k}{m_k} \begin{cases} 1 & x_{kj} = y_k \\ 0 & x_{kj} < y_k…",
     r"\dot y_k = \frac{1}{m_k} \sum_{j :\, x_{kj} = y_k} \dot x_{kj}",
 )
 def products_of_max():
@@ -134,8 +132,7 @@ def products_of_max():
 
 
 @reads(
-    r"""\pdv{L}{x_{kj}} = \frac{u_k}{m_k} \begin{cases} 1 & x_{kj} = y_k \\
-    0 & x_{kj} > y_k \end{cases}""",
+    r"\pdv{L}{x_{kj}} = \frac{u_k}{m_k} \begin{cases} 1 & x_{kj} = y_k \\ 0 & x_{kj} > y_k…",
     r"\dot y_k = \frac{1}{m_k} \sum_{j :\, y_k = x_{kj}} \dot x_{kj}",
 )
 def products_of_min():
@@ -246,8 +243,7 @@ def products_of_take():
 
 @reads(
     r"y_i = \begin{cases} w_i & c_i = 1 \\ x_i & c_i = 0 \end{cases}",
-    r"""\pdv{L}{w_i} = \begin{cases} u_i & c_i = 1 \\ 0 & c_i = 0 \end{cases} , \qquad
-    \pdv{L}{x_i} = \begin{cases} 0 & c_i = 1 \\ u_i & c_i = 0 \end{cases}""",
+    r"\pdv{L}{w_i} = \begin{cases} u_i & c_i = 1 \\ 0 & c_i = 0 \end{cases} , \qquad \pdv{L}{x_i}…",
     r"\dot y_i = \begin{cases} \dot w_i & c_i = 1 \\ \dot x_i & c_i = 0 \end{cases}",
 )
 def products_of_where():
@@ -280,9 +276,7 @@ def products_of_pad():
 
 
 @reads(
-    r"""Y_{ik} = \sum_j A_{ij} B_{jk} , \qquad
-    \pdv{L}{A_{ij}} = \sum_k U_{ik} B_{jk} , \qquad
-    \pdv{L}{B_{jk}} = \sum_i A_{ij} U_{ik}""",
+    r"Y_{ik} = \sum_j A_{ij} B_{jk} , \qquad \pdv{L}{A_{ij}} = \sum_k U_{ik} B_{jk} …",
     r"\dot Y_{ik} = \sum_j \dot A_{ij} B_{jk} + \sum_j A_{ij} \dot B_{jk}",
 )
 def products_of_einsum():
@@ -323,10 +317,8 @@ def products_of_matmul():
 
 
 @reads(
-    r"""\pdv{L}{\vec x} = u\, (\mat A + \mat A^\top)\, \vec x , \qquad
-    \pdv{L}{\mat A} = u\, \vec x \vec x^\top""",
-    r"""\dot y = \dot{\vec x}^\top (\mat A + \mat A^\top)\, \vec x
-    + \vec x^\top \dot{\mat A}\, \vec x""",
+    r"\pdv{L}{\vec x} = u\, (\mat A + \mat A^\top)\, \vec x , \qquad \pdv{L}{\mat A}…",
+    r"\dot y = \dot{\vec x}^\top (\mat A + \mat A^\top)\, \vec x + \vec x^\top \dot{\mat A}\,…",
 )
 def products_of_quadratic_form():
     return mapped(of_calculus.quadratic_form, {"x": X, "A": A})
@@ -342,8 +334,7 @@ def products_of_trace():
 
 @reads(
     r"\pdv{L}{A_{kl}} = u\, (\mat A^{-1})_{lk}",
-    r"""\dot y = \sum_{kl} (\mat A^{-1})_{lk}\, \dot A_{kl}
-    = \operatorname{tr}(\mat A^{-1} \dot{\mat A})""",
+    r"\dot y = \sum_{kl} (\mat A^{-1})_{lk}\, \dot A_{kl}…",
 )
 def products_of_logdet():
     return mapped(of_calculus.logdet, {"A": A if np.linalg.det(A) > 0 else A[::-1]})
@@ -367,8 +358,7 @@ def the_hinge_loss():
 
 
 @reads(
-    r"""\pdv{L}{p} = u \operatorname{sign}(p - t) , \qquad
-    \pdv{L}{t} = -u \operatorname{sign}(p - t)""",
+    r"\pdv{L}{p} = u \operatorname{sign}(p - t) , \qquad \pdv{L}{t}…",
     r"\dot\ell = \operatorname{sign}(p - t)\, (\dot p - \dot t)",
 )
 def products_of_the_absolute_error():
@@ -384,8 +374,7 @@ def products_of_the_squared_error():
 
 
 @reads(
-    r"""\pdv{L}{p} = u \min(\max(p - t, -\delta), \delta) , \qquad
-    \pdv{L}{t} = -\pdv{L}{p}""",
+    r"\pdv{L}{p} = u \min(\max(p - t, -\delta), \delta) , \qquad \pdv{L}{t} = -\pdv{L}{p}",
     r"\dot\ell = \min(\max(p - t, -\delta), \delta)\, (\dot p - \dot t)",
 )
 def products_of_the_huber_loss():
@@ -393,10 +382,8 @@ def products_of_the_huber_loss():
 
 
 @reads(
-    r"""\pdv{L}{p} = \begin{cases} -u t & t p < 1 \\ 0 & t p \ge 1 , \end{cases} \qquad
-    \pdv{L}{t} = \begin{cases} -u p & t p < 1 \\ 0 & t p \ge 1 \end{cases}""",
-    r"""\dot\ell = \begin{cases} -(t\, \dot p + p\, \dot t) & t p < 1 \\
-    0 & t p \ge 1 \end{cases}""",
+    r"\pdv{L}{p} = \begin{cases} -u t & t p < 1 \\ 0 & t p \ge 1 , \end{cases} \qquad \pdv{L}{t}…",
+    r"\dot\ell = \begin{cases} -(t\, \dot p + p\, \dot t) & t p < 1 \\ 0 & t p \ge 1 \end{cases}",
 )
 def products_of_the_hinge_loss():
     t = np.array([-1.0, 1.0, -1.0, 1.0, 1.0])
@@ -405,31 +392,23 @@ def products_of_the_hinge_loss():
 
 
 @reads(
-    r"""\pdv{L}{z} = u w \bigl( (1 - t)\, \sigma(z) - \pi\, t\, \sigma(-z) \bigr) , \qquad
-    \pdv{L}{t} = u w \bigl( \pi\, s(-z) - s(z) \bigr)
-    = u w \bigl( (\pi - 1)\, s(-z) - z \bigr)""",
-    r"""\dot\ell = w \bigl( (1 - t)\, \sigma(z) - \pi\, t\, \sigma(-z) \bigr)\, \dot z
-    + w \bigl( (\pi - 1)\, s(-z) - z \bigr)\, \dot t""",
+    r"\pdv{L}{z} = u w \bigl( (1 - t)\, \sigma(z) - \pi\, t\, \sigma(-z) \bigr) …",
+    r"\dot\ell = w \bigl( (1 - t)\, \sigma(z) - \pi\, t\, \sigma(-z) \bigr)\, \dot z + w \bigl(…",
 )
 def products_of_the_binary_cross_entropy():
     return of_logits(1.3, 0.7)
 
 
 @reads(
-    r"""\ell = \sum_c q_c (\lambda - z_c) + \zeta \lambda^2 , \qquad
-    \pdv{\ell}{z_j} = (Q + 2 \zeta \lambda)\, p_j - q_j""",
-    r"""\dot\ell = \sum_j \bigl( (Q + 2 \zeta \lambda)\, p_j - q_j \bigr)\, \dot z_j
-    + \sum_c w_c (1 - \epsilon) (\lambda - z_c)\, \dot t_c""",
+    r"\ell = \sum_c q_c (\lambda - z_c) + \zeta \lambda^2 , \qquad \pdv{\ell}{z_j}…",
+    r"\dot\ell = \sum_j \bigl( (Q + 2 \zeta \lambda)\, p_j - q_j \bigr)\, \dot z_j + \sum_c w_c…",
 )
 def products_of_the_cross_entropy():
     more = {"q": Q, "Q": np.sum(Q), r"\lambda": LOG_SUM}
     return {**SMOOTHED, **more}
 
 
-@reads(
-    r"""\pdv{\ell}{\log p_c} = -q_c , \qquad
-    \pdv{\ell}{z_j} = -\sum_c q_c\, (\delta_{cj} - p_j) = p_j - q_j"""
-)
+@reads(r"\pdv{\ell}{\log p_c} = -q_c , \qquad \pdv{\ell}{z_j} = -\sum_c q_c\, (\delta_{cj} - p_j)…")
 def slopes_of_the_divergence():
     more = {"z": P, r"\log p": Of(formulas.activations.log_softmax, "z"), "q": W / W.sum()}
     loss = Of(formulas.losses.kl_divergence, r"\log p", "q", reduction="sum")
@@ -444,10 +423,7 @@ def tangent_of_the_divergence():
     return {r"\log p": log_p, "q": W / W.sum(), r"\ell": loss, **moved}
 
 
-@reads(
-    r"""\ell_r = -w_{y_r} \log p_{r, y_r} , \qquad
-    L = \frac{\sum_r \ell_r}{\sum_r w_{y_r}}"""
-)
+@reads(r"\ell_r = -w_{y_r} \log p_{r, y_r} , \qquad L = \frac{\sum_r \ell_r}{\sum_r w_{y_r}}")
 def the_negative_log_likelihood():
     y, w = np.array([2, 0, 3]), np.array([0.5, 1.0, 2.0, 3.0])
     return {
@@ -481,10 +457,7 @@ def maximum_likelihood():
     yield mean, [losses.nll(np.tile(row, (5, 1)), y) for row in rows]
 
 
-@reads(
-    r"""-\log \prod_{n=1}^{N} \frac{1}{\sqrt{2 \pi}\, \sigma}\, e^{-(t_n - p_n)^2 / (2 \sigma^2)}
-    = \frac{1}{2 \sigma^2} \sum_{n=1}^{N} (p_n - t_n)^2 + N \log (\sqrt{2 \pi}\, \sigma) ."""
-)
+@reads(r"-\log \prod_{n=1}^{N} \frac{1}{\sqrt{2 \pi}\, \sigma}\,…")
 def likelihood_of_normal_errors():
     return {"t": From(1, T), "p": From(1, P), "N": 5, r"\sigma": 0.7}
 
@@ -498,13 +471,8 @@ BIAS, DBIAS = 0.3, -0.7
 
 
 @reads(
-    r"""\pdv{L}{\vec x_n} = \delta_n \vec w , \quad
-    \pdv{L}{y_n} = -\frac{2u}{N}\, e_n , \quad
-    \pdv{L}{\vec w} = \sum_n \delta_n \vec x_n , \quad \pdv{L}{b} = \sum_n \delta_n , \qquad
-    \delta_n = \frac{2u}{N} \begin{cases} e_n & z_n > 0 \\ 0 & z_n \le 0 \end{cases}""",
-    r"""\dot C = \frac2N \sum_n e_n\, (\dot a_n - \dot y_n) , \qquad
-    \dot a_n = \begin{cases} \dot{\vec x}_n \cdot \vec w + \vec x_n \cdot \dot{\vec w} + \dot b
-    & z_n > 0 \\ 0 & z_n \le 0 \end{cases}""",
+    r"\pdv{L}{\vec x_n} = \delta_n \vec w , \quad \pdv{L}{y_n} = -\frac{2u}{N}\, e_n …",
+    r"\dot C = \frac2N \sum_n e_n\, (\dot a_n - \dot y_n) , \qquad \dot a_n…",
 )
 def products_of_the_loss_of_a_neuron():
     inputs = {"x": INPUTS, "y": TARGETS, "w": WEIGHTS, "b": np.array(BIAS)}
@@ -513,30 +481,20 @@ def products_of_the_loss_of_a_neuron():
     return mapped(formulas.losses.neuron_squared_error, inputs, "C", z=z, a=a, e=e, N=6)
 
 
-@reads(
-    r"""\pdv{L}{\vec x_n} = \delta_n \vec w , \quad
-    \pdv{L}{\vec w} = \sum_n \delta_n \vec x_n , \quad \pdv{L}{b} = \sum_n \delta_n , \qquad
-    \delta_n = u_n f'(z_n)"""
-)
+@reads(r"\pdv{L}{\vec x_n} = \delta_n \vec w , \quad \pdv{L}{\vec w} = \sum_n \delta_n \vec x_n …")
 def products_of_a_neuron():
     inputs = {"x": INPUTS, "w": WEIGHTS, "b": np.array(BIAS)}
     z = Of(lambda x, w, b: x @ w + b, "x", "w", "b")
     return mapped(tanh_unit, inputs, "a", z=z, f=np.tanh)
 
 
-@reads(
-    r"""\dot a = f'(z)\,
-    (\dot{\vec w} \cdot \vec x + \vec w \cdot \dot{\vec x} + \dot b)"""
-)
+@reads(r"\dot a = f'(z)\, (\dot{\vec w} \cdot \vec x + \vec w \cdot \dot{\vec x} + \dot b)")
 def tangent_of_a_neuron():
     inputs = {"x": INPUTS[0], "w": WEIGHTS, "b": np.array(BIAS)}
     return mapped(tanh_unit, inputs, "a", z=INPUTS[0] @ WEIGHTS + BIAS, f=np.tanh)
 
 
-@reads(
-    r"""\dot{\mat Y} = \dot{\mat X} \mat W^\top + \mat X \dot{\mat W}^\top
-    + \vec 1 \dot{\vec b}^\top"""
-)
+@reads(r"\dot{\mat Y} = \dot{\mat X} \mat W^\top + \mat X \dot{\mat W}^\top + \vec 1…")
 def tangent_of_a_layer():
     inputs = {"X": INPUTS, "W": A[:2, :3], "b": A[2, :2]}
     return mapped(formulas.neurons.linear, inputs, "Y", **{r"\vec 1": np.ones(6)})
@@ -562,10 +520,7 @@ def the_clipped_gradient():
     return {"g": U, "c": 0.4, r"\hat g": training.clip_by_value(U, 0.4)}
 
 
-@reads(
-    r"""\vec w \leftarrow \vec w - \frac{2 \eta}{N} \sum_{z_n > 0} e_n\, \vec x_n , \qquad
-    b \leftarrow b - \frac{2 \eta}{N} \sum_{z_n > 0} e_n"""
-)
+@reads(r"\vec w \leftarrow \vec w - \frac{2 \eta}{N} \sum_{z_n > 0} e_n\, \vec x_n , \qquad b…")
 def the_epochs_of_a_neuron():
     inputs = {"x": INPUTS, "w": WEIGHTS, "b": BIAS, r"\eta": 0.05, "N": 6}
     z = INPUTS @ WEIGHTS + BIAS

@@ -30,10 +30,7 @@ GIVEN = {"s": S, "z": Z, "n": BITS}
 FAKE = quantization.fake_quantize(X, S, Z, bits=BITS)
 
 
-@reads(
-    r"""q = \operatorname{clip} \bigl( \operatorname{round}(x / s) + z ,\; -2^{n-1} ,\;
-    2^{n-1} - 1 \bigr) , \qquad \hat x = s\, (q - z) ."""
-)
+@reads(r"q = \operatorname{clip} \bigl( \operatorname{round}(x / s) + z ,\; -2^{n-1} ,\; 2^{n-1}…")
 def rounding_to_integers():
     return each({"x": X, r"\hat x": FAKE}, GIVEN)
 
@@ -50,10 +47,8 @@ def half_a_step():
 
 
 @reads(
-    r"""\pdv{L}{x_i} = \begin{cases} u_i & -2^{n-1} \le \hat q_i \le 2^{n-1} - 1 \\
-    0 & \text{else} \end{cases}""",
-    r"""\pdv{L}{s} = \sum_i u_i \cdot \begin{cases} \operatorname{round}(x_i / s) - x_i / s &
-    -2^{n-1} \le \hat q_i \le 2^{n-1} - 1 \\ q_i - z & \text{else} \end{cases}""",
+    r"\pdv{L}{x_i} = \begin{cases} u_i & -2^{n-1} \le \hat q_i \le 2^{n-1} - 1 \\ 0 & \text{else}…",
+    r"\pdv{L}{s} = \sum_i u_i \cdot \begin{cases} \operatorname{round}(x_i / s) - x_i / s &…",
 )
 def straight_through():
     dx, ds = quantization.fake_quantize_vjp(U, X, S, Z, bits=BITS)
@@ -69,10 +64,7 @@ def straight_through():
     }
 
 
-@reads(
-    r"""\dot{\hat x} = \begin{cases} \dot x + (\operatorname{round}(x / s) - x / s)\, \dot s &
-    -2^{n-1} \le \hat q \le 2^{n-1} - 1 \\ (q - z)\, \dot s & \text{else} \end{cases}"""
-)
+@reads(r"\dot{\hat x} = \begin{cases} \dot x + (\operatorname{round}(x / s) - x / s)\, \dot s &…")
 def tangent_straight_through():
     pushed = quantization.fake_quantize_jvp((X, S, Z), (DX, DS, None), bits=BITS)
     hat = np.rint(X / S) + Z
@@ -118,10 +110,7 @@ def read(x, name, **options):
     return quantization.dequantize_blocks(*codes, format=name, dtype=np.float64, **options)
 
 
-@reads(
-    r"""R(v) = d \operatorname{round}(v / d) , \qquad
-    d = 2^{E - m} , \qquad E = \max \bigl( \lfloor \log_2 |v| \rfloor , E_{min} \bigr) ,"""
-)
+@reads(r"R(v) = d \operatorname{round}(v / d) , \qquad d = 2^{E - m} , \qquad E…")
 def rounding_to_an_element():
     rows = []
     for name, (m, least, _, largest) in ELEMENTS.items():
@@ -132,10 +121,7 @@ def rounding_to_an_element():
     return rows
 
 
-@reads(
-    r"""s = 2^{\lfloor \log_2 \max_i |x_i| \rfloor - E_{max}} , \qquad
-    \hat x_i = s\, R(x_i / s) ,"""
-)
+@reads(r"s = 2^{\lfloor \log_2 \max_i |x_i| \rfloor - E_{max}} , \qquad \hat x_i…")
 def blocks_with_powers():
     rows = []
     for name, (*_, most, _) in ELEMENTS.items():
@@ -166,10 +152,7 @@ def scales_rounded_up():
                 yield s * (1 + is_doubled), 2.0 ** (scales - 127.0)
 
 
-@reads(
-    r"""s = t\, R_{E4M3} \Bigl( \frac{\max_i |x_i|}{6\, t} \Bigr) , \qquad
-    \hat x_i = s\, R_{E2M1}(x_i / s) ."""
-)
+@reads(r"s = t\, R_{E4M3} \Bigl( \frac{\max_i |x_i|}{6\, t} \Bigr) , \qquad \hat x_i…")
 def blocks_with_fractions():
     rows = []
     for t, x in itertools.product((1.0, 0.003, 7.0), (BLOCK[:16], BLOCK[16:])):
@@ -179,10 +162,7 @@ def blocks_with_fractions():
     return rows
 
 
-@reads(
-    r"""v = (-1)^S \cdot \begin{cases} 2^{E_{min} - m} f & e = 0 \\
-    2^{E_{min} + e - 1} (1 + 2^{-m} f) & e > 0 \end{cases}"""
-)
+@reads(r"v = (-1)^S \cdot \begin{cases} 2^{E_{min} - m} f & e = 0 \\ 2^{E_{min} + e - 1} (1 +…")
 def numbers_of_codes():
     rows, widths = [], (8, 8, 6, 6, 4)
     for width, (name, (m, least, _, largest)) in zip(widths, ELEMENTS.items(), strict=True):

@@ -89,10 +89,7 @@ def rnn_gradients():
     return dh, dz, before, np.array([START, *states])
 
 
-@reads(
-    r"""\vec z = \mat W_{ih}\, \vec x + \vec b_{ih} + \mat W_{hh}\, \vec h + \vec b_{hh}, \qquad
-    \vec h' = \phi(\vec z)."""
-)
+@reads(r"\vec z = \mat W_{ih}\, \vec x + \vec b_{ih} + \mat W_{hh}\, \vec h + \vec b_{hh}…")
 def rnn_cell():
     inputs = {"x": X[0], "h": START, **WEIGHTS}
     return [
@@ -103,13 +100,7 @@ def rnn_cell():
     ]
 
 
-@reads(
-    r"""\pdv{L}{\vec x} = \mat W_{ih}^\top \vec\delta, \quad
-    \pdv{L}{\vec h} = \mat W_{hh}^\top \vec\delta, \quad
-    \pdv{L}{\mat W_{ih}} = \vec\delta\, \vec x^\top, \quad
-    \pdv{L}{\mat W_{hh}} = \vec\delta\, \vec h^\top, \quad
-    \pdv{L}{\vec b} = \vec\delta ,"""
-)
+@reads(r"\pdv{L}{\vec x} = \mat W_{ih}^\top \vec\delta, \quad \pdv{L}{\vec h}…")
 def rnn_cell_vjp():
     inputs = {"x": X[0], "h": START, "W_{ih}": W_IH, "W_{hh}": W_HH, "b": B_IH}
     env = mapped(formulas.rnn_cell, inputs, "h'")
@@ -117,21 +108,14 @@ def rnn_cell_vjp():
     return {**env, r"\delta": env["u"] * complex_step(np.tanh, z)}
 
 
-@reads(
-    r"""\dot{\vec h}' = \phi'(\vec z) \odot \bigl( \mat W_{ih} \dot{\vec x}
-    + \dot{\mat W}_{ih} \vec x + \mat W_{hh} \dot{\vec h} + \dot{\mat W}_{hh} \vec h
-    + \dot{\vec b}_{ih} + \dot{\vec b}_{hh} \bigr)."""
-)
+@reads(r"\dot{\vec h}' = \phi'(\vec z) \odot \bigl( \mat W_{ih} \dot{\vec x} + \dot{\mat W}_{ih}…")
 def rnn_cell_jvp():
     inputs = {"x": X[0], "h": START, **WEIGHTS}
     z = before_of_rnn(*inputs.values())
     return mapped(formulas.rnn_cell, inputs, "h'", z=z, **{r"\phi": np.tanh})
 
 
-@reads(
-    r"""\vec z_t = \mat W_{ih}\, \vec x_t + \vec b_{ih} + \mat W_{hh}\, \vec h_{t-1} + \vec b_{hh},
-    \qquad \vec h_t = \phi(\vec z_t), \qquad t = 1 \dots T."""
-)
+@reads(r"\vec z_t = \mat W_{ih}\, \vec x_t + \vec b_{ih} + \mat W_{hh}\, \vec h_{t-1} + \vec…")
 def rnn_of_a_sequence():
     return {key: value for key, value in of_rnn().items() if key != "z"}
 
@@ -142,36 +126,22 @@ def rnn_with_one_bias():
     return {**INPUTS, **TANH, "b": B_IH, "h": From(0, [START, *h])}
 
 
-@reads(
-    r"""\dv{L}{\vec h_t} = \vec u_t + \mat W_{hh}^\top \vec\delta_{t+1},
-    \qquad \vec\delta_{T+1} = \vec 0 ."""
-)
+@reads(r"\dv{L}{\vec h_t} = \vec u_t + \mat W_{hh}^\top \vec\delta_{t+1}, \qquad \vec\delta_{T+1}…")
 def total_derivative_by_a_state():
     return of_rnn()
 
 
-@reads(
-    r"""\vec\delta_t = \phi'(\vec z_t) \odot
-    \bigl( \vec u_t + \mat W_{hh}^\top \vec\delta_{t+1} \bigr), \qquad t = T, \dots, 1 ."""
-)
+@reads(r"\vec\delta_t = \phi'(\vec z_t) \odot \bigl( \vec u_t + \mat W_{hh}^\top \vec\delta_{t+1}…")
 def backpropagation_through_time():
     return of_rnn()
 
 
-@reads(
-    r"""\pdv{L}{\mat W_{hh}} = \sum_{t=1}^T \vec\delta_t\, \vec h_{t-1}^\top, \qquad
-    \pdv{L}{\mat W_{ih}} = \sum_{t=1}^T \vec\delta_t\, \vec x_t^\top, \qquad
-    \pdv{L}{\vec b_{ih}} = \pdv{L}{\vec b_{hh}} = \sum_{t=1}^T \vec\delta_t ,"""
-)
+@reads(r"\pdv{L}{\mat W_{hh}} = \sum_{t=1}^T \vec\delta_t\, \vec h_{t-1}^\top…")
 def gradients_of_the_weights():
     return of_rnn()
 
 
-@reads(
-    r"""\dot{\vec h}_t = \phi'(\vec z_t) \odot \bigl( \mat W_{hh}\, \dot{\vec h}_{t-1}
-    + \mat W_{ih} \dot{\vec x}_t + \dot{\mat W}_{ih} \vec x_t
-    + \dot{\mat W}_{hh} \vec h_{t-1} + \dot{\vec b}_{ih} + \dot{\vec b}_{hh} \bigr)."""
-)
+@reads(r"\dot{\vec h}_t = \phi'(\vec z_t) \odot \bigl( \mat W_{hh}\, \dot{\vec h}_{t-1} + \mat…")
 def tangents_of_the_states():
     return of_rnn()
 
@@ -270,12 +240,8 @@ STEP = X[0], START, CELL, W_X, W_H, B
 
 
 @reads(
-    r"""\vec i &= \sigma(\mat W_{xi} \vec x + \mat W_{hi} \vec h + \vec b_i), &
-    \vec f &= \sigma(\mat W_{xf} \vec x + \mat W_{hf} \vec h + \vec b_f), \\
-    \vec g &= \tanh(\mat W_{xg} \vec x + \mat W_{hg} \vec h + \vec b_g), \quad &
-    \vec o &= \sigma(\mat W_{xo} \vec x + \mat W_{ho} \vec h + \vec b_o),""",
-    r"""\vec c' = \vec f \odot \vec c + \vec i \odot \vec g, \qquad
-    \vec h' = \vec o \odot \tanh(\vec c').""",
+    r"\vec i &= \sigma(\mat W_{xi} \vec x + \mat W_{hi} \vec h + \vec b_i), & \vec f…",
+    r"\vec c' = \vec f \odot \vec c + \vec i \odot \vec g, \qquad \vec h'…",
 )
 def lstm_cell():
     weights = named("W_{x", "ifgo", W_X) | named("W_{h", "ifgo", W_H) | named("b_{", "ifgo", B)
@@ -284,28 +250,17 @@ def lstm_cell():
     return {**given, **weights, "h'": h, "c'": c}
 
 
-@reads(
-    r"""\vec c_t = \vec f_t \odot \vec c_{t-1} + \vec i_t \odot \vec g_t, \qquad
-    \vec h_t = \vec o_t \odot \tanh \vec c_t ."""
-)
+@reads(r"\vec c_t = \vec f_t \odot \vec c_{t-1} + \vec i_t \odot \vec g_t, \qquad \vec h_t…")
 def lstm():
     return of_lstm()
 
 
-@reads(
-    r"""\vec c_t = \Bigl( \prod_{k=1}^{t} \vec f_k \Bigr) \odot \vec c_0
-    + \sum_{s=1}^{t} \Bigl( \prod_{k=s+1}^{t} \vec f_k \Bigr)
-    \odot \vec i_s \odot \vec g_s ."""
-)
+@reads(r"\vec c_t = \Bigl( \prod_{k=1}^{t} \vec f_k \Bigr) \odot \vec c_0 + \sum_{s=1}^{t} \Bigl(…")
 def cell_unrolled():
     return of_lstm()
 
 
-@reads(
-    r"""\dv{L}{\vec c'} = \pdv{L}{\vec c'} + \pdv{L}{\vec h'} \odot \vec o \odot
-    (1 - \tanh^2 \vec c') , \qquad
-    \dv{L}{\vec c} = \vec f \odot \dv{L}{\vec c'} \quad (\text{no peepholes})."""
-)
+@reads(r"\dv{L}{\vec c'} = \pdv{L}{\vec c'} + \pdv{L}{\vec h'} \odot \vec o \odot (1 - \tanh^2…")
 def through_the_cell():
     def loss(c=CELL, **bumps):
         *_, new, h = lstm_step(X[0], START, c, W_X, W_H, B, **bumps)
@@ -318,12 +273,7 @@ def through_the_cell():
     return {**total, **direct, "f": f, "o": o, "c'": new}
 
 
-@reads(
-    r"""\dot{\vec c}' = \vec f \odot \dot{\vec c} + \dot{\vec f} \odot \vec c
-    + \vec i \odot \dot{\vec g} + \dot{\vec i} \odot \vec g, \qquad
-    \dot{\vec h}' = \dot{\vec o} \odot \tanh \vec c'
-    + \vec o \odot (1 - \tanh^2 \vec c') \odot \dot{\vec c}' ."""
-)
+@reads(r"\dot{\vec c}' = \vec f \odot \dot{\vec c} + \dot{\vec f} \odot \vec c + \vec i \odot…")
 def lstm_cell_jvp():
     return differentials.lstm_step("x", "h", "c", "{}", "c'", "h'")
 
@@ -344,36 +294,22 @@ def lstm_gradients():
     return deltas, kappa, lstm_step(*STEP, PEEPHOLES)
 
 
-@reads(
-    r"""\vec\kappa = \vec u^c_t + \bar{\vec c}_t
-    + \vec\eta \odot \vec o_t \odot (1 - \tanh^2 \vec c_t) + \vec p_o \odot \vec\delta_o ."""
-)
+@reads(r"\vec\kappa = \vec u^c_t + \bar{\vec c}_t + \vec\eta \odot \vec o_t \odot (1 - \tanh^2…")
 def gradient_of_the_cell():
     return of_lstm_step()
 
 
-@reads(
-    r"""\vec\delta_i &= \vec\kappa \odot \vec g_t \odot \vec i_t \odot (1 - \vec i_t), \\
-    \vec\delta_f &= \vec\kappa \odot \vec c_{t-1} \odot \vec f_t \odot (1 - \vec f_t), \\
-    \vec\delta_g &= \vec\kappa \odot \vec i_t \odot (1 - \vec g_t^2) ."""
-)
+@reads(r"\vec\delta_i &= \vec\kappa \odot \vec g_t \odot \vec i_t \odot (1 - \vec i_t)…")
 def gradients_of_the_gates():
     return of_lstm_step()
 
 
-@reads(
-    r"""\bar{\vec h}_{t-1} = \mat W_{hh}^\top \vec\delta, \qquad
-    \bar{\vec c}_{t-1} = \vec f_t \odot \vec\kappa
-    + \vec p_i \odot \vec\delta_i + \vec p_f \odot \vec\delta_f ."""
-)
+@reads(r"\bar{\vec h}_{t-1} = \mat W_{hh}^\top \vec\delta, \qquad \bar{\vec c}_{t-1}…")
 def gradients_of_the_step_before():
     return of_lstm_step()
 
 
-@reads(
-    r"""\dot{\vec z}_t = \mat W_{ih} \dot{\vec x}_t + \dot{\mat W}_{ih} \vec x_t
-    + \mat W_{hh} \dot{\vec h}_{t-1} + \dot{\mat W}_{hh} \vec h_{t-1} + \dot{\vec b} ,"""
-)
+@reads(r"\dot{\vec z}_t = \mat W_{ih} \dot{\vec x}_t + \dot{\mat W}_{ih} \vec x_t + \mat W_{hh}…")
 def tangent_of_the_pre_activation():
     z = Of(
         lambda x, h, w_x, w_h, b: w_x @ x + w_h @ h + b, "x_t", "h_{t-1}", "W_{ih}", "W_{hh}", "b"
@@ -402,12 +338,7 @@ def gru_step(x, h, w_x, w_h, b_x, b_h, *, after, bumps=STILL, by_m=0.0):
 
 
 @reads(
-    r"""\vec r &= \sigma(\mat W_{xr} \vec x + \vec b_{xr} + \mat W_{hr} \vec h + \vec b_{hr}), \\
-    \vec z &= \sigma(\mat W_{xz} \vec x + \vec b_{xz} + \mat W_{hz} \vec h + \vec b_{hz}), \\
-    \vec n &= \tanh\bigl(\mat W_{xn} \vec x + \vec b_{xn}
-    + \vec r \odot (\mat W_{hn} \vec h + \vec b_{hn})\bigr) && (\text{reset after}), \\
-    \vec n &= \tanh\bigl(\mat W_{xn} \vec x + \vec b_{xn}
-    + \mat W_{hn} (\vec r \odot \vec h) + \vec b_{hn}\bigr) && (\text{reset before}),""",
+    r"\vec r &= \sigma(\mat W_{xr} \vec x + \vec b_{xr} + \mat W_{hr} \vec h + \vec b_{hr})…",
     r"\vec h' = (1 - \vec z) \odot \vec n + \vec z \odot \vec h .",
 )
 def gru_cell():
@@ -420,10 +351,7 @@ def gru_cell():
     ]
 
 
-@reads(
-    r"""\dot{\vec h}' = (1 - \vec z) \odot \dot{\vec n} + \vec z \odot \dot{\vec h}
-    + \dot{\vec z} \odot (\vec h - \vec n) ."""
-)
+@reads(r"\dot{\vec h}' = (1 - \vec z) \odot \dot{\vec n} + \vec z \odot \dot{\vec h} +…")
 def gru_cell_jvp():
     return differentials.gru_step("x", "h", "h'")
 
@@ -459,11 +387,7 @@ def gru():
     return {**of_gru(), "h": From(0, [START, *formulas.gru(X, *GRU[1:])])}
 
 
-@reads(
-    r"""\vec h_t = \Bigl( \prod_{k=1}^t \vec z_k \Bigr) \odot \vec h_0
-    + \sum_{s=1}^t \Bigl( \prod_{k=s+1}^t \vec z_k \Bigr) \odot (1 - \vec z_s)
-    \odot \vec n_s ,"""
-)
+@reads(r"\vec h_t = \Bigl( \prod_{k=1}^t \vec z_k \Bigr) \odot \vec h_0 + \sum_{s=1}^t \Bigl(…")
 def gru_unrolled():
     return of_gru()
 
@@ -479,10 +403,7 @@ def gru_gradients(*, after):
     return deltas, by_m, jacobian_of(loss, START), gru_step(*GRU, after=after)
 
 
-@reads(
-    r"""\vec\delta_n = \vec\eta \odot (1 - \vec z) \odot (1 - \vec n^2), \qquad
-    \vec\delta_z = \vec\eta \odot (\vec h_{t-1} - \vec n) \odot \vec z \odot (1 - \vec z)."""
-)
+@reads(r"\vec\delta_n = \vec\eta \odot (1 - \vec z) \odot (1 - \vec n^2), \qquad \vec\delta_z…")
 def gradient_of_the_mean():
     return [of_gru_step(after=True), of_gru_step(after=False)]
 
@@ -490,10 +411,7 @@ def gradient_of_the_mean():
 W_HR, W_HZ, W_HN = GRU_H.reshape(3, H, H)
 
 
-@reads(
-    r"""\vec\delta_r = \vec\delta_n \odot \vec m \odot \vec r \odot (1 - \vec r), \qquad
-    \vec\mu = \pdv{L}{\vec m} = \vec\delta_n \odot \vec r ;"""
-)
+@reads(r"\vec\delta_r = \vec\delta_n \odot \vec m \odot \vec r \odot (1 - \vec r), \qquad \vec\mu…")
 def reset_after():
     return of_gru_step(after=True)
 
@@ -516,16 +434,7 @@ def gradient_of_the_state_before():
         yield by_h, z * ETA + W_HR.T @ delta_r + W_HZ.T @ delta_z + last
 
 
-@reads(
-    r"""\dot{\vec a}_r &= \dot{\mat W}_{xr} \vec x + \mat W_{xr} \dot{\vec x} + \dot{\vec b}_{xr}
-    + \dot{\mat W}_{hr} \vec h + \mat W_{hr} \dot{\vec h} + \dot{\vec b}_{hr}, \qquad
-    \dot{\vec r} = \vec r \odot (1 - \vec r) \odot \dot{\vec a}_r, \\
-    \dot{\vec a}_n &= \dot{\mat W}_{xn} \vec x + \mat W_{xn} \dot{\vec x} + \dot{\vec b}_{xn}
-    + \dot{\vec r} \odot (\mat W_{hn} \vec h + \vec b_{hn})
-    + \vec r \odot (\dot{\mat W}_{hn} \vec h + \mat W_{hn} \dot{\vec h}
-    + \dot{\vec b}_{hn}), \\
-    \dot{\vec n} &= (1 - \vec n^2) \odot \dot{\vec a}_n ,"""
-)
+@reads(r"\dot{\vec a}_r &= \dot{\mat W}_{xr} \vec x + \mat W_{xr} \dot{\vec x} +…")
 def tangents_of_gate_and_candidate():
     leaves = {"x": X[0], "h": START}
     leaves |= named("W_{x", "rzn", GRU_X) | named("W_{h", "rzn", GRU_H)
@@ -646,37 +555,23 @@ def tangents_of_both_directions():
             yield left[t, part], dh
 
 
-@reads(
-    r"""\pdv{L}{\vec h_t} = \mat W_{out}^\top \vec u_t, \qquad
-    \pdv{L}{\mat W_{out}} = \sum_t \vec u_t\, \vec h_t^\top, \qquad
-    \pdv{L}{\vec b_{out}} = \sum_t \vec u_t ."""
-)
+@reads(r"\pdv{L}{\vec h_t} = \mat W_{out}^\top \vec u_t, \qquad \pdv{L}{\mat W_{out}}…")
 def gradients_of_outputs():
     return of_outputs()
 
 
-@reads(
-    r"""\pdv{L}{\vec h_T} = \mat W_{out}^\top \vec u, \qquad
-    \pdv{L}{\mat W_{out}} = \vec u\, \vec h_T^\top, \qquad
-    \pdv{L}{\vec b_{out}} = \vec u ."""
-)
+@reads(r"\pdv{L}{\vec h_T} = \mat W_{out}^\top \vec u, \qquad \pdv{L}{\mat W_{out}}…")
 def gradients_of_the_last_output():
     inputs = {"h_T": states(X, *RNN)[-1], "W_{out}": W_OUT, "b_{out}": B_OUT}
     return mapped(lambda h, w, b: w @ h + b, inputs)
 
 
-@reads(
-    r"""\dot{\vec y}_t = \mat W_{out}\, \dot{\vec h}_t + \dot{\mat W}_{out}\, \vec h_t
-    + \dot{\vec b}_{out} ."""
-)
+@reads(r"\dot{\vec y}_t = \mat W_{out}\, \dot{\vec h}_t + \dot{\mat W}_{out}\, \vec h_t +…")
 def tangents_of_outputs():
     return of_outputs()
 
 
-@reads(
-    r"""\dot{\vec y} = \mat W_{out}\, \dot{\vec h}_T + \dot{\mat W}_{out}\, \vec h_T
-    + \dot{\vec b}_{out} ."""
-)
+@reads(r"\dot{\vec y} = \mat W_{out}\, \dot{\vec h}_T + \dot{\mat W}_{out}\, \vec h_T +…")
 def tangent_of_the_last_output():
     inputs = {"h_T": states(X, *RNN)[-1], "W_{out}": W_OUT, "b_{out}": B_OUT}
     return mapped(lambda h, w, b: w @ h + b, inputs)
@@ -714,11 +609,7 @@ def derivatives_by_the_one_input():
         yield rate(lambda x, f=feed: fed(x, f), [X[0]], [dx]), np.array(moved)
 
 
-@reads(
-    r"""\vec h_t = f(\vec x_t, \vec h_{t-1}), \qquad \vec s_0 = \vec h_T, \qquad
-    \vec s_t = g(\vec y_t, \vec s_{t-1}), \qquad
-    \vec o_t = \mat W_{out}\, \vec s_t + \vec b_{out} ."""
-)
+@reads(r"\vec h_t = f(\vec x_t, \vec h_{t-1}), \qquad \vec s_0 = \vec h_T, \qquad \vec s_t…")
 def decoder_that_begins_where_the_encoder_ends():
     h, s = [START, *states(X, *RNN)], []
     s = [h[T], *states(Y, h[T], *BACK[1:])]
@@ -762,11 +653,7 @@ def gradients_through_decoder_and_encoder():
         yield jacobian_of(lambda z, t=t: of_encoder(z, t - 1), h[t - 1]), dh
 
 
-@reads(
-    r"""\dot{\vec s}_0 = \dot{\vec h}_T, \qquad
-    \dot{\vec o}_t = \mat W_{out}\, \dot{\vec s}_t + \dot{\mat W}_{out}\, \vec s_t
-    + \dot{\vec b}_{out} ."""
-)
+@reads(r"\dot{\vec s}_0 = \dot{\vec h}_T, \qquad \dot{\vec o}_t…")
 def tangents_through_encoder_and_decoder():
     leaves = {**INPUTS, "y": Y, "V": BACK[1], "W": BACK[2], "b": BACK[3], "c": BACK[4]}
     h = Of(lambda *a: From(1, states(*a)), *INPUTS)
@@ -776,16 +663,7 @@ def tangents_through_encoder_and_decoder():
     return {**leaves, **outputs, "h": h, "s": s, "o": o}
 
 
-@reads(
-    r"""\vec\delta_n &= \vec u \odot (1 - \vec z) \odot (1 - \vec n^2), \qquad
-    \vec\delta_z = \vec u \odot (\vec h - \vec n) \odot \vec z \odot (1 - \vec z), \\
-    \vec\delta_r &= \vec\delta_n \odot (\mat W_{hn} \vec h + \vec b_{hn}) \odot \vec r \odot
-    (1 - \vec r), \\
-    \pdv{L}{\vec x} &= \mat W_{xr}^\top \vec\delta_r + \mat W_{xz}^\top \vec\delta_z
-    + \mat W_{xn}^\top \vec\delta_n, \\
-    \pdv{L}{\vec h} &= \vec z \odot \vec u + \mat W_{hr}^\top \vec\delta_r
-    + \mat W_{hz}^\top \vec\delta_z + \mat W_{hn}^\top (\vec r \odot \vec\delta_n) ."""
-)
+@reads(r"\vec\delta_n &= \vec u \odot (1 - \vec z) \odot (1 - \vec n^2), \qquad \vec\delta_z…")
 def gru_cell_gradients_by_complex_step():
     weights = (
         named("W_{x", "rzn", GRU_X) | named("W_{h", "rzn", GRU_H) | named("b_{h", "rzn", GRU_BH)
@@ -795,25 +673,12 @@ def gru_cell_gradients_by_complex_step():
     return {**mapped(f, {"x": X[0], "h": START}, "h'"), **weights, "r": r, "z": z, "n": n}
 
 
-@reads(
-    r"""\vec i_t &= \sigma(\mat W_{xi} \vec x_t + \mat W_{hi} \vec h_{t-1} + \vec b_i
-    + \vec p_i \odot \vec c_{t-1}), &
-    \vec f_t &= \sigma(\mat W_{xf} \vec x_t + \mat W_{hf} \vec h_{t-1} + \vec b_f
-    + \vec p_f \odot \vec c_{t-1}), \\
-    \vec g_t &= \tanh(\mat W_{xg} \vec x_t + \mat W_{hg} \vec h_{t-1} + \vec b_g), &
-    \vec o_t &= \sigma(\mat W_{xo} \vec x_t + \mat W_{ho} \vec h_{t-1} + \vec b_o
-    + \vec p_o \odot \vec c_t) ."""
-)
+@reads(r"\vec i_t &= \sigma(\mat W_{xi} \vec x_t + \mat W_{hi} \vec h_{t-1} + \vec b_i + \vec p_i…")
 def gates_of_every_step():
     return of_lstm(PEEPHOLES)
 
 
-@reads(
-    r"""\dot{\vec i}_t &= \vec i_t \odot (1 - \vec i_t) \odot \dot{\vec z}_{i,t}, &
-    \dot{\vec f}_t &= \vec f_t \odot (1 - \vec f_t) \odot \dot{\vec z}_{f,t}, \\
-    \dot{\vec g}_t &= (1 - \vec g_t^2) \odot \dot{\vec z}_{g,t}, &
-    \dot{\vec o}_t &= \vec o_t \odot (1 - \vec o_t) \odot \dot{\vec z}_{o,t} ."""
-)
+@reads(r"\dot{\vec i}_t &= \vec i_t \odot (1 - \vec i_t) \odot \dot{\vec z}_{i,t}, &…")
 def tangents_of_the_gates():
     names = "x", "h", "c", *differentials.CELL
     env = differentials.lstm_step("x", "h", "c", "{}_t", "c'", "h'")
@@ -824,17 +689,7 @@ def tangents_of_the_gates():
     return {**env, **{f"z_{{{letter},t}}": before(k) for k, letter in enumerate("ifgo")}}
 
 
-@reads(
-    r"""\vec\delta_o &= (\vec u^o_t + \bar{\vec h}_t \odot \tanh \vec c_t) \odot \vec o_t \odot
-    (1 - \vec o_t), \\
-    \vec\kappa &= \bar{\vec c}_t + \bar{\vec h}_t \odot \vec o_t \odot (1 - \tanh^2 \vec c_t)
-    + \vec p_o \odot \vec\delta_o, \\
-    \vec\delta_i &= (\vec u^i_t + \vec\kappa \odot \vec g_t) \odot \vec i_t \odot
-    (1 - \vec i_t), \\
-    \vec\delta_f &= (\vec u^f_t + \vec\kappa \odot \vec c_{t-1}) \odot \vec f_t \odot
-    (1 - \vec f_t), \\
-    \vec\delta_g &= (\vec u^g_t + \vec\kappa \odot \vec i_t) \odot (1 - \vec g_t^2) ."""
-)
+@reads(r"\vec\delta_o &= (\vec u^o_t + \bar{\vec h}_t \odot \tanh \vec c_t) \odot \vec o_t \odot…")
 def gradients_from_the_gates():
     u = RNG.normal(size=(4, H))
 
@@ -905,18 +760,12 @@ def scanned(x, delta, a, b, c, d, h, bumps=NO_BUMPS):
     return np.array(out), np.array(states)
 
 
-@reads(
-    r"""\vec h_t = e^{\Delta_t \vec a} \odot \vec h_{t-1} + \Delta_t x_t\, \vec b_t , \qquad
-    y_t = \vec c_t \cdot \vec h_t + d\, x_t ."""
-)
+@reads(r"\vec h_t = e^{\Delta_t \vec a} \odot \vec h_{t-1} + \Delta_t x_t\, \vec b_t , \qquad y_t…")
 def steps_of_the_selective_scan():
     return of_scan()
 
 
-@reads(
-    r"""\vec h_t = [\, z_t = z_{t-1}\,]\, e^{\Delta_t \vec a} \odot \vec h_{t-1}
-    + \Delta_t x_t\, \vec b_t ."""
-)
+@reads(r"\vec h_t = [\, z_t = z_{t-1}\,]\, e^{\Delta_t \vec a} \odot \vec h_{t-1} + \Delta_t…")
 def steps_of_packed_documents():
     x, delta, a, b, *_, first = SCAN
     ids = np.arange(T) // 2
@@ -948,10 +797,7 @@ def two_steps_are_one():
         yield total[0] * h + total[1], scanned(*SCAN)[1][t]
 
 
-@reads(
-    r"""\mat S_t = e^{\Delta_t a}\, \mat S_{t-1} + \vec b_t (\Delta_t \vec x_t)^\top , \qquad
-    \vec y_t = \mat S_t^\top \vec c_t ,"""
-)
+@reads(r"\mat S_t = e^{\Delta_t a}\, \mat S_{t-1} + \vec b_t (\Delta_t \vec x_t)^\top …")
 def mamba_2_is_linear_attention():
     x, _, _, b, c, _, h = SCAN
     step, a = RNG.uniform(size=T), -0.7
@@ -971,33 +817,16 @@ def gradients_of_the_states():
     return {**of_scan(), "t": range(1, T)}
 
 
-@reads(
-    r"""\dd \vec h_t = \vec k_t \odot (\vec a\, \dd \Delta_t + \Delta_t\, \dd \vec a)
-    + \vec b_t\, (x_t\, \dd \Delta_t + \Delta_t\, \dd x_t) + \Delta_t x_t\, \dd \vec b_t
-    + e^{\Delta_t \vec a} \odot \dd \vec h_{t-1} ,"""
-)
+@reads(r"\dd \vec h_t = \vec k_t \odot (\vec a\, \dd \Delta_t + \Delta_t\, \dd \vec a) + \vec…")
 def differential_of_a_step_of_the_scan():
     return of_scan()
 
 
-@reads(
-    r"""\pdv{L}{\Delta_t} &= \vec g_t \cdot (\vec a \odot \vec k_t + x_t \vec b_t) , \qquad
-    \pdv{L}{x_t} = \Delta_t\, \vec g_t \cdot \vec b_t + d\, u_t \\
-    \pdv{L}{\vec a} &= \sum_t \Delta_t\, \vec g_t \odot \vec k_t , \qquad
-    \pdv{L}{\vec b_t} = \Delta_t x_t\, \vec g_t , \qquad
-    \pdv{L}{\vec c_t} = u_t \vec h_t , \qquad
-    \pdv{L}{d} = \sum_t u_t x_t ."""
-)
+@reads(r"\pdv{L}{\Delta_t} &= \vec g_t \cdot (\vec a \odot \vec k_t + x_t \vec b_t) …")
 def gradients_of_the_selective_scan():
     return of_scan()
 
 
-@reads(
-    r"""\dot{\vec h}_t &= e^{\Delta_t \vec a} \odot \dot{\vec h}_{t-1} + \vec k_t \odot
-    (\dot\Delta_t \vec a + \Delta_t \dot{\vec a}) + (\dot\Delta_t x_t + \Delta_t \dot x_t)\,
-    \vec b_t + \Delta_t x_t\, \dot{\vec b}_t \\
-    \dot y_t &= \dot{\vec c}_t \cdot \vec h_t + \vec c_t \cdot \dot{\vec h}_t
-    + \dot d\, x_t + d\, \dot x_t ."""
-)
+@reads(r"\dot{\vec h}_t &= e^{\Delta_t \vec a} \odot \dot{\vec h}_{t-1} + \vec k_t \odot…")
 def tangents_of_the_selective_scan():
     return of_scan()

@@ -18,10 +18,7 @@ RNG = np.random.default_rng(0)
 MEAN, LOG_VAR, D_MEAN, D_LOG_VAR = RNG.normal(size=(4, 3))
 
 
-@reads(
-    r"""\ell = \sum_d \int q_d(z) \log \frac{q_d(z)}{p(z)} \dd z
-    = \frac12 \sum_d \bigl( \mu_d^2 + e^{s_d} - 1 - s_d \bigr) ."""
-)
+@reads(r"\ell = \sum_d \int q_d(z) \log \frac{q_d(z)}{p(z)} \dd z…")
 def integral_of_two_gaussians():
     def density(mean, log_var):
         scale = np.exp(log_var / 2)
@@ -38,12 +35,9 @@ def integral_of_two_gaussians():
 
 
 @reads(
-    r"""\pdv{\ell}{\mu_d} = \mu_d , \qquad
-    \pdv{\ell}{s_d} = \frac{e^{s_d} - 1}{2} .""",
-    r"""\pdv{L}{\mu_d} = u\, \mu_d , \qquad
-    \pdv{L}{s_d} = \frac u2 \bigl( e^{s_d} - 1 \bigr) .""",
-    r"""\dot\ell = \sum_d \Bigl( \mu_d\, \dot\mu_d + \frac{e^{s_d} - 1}{2}\,
-    \dot s_d \Bigr) .""",
+    r"\pdv{\ell}{\mu_d} = \mu_d , \qquad \pdv{\ell}{s_d} = \frac{e^{s_d} - 1}{2} .",
+    r"\pdv{L}{\mu_d} = u\, \mu_d , \qquad \pdv{L}{s_d} = \frac u2 \bigl( e^{s_d} - 1 \bigr) .",
+    r"\dot\ell = \sum_d \Bigl( \mu_d\, \dot\mu_d + \frac{e^{s_d} - 1}{2}\, \dot s_d \Bigr) .",
 )
 def derivatives_of_the_gaussian_divergence():
     return mapped(formulas.gaussian_kl, {r"\mu": MEAN, "s": LOG_VAR}, r"\ell")
@@ -89,10 +83,8 @@ def means_of_two_estimates():
 
 
 @reads(
-    r"""\dv{k_1}{\log p} = 1 , \qquad \dv{k_2}{\log p} = -\rho , \qquad
-    \dv{k_3}{\log p} = 1 - e^\rho .""",
-    r"""\pdv{L}{\log p} = u\, (1 - e^\rho) , \qquad
-    \pdv{L}{\log p_{ref}} = -u\, (1 - e^\rho) .""",
+    r"\dv{k_1}{\log p} = 1 , \qquad \dv{k_2}{\log p} = -\rho , \qquad \dv{k_3}{\log p}…",
+    r"\pdv{L}{\log p} = u\, (1 - e^\rho) , \qquad \pdv{L}{\log p_{ref}} = -u\, (1 - e^\rho) .",
     r"\dot k_3 = (e^\rho - 1)\, \dot\rho .",
 )
 def derivatives_of_estimates():
@@ -118,10 +110,7 @@ def of_preferences():
     return rows
 
 
-@reads(
-    r"""\sum_x p_x r_x - \beta \sum_x p_x \log \frac{p_x}{q_x}
-    = \beta \log Z - \beta \sum_x p_x \log \frac{p_x}{m_x} ,"""
-)
+@reads(r"\sum_x p_x r_x - \beta \sum_x p_x \log \frac{p_x}{q_x}…")
 def optimum_of_preferences():
     rng = np.random.default_rng(5)
     p, q = (softmax(row) for row in rng.normal(size=(2, 6)))
@@ -131,31 +120,23 @@ def optimum_of_preferences():
     return {"p": p, "q": q, "r": r, r"\beta": BETA, "Z": Z, "m": weights / Z}
 
 
-@reads(
-    r"""z = \beta\, (g_1 - g_2) , \qquad
-    \ell = -(1 - \epsilon) \log \sigma(z) - \epsilon \log \sigma(-z) ."""
-)
+@reads(r"z = \beta\, (g_1 - g_2) , \qquad \ell…")
 def loss_of_preferences():
     return of_preferences()
 
 
 @reads(
-    r"""\dv{\ell}{z} = \epsilon\, \sigma(z) - (1 - \epsilon)\, \sigma(-z) , \qquad
-    \pdv{\ell}{\log p_1} = \beta \dv{\ell}{z} = -\pdv{\ell}{\log p_2} .""",
-    r"""\pdv{L}{\log p_k} = (-1)^{k - 1} u \beta\, \ell' , \qquad
-    \pdv{L}{\log p_{ref, k}} = (-1)^k u \beta\, \ell' , \qquad k = 1, 2 .""",
-    r"""\dot\ell = \beta \bigl( \epsilon\, \sigma(z) - (1 - \epsilon)\, \sigma(-z) \bigr)
-    (\dot g_1 - \dot g_2) .""",
+    r"\dv{\ell}{z} = \epsilon\, \sigma(z) - (1 - \epsilon)\, \sigma(-z) …",
+    r"\pdv{L}{\log p_k} = (-1)^{k - 1} u \beta\, \ell' , \qquad \pdv{L}{\log p_{ref, k}}…",
+    r"\dot\ell = \beta \bigl( \epsilon\, \sigma(z) - (1 - \epsilon)\, \sigma(-z) \bigr) (\dot g_1…",
 )
 def derivatives_of_preferences():
     return of_preferences()
 
 
 @reads(
-    r"""\ell^{hinge} = \max(0, 1 - z) , \qquad
-    \ell^{ipo} = \Bigl( g_1 - g_2 - \frac{1}{2 \beta} \Bigr)^2 .""",
-    r"""\dv{\ell^{hinge}}{z} = -[z < 1] , \qquad
-    \dv{\ell^{ipo}}{z} = \frac2\beta \Bigl( g_1 - g_2 - \frac{1}{2 \beta} \Bigr) ,""",
+    r"\ell^{hinge} = \max(0, 1 - z) , \qquad \ell^{ipo}…",
+    r"\dv{\ell^{hinge}}{z} = -[z < 1] , \qquad \dv{\ell^{ipo}}{z}…",
 )
 def other_losses_of_preferences():
     def loss(kind):
@@ -168,10 +149,9 @@ def other_losses_of_preferences():
 
 
 @reads(
-    r"""z = \beta\, (g - k) , \qquad \ell = w\, (1 - \sigma(y z)) = w\, \sigma(-y z) .""",
-    r"""\pdv{\ell}{\log p} = -y\, w\, \beta\, \sigma(z)\, \sigma(-z) .""",
-    r"""\pdv{L}{\log p} = -u\, y\, w\, \beta\, \sigma(z)\, \sigma(-z)
-    = -\pdv{L}{\log p_{ref}} .""",
+    r"z = \beta\, (g - k) , \qquad \ell = w\, (1 - \sigma(y z)) = w\, \sigma(-y z) .",
+    r"\pdv{\ell}{\log p} = -y\, w\, \beta\, \sigma(z)\, \sigma(-z) .",
+    r"\pdv{L}{\log p} = -u\, y\, w\, \beta\, \sigma(z)\, \sigma(-z) = -\pdv{L}{\log p_{ref}} .",
     r"\dot\ell = -y\, w\, \beta\, \sigma(z)\, \sigma(-z)\, \dot g .",
 )
 def loss_of_single_answers():
@@ -190,14 +170,10 @@ def loss_of_single_answers():
 
 
 @reads(
-    r"""o = \log \frac{p}{1 - p} , \qquad z = o_1 - o_2 , \qquad
-    \ell = -\log p_1 - \beta \log \sigma(z) .""",
-    r"""\pdv{\ell}{\log p_1} = -1 - \beta\, \frac{\sigma(-z)}{1 - p_1} , \qquad
-    \pdv{\ell}{\log p_2} = \beta\, \frac{\sigma(-z)}{1 - p_2} .""",
-    r"""\pdv{L}{\log p_1} = -u \Bigl( 1 + \beta\, \frac{\sigma(-z)}{1 - p_1} \Bigr) , \qquad
-    \pdv{L}{\log p_2} = u \beta\, \frac{\sigma(-z)}{1 - p_2} .""",
-    r"""\dot\ell = -v_1 - \beta\, \sigma(-z) \Bigl( \frac{v_1}{1 - p_1}
-    - \frac{v_2}{1 - p_2} \Bigr) .""",
+    r"o = \log \frac{p}{1 - p} , \qquad z = o_1 - o_2 , \qquad \ell…",
+    r"\pdv{\ell}{\log p_1} = -1 - \beta\, \frac{\sigma(-z)}{1 - p_1} …",
+    r"\pdv{L}{\log p_1} = -u \Bigl( 1 + \beta\, \frac{\sigma(-z)}{1 - p_1} \Bigr) …",
+    r"\dot\ell = -v_1 - \beta\, \sigma(-z) \Bigl( \frac{v_1}{1 - p_1} - \frac{v_2}{1 - p_2}…",
 )
 def loss_of_odds():
     rows = []
@@ -213,10 +189,7 @@ def loss_of_odds():
     return rows
 
 
-@reads(
-    r"""\ell_i = -\frac{1}{\abs{P_i}} \sum_{j \in P_i} \log p_{ij} , \qquad
-    p_{ij} = \frac{e^{s_{ij}}}{\sum_k e^{s_{ik}}} ."""
-)
+@reads(r"\ell_i = -\frac{1}{\abs{P_i}} \sum_{j \in P_i} \log p_{ij} , \qquad p_{ij}…")
 def several_positives():
     s, positives = RNG.normal(size=(4, 4)), [{1, 2}, {0, 2}, {0}, set()]
     mask = np.array([[j in positives[i] for j in range(4)] for i in range(4)])
@@ -238,23 +211,12 @@ def of_distillation(kind):
     )
 
 
-@reads(
-    r"""\text{kl:}\quad \ell &= T^2 \sum_c q_c \log \frac{q_c}{p_c} \\
-    \text{reverse:}\quad \ell &= T^2 \sum_c p_c \log \frac{p_c}{q_c} \\
-    \text{jsd:}\quad \ell &= T^2 \sum_c \Bigl( \beta\, q_c \log \frac{q_c}{m_c}
-    + (1 - \beta)\, p_c \log \frac{p_c}{m_c} \Bigr) , \qquad
-    m_c = \beta\, q_c + (1 - \beta)\, p_c ."""
-)
+@reads(r"\text{kl:}\quad \ell &= T^2 \sum_c q_c \log \frac{q_c}{p_c} \\ \text{reverse:}\quad \ell…")
 def three_divergences():
     return [of_distillation(kind) for kind in ("kl", "reverse", "jsd")]
 
 
-@reads(
-    r"""\text{kl:}\quad \pdv{\ell}{z_c} &= T\, (p_c - q_c) \\
-    \text{reverse:}\quad \pdv{\ell}{z_c} &= T\, p_c \Bigl( \log \frac{p_c}{q_c} - D \Bigr) \\
-    \text{jsd:}\quad \pdv{\ell}{z_c} &= (1 - \beta)\, T\, p_c \Bigl( \log \frac{p_c}{m_c}
-    - \sum_j p_j \log \frac{p_j}{m_j} \Bigr) ."""
-)
+@reads(r"\text{kl:}\quad \pdv{\ell}{z_c} &= T\, (p_c - q_c)…")
 def gradients_of_three_divergences():
     rows = [of_distillation(kind) for kind in ("kl", "reverse", "jsd")]
     p, q = rows[0]["p"], rows[0]["q"]
@@ -264,10 +226,8 @@ def gradients_of_three_divergences():
 
 
 @reads(
-    r"""\pdv{L}{z_c} = u\, T\, (p_c - q_c) , \qquad
-    \pdv{L}{t_c} = u\, T\, q_c \Bigl( \log \frac{q_c}{p_c} - D \Bigr) .""",
-    r"""\dot\ell = T \sum_c \Bigl( (p_c - q_c)\, \dot z_c + q_c \Bigl( \log \frac{q_c}{p_c}
-    - D \Bigr)\, \dot t_c \Bigr) .""",
+    r"\pdv{L}{z_c} = u\, T\, (p_c - q_c) , \qquad \pdv{L}{t_c}…",
+    r"\dot\ell = T \sum_c \Bigl( (p_c - q_c)\, \dot z_c + q_c \Bigl( \log \frac{q_c}{p_c} - D…",
 )
 def both_derivatives_of_distillation():
     row = of_distillation("kl")
@@ -276,14 +236,11 @@ def both_derivatives_of_distillation():
 
 
 @reads(
-    r"""h_j = \max(0,\, m - x_y + x_j) , \qquad
-    \ell = \frac{w_y}{C} \sum_{j \ne y} h_j^p .""",
-    r"""g_j = p\, h_j^{p - 1}\, [h_j > 0] .""",
-    r"""\pdv{\ell}{x_j} = \frac{w_y}{C}\, g_j , \qquad
-    \pdv{\ell}{x_y} = -\frac{w_y}{C} \sum_{j \ne y} g_j .""",
-    r"""\pdv{L}{x_j} = \frac{u\, w_y}{C}\, g_j , \qquad
-    \pdv{L}{x_y} = -\frac{u\, w_y}{C} \sum_{j \ne y} g_j .""",
-    r"""\dot\ell = \frac{w_y}{C} \sum_{j \ne y} g_j\, (\dot x_j - \dot x_y) .""",
+    r"h_j = \max(0,\, m - x_y + x_j) , \qquad \ell = \frac{w_y}{C} \sum_{j \ne y} h_j^p .",
+    r"g_j = p\, h_j^{p - 1}\, [h_j > 0] .",
+    r"\pdv{\ell}{x_j} = \frac{w_y}{C}\, g_j , \qquad \pdv{\ell}{x_y}…",
+    r"\pdv{L}{x_j} = \frac{u\, w_y}{C}\, g_j , \qquad \pdv{L}{x_y}…",
+    r"\dot\ell = \frac{w_y}{C} \sum_{j \ne y} g_j\, (\dot x_j - \dot x_y) .",
 )
 def hinge_of_several_classes():
     rows, m, w = [], 0.8, RNG.uniform(0.5, 2.0, 5)
@@ -307,19 +264,13 @@ def of_focus(x, t):
 
 
 @reads(
-    r"""p &= \sigma(x) , \qquad q = t\, (1 - p) + (1 - t)\, p , \\
-    b &= -t \log p - (1 - t) \log (1 - p) , \qquad
-    a = \alpha\, t + (1 - \alpha)\, (1 - t) , \\
-    \ell &= a\, q^\gamma\, b .""",
-    r"""\dv{q}{x} = (1 - 2 t)\, p\, (1 - p) , \qquad \dv{b}{x} = p - t ,""",
-    r"""\pdv{\ell}{x} = a\, q^\gamma (p - t)
-    + a\, \gamma\, q^{\gamma - 1}\, (1 - 2 t)\, p\, (1 - p)\, b .""",
-    r"""\frac{p\, (1 - p)}{q} = r , \qquad
-    r = \frac{1}{1 + t\, e^{-x} + (1 - t)\, e^x} ,""",
-    r"""\pdv{L}{x} = u\, a\, q^\gamma \bigl( p - t + \gamma\, (1 - 2 t)\, r\, b \bigr) .""",
-    r"""\pdv{L}{t} = u\, (2 \alpha - 1)\, q^\gamma\, b
-    + u\, a \bigl( \gamma\, q^{\gamma - 1}\, (1 - 2 p)\, b - q^\gamma\, x \bigr) .""",
-    r"""\dot\ell = \pdv{\ell}{x}\, \dot x + \pdv{\ell}{t}\, \dot t .""",
+    r"p &= \sigma(x) , \qquad q = t\, (1 - p) + (1 - t)\, p , \\ b…",
+    r"\dv{q}{x} = (1 - 2 t)\, p\, (1 - p) , \qquad \dv{b}{x} = p - t ,",
+    r"\pdv{\ell}{x} = a\, q^\gamma (p - t) + a\, \gamma\, q^{\gamma - 1}\, (1 - 2 t)\, p\, (1 -…",
+    r"\frac{p\, (1 - p)}{q} = r , \qquad r = \frac{1}{1 + t\, e^{-x} + (1 - t)\, e^x} ,",
+    r"\pdv{L}{x} = u\, a\, q^\gamma \bigl( p - t + \gamma\, (1 - 2 t)\, r\, b \bigr) .",
+    r"\pdv{L}{t} = u\, (2 \alpha - 1)\, q^\gamma\, b + u\, a \bigl( \gamma\, q^{\gamma - 1}\, (1…",
+    r"\dot\ell = \pdv{\ell}{x}\, \dot x + \pdv{\ell}{t}\, \dot t .",
 )
 def loss_with_a_focus():
     return [of_focus(x, t) for x, t in ((1.5, 1.0), (-0.4, 0.3), (0.8, 0.6), (-1.3, 0.0))]
@@ -344,19 +295,12 @@ def of_triplets(p):
     return mapped(f, inputs, r"\ell", m=12.0, p=p, **{r"\epsilon": 0.1})
 
 
-@reads(
-    r"""d_+ &= \norm{\vec a - \vec b + \epsilon}_p , \qquad
-    d_- = \norm{\vec a - \vec c + \epsilon}_p , \\
-    \ell &= \max(0,\, m + d_+ - d_-) ."""
-)
+@reads(r"d_+ &= \norm{\vec a - \vec b + \epsilon}_p , \qquad d_-…")
 def loss_of_triplets():
     return [of_triplets(p) for p in (1.0, 2.0, 3.0)]
 
 
-@reads(
-    r"""d_- = \min \bigl( \norm{\vec a - \vec c + \epsilon}_p ,\,
-    \norm{\vec b - \vec c + \epsilon}_p \bigr) ."""
-)
+@reads(r"d_- = \min \bigl( \norm{\vec a - \vec c + \epsilon}_p ,\,…")
 def swapped_triplets():
     rows = []
     for p in (1.0, 2.0, 3.0):
@@ -367,22 +311,16 @@ def swapped_triplets():
     return rows
 
 
-@reads(
-    r"""\pdv{d}{v_i} = \operatorname{sign}(v_i)
-    \Bigl( \frac{\abs{v_i}}{d} \Bigr)^{p - 1} ,"""
-)
+@reads(r"\pdv{d}{v_i} = \operatorname{sign}(v_i) \Bigl( \frac{\abs{v_i}}{d} \Bigr)^{p - 1} ,")
 def slope_of_a_length():
     v = TRIPLET[0] - TRIPLET[1]
     return [{"v": v, "p": p, "d": Of(lambda v, p=p: length(v, p), "v")} for p in (1.0, 2.0, 3.0)]
 
 
 @reads(
-    r"""\pdv{\ell}{\vec a} = \vec g_+ - \vec g_- , \qquad
-    \pdv{\ell}{\vec b} = -\vec g_+ , \qquad \pdv{\ell}{\vec c} = \vec g_- .""",
-    r"""\pdv{L}{\vec a} = u\, (\vec g_+ - \vec g_-) , \qquad
-    \pdv{L}{\vec b} = -u\, \vec g_+ , \qquad \pdv{L}{\vec c} = u\, \vec g_- .""",
-    r"""\dot\ell = \vec g_+ \cdot (\dot{\vec a} - \dot{\vec b})
-    - \vec g_- \cdot (\dot{\vec a} - \dot{\vec c}) .""",
+    r"\pdv{\ell}{\vec a} = \vec g_+ - \vec g_- , \qquad \pdv{\ell}{\vec b} = -\vec g_+ …",
+    r"\pdv{L}{\vec a} = u\, (\vec g_+ - \vec g_-) , \qquad \pdv{L}{\vec b} = -u\, \vec g_+ …",
+    r"\dot\ell = \vec g_+ \cdot (\dot{\vec a} - \dot{\vec b}) - \vec g_- \cdot (\dot{\vec a} -…",
 )
 def derivatives_of_triplets():
     rows = []
@@ -394,8 +332,7 @@ def derivatives_of_triplets():
 
 
 @reads(
-    r"""\tau = \frac{1}{\abs S} \Bigl( \sum_{j \in S} z_j - 1 \Bigr) , \qquad
-    \ell = -z_y + \frac12 \sum_{j \in S} (z_j^2 - \tau^2) + \frac12 .""",
+    r"\tau = \frac{1}{\abs S} \Bigl( \sum_{j \in S} z_j - 1 \Bigr) , \qquad \ell…",
     r"\ell = \frac12 \norm{\vec p - \vec e_y}^2 + \max(0,\, \tau - z_y) .",
     r"\pdv{\ell}{z_j} = p_j - [j = y] .",
     r"\pdv{L}{z_j} = u\, (p_j - [j = y]) .",
@@ -415,10 +352,7 @@ def loss_of_sparse_probabilities():
     return rows
 
 
-@reads(
-    r"""\ell = \begin{cases} 0 & t \ge 1 \\ \frac{(1 - t)^2}{4} & -1 < t < 1 \\
-    -t & t \le -1 . \end{cases}"""
-)
+@reads(r"\ell = \begin{cases} 0 & t \ge 1 \\ \frac{(1 - t)^2}{4} & -1 < t < 1 \\ -t & t \le -1 .…")
 def sparsemax_loss_of_two_classes():
     t = np.array([-4.0, -1.0, -0.3, 0.0, 0.6, 1.0, 2.5])
     loss = [formulas.sparsemax_loss(np.array([0.7, 0.7 + d]), np.array(1)) for d in t]

@@ -106,8 +106,7 @@ def loss_of_a_classifier():
     r"\bar{\mat W} = \bar{\vec z}\, \vec x^\top",
     r"\bar{\vec b} = \bar{\vec z}",
     r"\bar{\vec x} = \mat W^\top \bar{\vec z}",
-    r"""\bar{\vec z} = \nabla L(\vec z), \quad
-    (\bar{\vec x}, \bar{\mat W}, \bar{\vec b}) = \mat J^\top \bar{\vec z}""",
+    r"\bar{\vec z} = \nabla L(\vec z), \quad (\bar{\vec x}, \bar{\mat W}, \bar{\vec b})…",
 )
 def gradients_of_a_classifier():
     def loss(x, w, b):

@@ -57,3 +57,9 @@ PLACES = {text: place for place, text in ledger.places()} if TOPIC else {}
 def test_equation(text):
     check = ledger.CHECKS[text]
     ledger.compare(check.lines(), check)
+
+
+@pytest.mark.parametrize("beginning", [r"\pdv{L}{x_j} = …", "no equation begins so…"])
+def test_a_beginning_names_one_equation(beginning):
+    with pytest.raises(AssertionError, match="displayed equations begin with"):
+        ledger.completed(beginning)

@@ -62,10 +62,7 @@ def derivatives_of_dropout():
 LORA = tuple(RNG.normal(size=s) for s in ((4, 5), (3, 5), (2, 5), (3, 2), (3,)))
 
 
-@reads(
-    r"""\vec y = \mat W \vec x + s\, \mat B (\mat A \vec x) + \vec b_0
-    = (\mat W + s\, \mat B \mat A)\, \vec x + \vec b_0 ."""
-)
+@reads(r"\vec y = \mat W \vec x + s\, \mat B (\mat A \vec x) + \vec b_0…")
 def layer_with_a_correction():
     x, *others = LORA
     names = "W", "A", "B", "b_0"
@@ -88,20 +85,13 @@ def layer_of_dora():
         yield weight_norm(V, m) @ row + bias, np.diag(m) @ E @ row + bias
 
 
-@reads(
-    r"""\pdv{L}{\mat B} = s \sum_n \vec u_n (\mat A \vec x_n)^\top , \qquad
-    \pdv{L}{\mat A} = s \sum_n (\mat B^\top \vec u_n)\, \vec x_n^\top , \qquad
-    \pdv{L}{\vec x_n} = \mat W^\top \vec u_n + s\, \mat A^\top \mat B^\top \vec u_n ."""
-)
+@reads(r"\pdv{L}{\mat B} = s \sum_n \vec u_n (\mat A \vec x_n)^\top , \qquad \pdv{L}{\mat A}…")
 def gradients_of_a_correction():
     f = functools.partial(formulas.lora_linear, scale=0.5)
     return mapped(f, dict(zip(("x", "W", "A", "B", "b_0"), LORA, strict=True)), s=0.5)
 
 
-@reads(
-    r"""\dot{\vec y} = \mat W \dot{\vec x} + s \bigl( \dot{\mat B} \mat A \vec x
-    + \mat B \dot{\mat A} \vec x + \mat B \mat A \dot{\vec x} \bigr) + \dot{\vec b}_0 ."""
-)
+@reads(r"\dot{\vec y} = \mat W \dot{\vec x} + s \bigl( \dot{\mat B} \mat A \vec x + \mat B…")
 def tangent_of_a_correction():
     x, w, a, b, bias = LORA
     f = lambda x, a, b, bias: formulas.lora_linear(x[None], w, a, b, bias, scale=0.5)[0]  # noqa: E731

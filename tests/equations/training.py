@@ -80,11 +80,7 @@ def descent_lemma():
                     yield left, right  # where all curvatures are the bound, both are equal
 
 
-@reads(
-    r"""\vec v_1 = \vec g_1 , \qquad
-    \vec v_t = \mu\, \vec v_{t-1} + (1 - \tau)\, \vec g_t , \qquad
-    \theta_t = \theta_{t-1} - \eta\, \vec v_t ."""
-)
+@reads(r"\vec v_1 = \vec g_1 , \qquad \vec v_t = \mu\, \vec v_{t-1} + (1 - \tau)\, \vec g_t …")
 def momentum():
     env = run(formulas.momentum_step, ["v"], momentum=0.9, dampening=0.3)
     return {**env, r"\mu": 0.9, r"\tau": 0.3, "t": range(2, 7)}
@@ -121,19 +117,12 @@ def quadratic_slope(at):
     return np.array([1.0, 2.0, 3.0]) * at
 
 
-@reads(
-    r"""\vec v_t = \mu\, \vec v_{t-1} + \nabla C(\tilde\theta_{t-1}) , \qquad
-    \theta_t = \theta_{t-1} - \eta\, \vec v_t ."""
-)
+@reads(r"\vec v_t = \mu\, \vec v_{t-1} + \nabla C(\tilde\theta_{t-1}) , \qquad \theta_t…")
 def nesterov():
     return of_nesterov()
 
 
-@reads(
-    r"""\tilde\theta_t = \theta_t - \eta \mu\, \vec v_t
-    = \tilde\theta_{t-1} + \eta \mu\, \vec v_{t-1} - \eta\, \vec v_t - \eta \mu\, \vec v_t
-    = \tilde\theta_{t-1} - \eta\, (\vec g_t + \mu\, \vec v_t) ."""
-)
+@reads(r"\tilde\theta_t = \theta_t - \eta \mu\, \vec v_t…")
 def look_ahead():
     return of_nesterov()
 
@@ -141,19 +130,12 @@ def look_ahead():
 # Rates for each parameter
 
 
-@reads(
-    r"""s_t = s_{t-1} + g_t^2 , \qquad
-    \theta_t = \theta_{t-1} - \eta\, \frac{g_t}{\sqrt{s_t} + \epsilon} ."""
-)
+@reads(r"s_t = s_{t-1} + g_t^2 , \qquad \theta_t…")
 def adagrad():
     return run(formulas.adagrad_step, ["s"], eps=EPS)
 
 
-@reads(
-    r"""s_t = \alpha\, s_{t-1} + (1 - \alpha)\, g_t^2 , \qquad
-    d_t = \frac{g_t}{\sqrt{s_t} + \epsilon} , \qquad
-    v_t = \mu\, v_{t-1} + d_t , \qquad \theta_t = \theta_{t-1} - \eta\, v_t ."""
-)
+@reads(r"s_t = \alpha\, s_{t-1} + (1 - \alpha)\, g_t^2 , \qquad d_t…")
 def rmsprop():
     env = run(formulas.rmsprop_step, ["s", "", "v"], alpha=0.9, momentum=0.7, eps=EPS)
     return {**env, r"\alpha": 0.9, r"\mu": 0.7}
@@ -163,10 +145,7 @@ BETA_1, BETA_2 = 0.8, 0.9
 BETAS = {r"\beta_1": BETA_1, r"\beta_2": BETA_2}
 
 
-@reads(
-    r"""\E[m_t] = (1 - \beta_1)\, \E[g] \sum_{s=1}^{t} \beta_1^{t-s}
-    = (1 - \beta_1^t)\, \E[g] ,"""
-)
+@reads(r"\E[m_t] = (1 - \beta_1)\, \E[g] \sum_{s=1}^{t} \beta_1^{t-s} = (1 - \beta_1^t)\, \E[g] ,")
 def bias_of_the_start():
     t, names = 4, [f"g_{s}" for s in range(1, 5)]
     drawn = [Random([1, 1, 1], **{name: [-1.0, 0.5, 3.0]}) for name in [*names, "g"]]
@@ -181,21 +160,12 @@ def bias_of_the_start():
     return {**given, "m_t": Of(average, *names)}
 
 
-@reads(
-    r"""m_t &= \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , &
-    \qquad \hat m_t &= \frac{m_t}{1 - \beta_1^t} , \\
-    v_t &= \beta_2 v_{t-1} + (1 - \beta_2)\, g_t^2 , &
-    \qquad \hat v_t &= \frac{v_t}{1 - \beta_2^t} , \\
-    \theta_t &= \theta_{t-1} - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon} ."""
-)
+@reads(r"m_t &= \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , & \qquad \hat m_t…")
 def adam():
     return {**run(formulas.adam_step, ["m", "v"], betas=(BETA_1, BETA_2), eps=EPS), **BETAS}
 
 
-@reads(
-    r"""\theta_t = (1 - \eta \lambda)\, \theta_{t-1}
-    - \eta\, \frac{\hat m_t}{\sqrt{\hat v_t} + \epsilon} ,"""
-)
+@reads(r"\theta_t = (1 - \eta \lambda)\, \theta_{t-1} - \eta\,…")
 def adamw():
     options = {"betas": (BETA_1, BETA_2), "eps": EPS, "weight_decay": 0.3}
     env = run(formulas.adamw_step, ["m", "v"], **options)
@@ -219,12 +189,7 @@ def of_nadam():
     return {**env, **BETAS, r"\hat v": From(1, square), r"\psi": psi}
 
 
-@reads(
-    r"""\mu_t &= \beta_1 \left( 1 - \tfrac12\, 0.96^{\psi t} \right) , \qquad
-    \Pi_t = \Pi_{t-1}\, \mu_t , \qquad \Pi_0 = 1 , \\
-    n_t &= \frac{\mu_{t+1}\, m_t}{1 - \Pi_{t+1}} + \frac{(1 - \mu_t)\, g_t}{1 - \Pi_t} , \qquad
-    \theta_t = \theta_{t-1} - \eta\, \frac{n_t}{\sqrt{\hat v_t} + \epsilon} ,"""
-)
+@reads(r"\mu_t &= \beta_1 \left( 1 - \tfrac12\, 0.96^{\psi t} \right) , \qquad \Pi_t…")
 def nadam():
     return of_nadam()
 
@@ -234,11 +199,7 @@ def rest_of_the_start():
     return of_nadam()
 
 
-@reads(
-    r"""c_t = \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , \qquad
-    \theta_t = (1 - \eta \lambda)\, \theta_{t-1} - \eta \operatorname{sign}(c_t) , \qquad
-    m_t = \beta_2 m_{t-1} + (1 - \beta_2)\, g_t ."""
-)
+@reads(r"c_t = \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , \qquad \theta_t…")
 def lion():
     gradients = np.random.default_rng(1).normal(size=(60, 3))
     options = {"betas": (BETA_1, BETA_2), "weight_decay": 0.3}
@@ -308,12 +269,7 @@ def nearest_of_rank_one():
     return S, np.exp(found[:2]), np.exp(found[2:])
 
 
-@reads(
-    r"""\sum_j \Bigl( c_j - \frac{S_{ij}}{r_i} \Bigr) = 0 , \qquad
-    r_i = \frac{\sum_j S_{ij}}{\sum_j c_j} ,""",
-    rtol=1e-05,
-    atol=1e-6,
-)
+@reads(r"\sum_j \Bigl( c_j - \frac{S_{ij}}{r_i} \Bigr) = 0 , \qquad r_i…", rtol=1e-05, atol=1e-06)
 def slope_of_the_divergence():
     S, r, c = nearest_of_rank_one()
     return {"S": S, "r": r, "c": c}
@@ -333,11 +289,7 @@ def quintic(s, a, b, c):
     return a * s + b * s**3 + c * s**5
 
 
-@reads(
-    r"""\mat X_0 = \frac{\mat X}{\max(\norm{\mat X}_F, \epsilon)} , \qquad
-    \mat A_k = \mat X_k \mat X_k^\top , \qquad
-    \mat X_{k+1} = a\, \mat X_k + (b\, \mat A_k + c\, \mat A_k^2)\, \mat X_k ."""
-)
+@reads(r"\mat X_0 = \frac{\mat X}{\max(\norm{\mat X}_F, \epsilon)} , \qquad \mat A_k…")
 def newton_schulz():
     (a, b, c), rows = (3.1, -4.2, 1.9), []
     for eps in (EPS, 100.0):
@@ -352,10 +304,7 @@ def newton_schulz():
     ]
 
 
-@reads(
-    r"""\mat X_{k+1} = \mat U\, p(\mat S_k)\, \mat V^\top , \qquad
-    p(s) = a s + b s^3 + c s^5 ."""
-)
+@reads(r"\mat X_{k+1} = \mat U\, p(\mat S_k)\, \mat V^\top , \qquad p(s) = a s + b s^3 + c s^5 .")
 def polynomial_of_singular_values():
     a, b, c = 3.1, -4.2, 1.9
     X = GRADIENTS / np.sqrt(np.sum(GRADIENTS**2))
@@ -377,21 +326,13 @@ def coefficients_that_converge():
     return dict(zip("abc", np.linalg.solve(conditions, [1, 0, 0]), strict=True))
 
 
-@reads(
-    r"""p(s) - s = \frac s8 (1 - s^2)(7 - 3 s^2) , \qquad
-    1 - p(s) = \frac{(1 - s)^3}{8} (8 + 9 s + 3 s^2) ."""
-)
+@reads(r"p(s) - s = \frac s8 (1 - s^2)(7 - 3 s^2) , \qquad 1 - p(s)…")
 def steps_towards_one():
     p = lambda s: quintic(s, 15 / 8, -10 / 8, 3 / 8)  # noqa: E731
     return each({"s": np.array([0.01, 0.3, 0.9, 1.0, 1.4])}, {"p": p})
 
 
-@reads(
-    r"""\mat M_t &= \mu\, \mat M_{t-1} + (1 - \mu)\, \mat G_t , \qquad
-    \mat N_t = (1 - \mu)\, \mat G_t + \mu\, \mat M_t , \\
-    \mat W_t &= (1 - \eta \lambda)\, \mat W_{t-1} - \eta\, r\, \operatorname{NS}(\mat N_t) ,
-    \qquad r = \sqrt{\max(1, n / m)} ,"""
-)
+@reads(r"\mat M_t &= \mu\, \mat M_{t-1} + (1 - \mu)\, \mat G_t , \qquad \mat N_t…")
 def muon():
     environments = []
     for n, m in ((5, 2), (2, 5)):
@@ -434,22 +375,12 @@ DIFFUSION |= {
 DIFFUSION["z"] = formulas.diffusion_mixture(START, GRADIENTS[0], 0.7, 0.4)
 
 
-@reads(
-    r"""z &= \alpha x + \sigma \epsilon , \\
-    y_{noise} &= \epsilon , \qquad
-    y_{data} = x , \qquad
-    y_{velocity} = \alpha \epsilon - \sigma x , \qquad
-    y_{flow} = \epsilon - x ."""
-)
+@reads(r"z &= \alpha x + \sigma \epsilon , \\ y_{noise} &= \epsilon , \qquad y_{data} = x …")
 def targets_of_diffusion():
     return DIFFUSION
 
 
-@reads(
-    r"""\epsilon - \hat\epsilon = -\frac{\alpha}{\sigma} (x - \hat x) , \qquad
-    y_{velocity} - \hat y_{velocity} = -\frac{\alpha^2 + \sigma^2}{\sigma} (x - \hat x) , \qquad
-    y_{flow} - \hat y_{flow} = -\frac{\alpha + \sigma}{\sigma} (x - \hat x) ."""
-)
+@reads(r"\epsilon - \hat\epsilon = -\frac{\alpha}{\sigma} (x - \hat x) …")
 def errors_of_diffusion():
     x, noise, alpha, sigma = START, GRADIENTS[0], 0.7, 0.4
     x_hat = GRADIENTS[1]
@@ -461,12 +392,7 @@ def errors_of_diffusion():
     return {**DIFFUSION, **guesses, r"\hat x": x_hat, r"\hat\epsilon": noise_hat}
 
 
-@reads(
-    r"""w_{data} = \min(\rho, \gamma) , \qquad
-    w_{noise} = \frac{\min(\rho, \gamma)}{\rho} , \qquad
-    w_{velocity} = \frac{\sigma^2 \min(\rho, \gamma)}{(\alpha^2 + \sigma^2)^2} , \qquad
-    w_{flow} = \frac{\sigma^2 \min(\rho, \gamma)}{(\alpha + \sigma)^2} ."""
-)
+@reads(r"w_{data} = \min(\rho, \gamma) , \qquad w_{noise} = \frac{\min(\rho, \gamma)}{\rho} …")
 def weights_of_diffusion():
     environments = []
     for alpha, sigma in ((0.9, 0.1), (0.5, 0.4), (1.2, 1.3)):
@@ -485,10 +411,7 @@ def weight_of_the_velocity():
     return {r"\gamma": 3.0, r"\rho": alpha**2 / sigma**2, "w_{velocity}": weight}
 
 
-@reads(
-    r"""\dv{z}{\phi} = \alpha \epsilon - \sigma x , \qquad
-    \dv{z}{t} = \epsilon - x ,"""
-)
+@reads(r"\dv{z}{\phi} = \alpha \epsilon - \sigma x , \qquad \dv{z}{t} = \epsilon - x ,")
 def velocity_of_the_mixture():
     x, noise, phi = START, GRADIENTS[0], 0.3
     turn = complex_step(lambda p: np.cos(p) * x + np.sin(p) * noise, phi)
@@ -520,10 +443,7 @@ def warmup():
     return [{r"\eta_t": f(t), r"\eta": PEAK, "t": t, "W": WARMUP} for t in range(1, 9)]
 
 
-@reads(
-    r"""\eta_t = \eta_{min} + \frac{\eta - \eta_{min}}{2}
-    \Bigl( 1 + \cos \pi \frac{t - W}{T - W} \Bigr) ."""
-)
+@reads(r"\eta_t = \eta_{min} + \frac{\eta - \eta_{min}}{2} \Bigl( 1 + \cos \pi…")
 def cosine():
     options = {"peak": PEAK, "warmup": WARMUP, "steps": LAST, "floor": FLOOR}
     f = functools.partial(formulas.cosine_schedule, **options)
@@ -537,11 +457,7 @@ def inverse_square_root():
     return [{r"\eta_t": f(t), r"\eta": PEAK, "t": t, "W": WARMUP} for t in range(1, 30)]
 
 
-@reads(
-    r"""\eta_t &= \eta_{min} + (\eta - \eta_{min})\, f(u) , \qquad u = \frac{t - T + D}{D} \\
-    f(u) &= 1 - u \quad \text{or} \quad 1 - \sqrt u \quad \text{or} \quad
-    \tfrac12 (1 + \cos \pi u) ,"""
-)
+@reads(r"\eta_t &= \eta_{min} + (\eta - \eta_{min})\, f(u) , \qquad u = \frac{t - T + D}{D}…")
 def warmup_stable_decay():
     given = {"peak": PEAK, "warmup": WARMUP, "steps": LAST, "floor": FLOOR, "decay": 5}
     rows, names = [], {r"\eta_{min}": FLOOR, r"\eta": PEAK, "T": LAST, "D": 5}
@@ -626,10 +542,7 @@ def descent(gradients, rates, theta=0.2):
     return np.array(points)
 
 
-@reads(
-    r"""(\theta_t - \theta^*)^2 - (\theta_{t-1} - \theta^*)^2
-    = -2 \eta_t g_t (\theta_{t-1} - \theta^*) + \eta_t^2 g_t^2 ."""
-)
+@reads(r"(\theta_t - \theta^*)^2 - (\theta_{t-1} - \theta^*)^2…")
 def squared_distance_after_a_step():
     before, best, g, eta = np.random.default_rng(0).normal(size=(4, 20))
     names = r"\theta_{t-1}", r"\theta^*", "g_t", r"\eta_t"

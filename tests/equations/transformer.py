@@ -106,12 +106,7 @@ def new_block():
 BLOCKS, NORM = [new_block(), new_block()], new_norm()
 
 
-@reads(
-    r"\text{post-norm: } & \quad \mat Y = \operatorname{norm}_1(\mat X + A(\mat X)), & \quad "
-    r"\mat Z &= \operatorname{norm}_2(\mat Y + N(\mat Y)), \\ \text{pre-norm: } & \quad \mat Y "
-    r"= \mat X + A(\operatorname{norm}_1(\mat X)), & \quad \mat Z &= \mat Y + "
-    r"N(\operatorname{norm}_2(\mat Y))."
-)
+@reads(r"\text{post-norm: } & \quad \mat Y = \operatorname{norm}_1(\mat X + A(\mat X)), &…")
 def both_orders_of_a_block():
     p = BLOCKS[0]
     options = {"num_heads": HEADS, "activation": "silu", "eps": EPS}
@@ -274,21 +269,12 @@ def of_network(x):
     return {**given, "L": Of(lambda y: np.sum(u * y), "y")}
 
 
-@reads(
-    r"\pdv{L}{\mat W_2} &= \sum \vec u \vec h^\top , & \pdv{L}{\vec b_2} &= \sum \vec u , & "
-    r"\pdv{L}{\vec h} &= \mat W_2^\top \vec u , \\ \vec g = \pdv{L}{\vec a} &= f'(\vec a) "
-    r"\odot \pdv{L}{\vec h} , \\ \pdv{L}{\mat W_1} &= \sum \vec g \vec x^\top , & \pdv{L}{\vec "
-    r"b_1} &= \sum \vec g , & \pdv{L}{\vec x} &= \mat W_1^\top \vec g ,"
-)
+@reads(r"\pdv{L}{\mat W_2} &= \sum \vec u \vec h^\top , & \pdv{L}{\vec b_2}…")
 def network_gradients_by_complex_step():
     return of_network(X[0])
 
 
-@reads(
-    r"\dot{\vec a} = \dot{\mat W}_1 \vec x + \mat W_1 \dot{\vec x} + \dot{\vec b}_1 , \qquad "
-    r"\dot{\vec y} = \dot{\mat W}_2 f(\vec a) + \mat W_2 \bigl( f'(\vec a) \odot \dot{\vec a} "
-    r"\bigr) + \dot{\vec b}_2 ."
-)
+@reads(r"\dot{\vec a} = \dot{\mat W}_1 \vec x + \mat W_1 \dot{\vec x} + \dot{\vec b}_1 …")
 def network_tangents_by_complex_step():
     return of_network(X[0])
 
@@ -320,29 +306,18 @@ def of_gate():
     return {**given, "L": Of(lambda y: np.sum(u * y), "y")}
 
 
-@reads(
-    r"\vec y = \mat W_{down} \bigl( f(\mat W_{gate} \vec x + \vec b_{gate}) \odot (\mat W_{up} "
-    r"\vec x + \vec b_{up}) \bigr) + \vec b_{down}"
-)
+@reads(r"\vec y = \mat W_{down} \bigl( f(\mat W_{gate} \vec x + \vec b_{gate}) \odot (\mat W_{up}…")
 def network_with_a_gate():
     y = gated_feed_forward(X, GATED, activation="silu")
     return [{"x": X[t], "y": y[t], **OF_GATED, "f": silu} for t in range(T)]
 
 
-@reads(
-    r"\pdv{L}{\vec p} = \vec g \odot f(\vec a) , \qquad \pdv{L}{\vec a} = \vec g \odot \vec p "
-    r"\odot f'(\vec a) , \qquad \pdv{L}{\vec x} = \mat W_{up}^\top \pdv{L}{\vec p} + \mat "
-    r"W_{gate}^\top \pdv{L}{\vec a} ,"
-)
+@reads(r"\pdv{L}{\vec p} = \vec g \odot f(\vec a) , \qquad \pdv{L}{\vec a}…")
 def gate_gradients_by_complex_step():
     return of_gate()
 
 
-@reads(
-    r"\dot{\vec h} = f'(\vec a) \odot \dot{\vec a} \odot \vec p + f(\vec a) \odot \dot{\vec p} "
-    r", \qquad \dot{\vec y} = \dot{\mat W}_{down} \vec h + \mat W_{down} \dot{\vec h} + "
-    r"\dot{\vec b}_{down} ,"
-)
+@reads(r"\dot{\vec h} = f'(\vec a) \odot \dot{\vec a} \odot \vec p + f(\vec a) \odot \dot{\vec p}…")
 def gate_tangents_by_complex_step():
     return of_gate()
 
@@ -423,14 +398,7 @@ def decoded(x, memory, p):
     return z + n(norm3(z))
 
 
-@reads(
-    r"""\text{pre-norm: } & \quad \mat Y = \mat X + A(\operatorname{norm}_1(\mat X)), \quad
-    \mat Z = \mat Y + C(\operatorname{norm}_2(\mat Y), \mat M), \quad
-    \mat Z' = \mat Z + N(\operatorname{norm}_3(\mat Z)), \\
-    \text{post-norm: } & \quad \mat Y = \operatorname{norm}_1(\mat X + A(\mat X)), \quad
-    \mat Z = \operatorname{norm}_2(\mat Y + C(\mat Y, \mat M)), \quad
-    \mat Z' = \operatorname{norm}_3(\mat Z + N(\mat Z)) ."""
-)
+@reads(r"\text{pre-norm: } & \quad \mat Y = \mat X + A(\operatorname{norm}_1(\mat X))…")
 def three_sublayers_in_both_orders():
     (a, c, n, *norms), p = sublayers(DECODER[0]), DECODER[0]
     options = {"num_heads": HEADS, "activation": "silu", "eps": EPS}
@@ -488,34 +456,20 @@ def of_sublayer(before, after, order):
     ]
 
 
-@reads(
-    r"""\mat V &= \mat U + J_{norm_3}^\top J_N^\top\, \mat U, &
-    \mat W &= \mat V + J_{norm_2}^\top J_C^\top\, \mat V, \\
-    \pdv{L}{\mat X} &= \mat W + J_{norm_1}^\top J_A^\top\, \mat W, &
-    \pdv{L}{\mat M} &= J_{C, M}^\top\, \mat V,"""
-)
+@reads(r"\mat V &= \mat U + J_{norm_3}^\top J_N^\top\, \mat U, & \mat W…")
 def gradients_of_a_decoder_block():
     dx, dmemory = gradients(lambda x, m: np.sum(U * decoded(x, m, DECODER[0])), X, MEMORY)
     return {**of_decoder_block(), r"\pdv{L}{X}": flat(dx), r"\pdv{L}{M}": flat(dmemory)}
 
 
-@reads(
-    r"""\dot{\mat Y} = \dot{\mat X} + J_A J_{norm_1} \dot{\mat X}, \qquad
-    \dot{\mat Z} = \dot{\mat Y} + J_C J_{norm_2} \dot{\mat Y} + J_{C, M} \dot{\mat M},
-    \qquad
-    \dot{\mat Z}' = \dot{\mat Z} + J_N J_{norm_3} \dot{\mat Z},"""
-)
+@reads(r"\dot{\mat Y} = \dot{\mat X} + J_A J_{norm_1} \dot{\mat X}, \qquad \dot{\mat Z}…")
 def tangents_of_a_decoder_block():
     whole = rate(lambda x, m: decoded(x, m, DECODER[0]), (X, MEMORY), (DX, DMEMORY))
     tangents = {r"\dot X": flat(DX), r"\dot M": flat(DMEMORY), r"\dot Z'": flat(whole)}
     return {**of_decoder_block(), **tangents}
 
 
-@reads(
-    r"""\dot{\mat Z} = \dot{\mat Y} + J_f J_{norm} \dot{\mat Y} \quad \text{(pre-norm)}, \qquad
-    \dot{\mat Z} = J_{norm} \bigl( \dot{\mat Y} + J_f \dot{\mat Y} \bigr) \quad
-    \text{(post-norm)},"""
-)
+@reads(r"\dot{\mat Z} = \dot{\mat Y} + J_f J_{norm} \dot{\mat Y} \quad \text{(pre-norm)}…")
 def tangents_of_sublayers():
     return of_sublayer(r"\dot Y", r"\dot Z", "branch")
 
@@ -532,10 +486,7 @@ def differentials_of_sublayers():
     yield in_front["dZ"], norm @ (dy + f @ dy)
 
 
-@reads(
-    r"""\mat H_0 = \mat X, \qquad \mat H_k = B_k(\mat H_{k-1}, \mat M), \qquad
-    \operatorname{decoder}(\mat X, \mat M) = \operatorname{norm}(\mat H_K) ."""
-)
+@reads(r"\mat H_0 = \mat X, \qquad \mat H_k = B_k(\mat H_{k-1}, \mat M)…")
 def stack_of_decoder_blocks():
     options = {"num_heads": HEADS, "norm_first": True, "activation": "silu", "eps": EPS}
     h = [X]
@@ -559,11 +510,8 @@ def with_bias(p, bias):
 
 
 @reads(
-    r"""\pdv{L}{\mat H_K} = J_{norm}^\top\, \mat U, \qquad
-    \pdv{L}{\mat H_{k-1}} = J_{B_k}^\top \pdv{L}{\mat H_k}, \qquad
-    \pdv{L}{\theta_k} = \Bigl( \pdv{\mat H_k}{\theta_k} \Bigr)^\top \pdv{L}{\mat H_k},""",
-    r"""\dot{\mat H}_k = J_{B_k} \dot{\mat H}_{k-1} + \pdv{\mat H_k}{\theta_k}\, \dot\theta_k,
-    \qquad k = 1, \dots, K .""",
+    r"\pdv{L}{\mat H_K} = J_{norm}^\top\, \mat U, \qquad \pdv{L}{\mat H_{k-1}}…",
+    r"\dot{\mat H}_k = J_{B_k} \dot{\mat H}_{k-1} + \pdv{\mat H_k}{\theta_k}\, \dot\theta_k…",
 )
 def derivatives_of_a_stack():
     biases, dbiases = [p.feed_forward.b1 for p in BLOCKS], RNG.normal(size=(2, F))
@@ -683,10 +631,8 @@ def loss_given_a_source():
 
 
 @reads(
-    r"""\pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{token}_{t+1} \,]
-    \bigr) .""",
-    r"""\pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{target}_{t+1} \,]
-    \bigr) .""",
+    r"\pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{token}_{t+1} \,] \bigr)…",
+    r"\pdv{L}{\text{logits}_{tv}} = \frac1N \bigl( p_{tv} - [\, v = \text{target}_{t+1} \,]…",
 )
 def prediction_minus_truth():
     logits, classes = RNG.normal(size=(3, 4)), np.array([2, 0, 2])
@@ -791,10 +737,7 @@ def hidden(embedding, tokens=TOKENS):
     return through(embedding[tokens] + PLACES[: len(tokens)])
 
 
-@reads(
-    r"""\pdv{L}{\mat W} = \sum_t \vec u_t\, \vec h_t^\top, \qquad
-    \pdv{L}{\vec h_t} = \mat W^\top \vec u_t ;"""
-)
+@reads(r"\pdv{L}{\mat W} = \sum_t \vec u_t\, \vec h_t^\top, \qquad \pdv{L}{\vec h_t}…")
 def derivatives_of_the_head():
     u, h = RNG.normal(size=(len(TOKENS), VOCABULARY)), hidden(EMBEDDING)
     return {"u": u, "h": h, "W": HEAD, "L": Of(lambda h, w: np.sum(u * (h @ w.T)), "h", "W")}
@@ -814,11 +757,7 @@ def tangent_of_the_logits():
     return {"H": h, "W": w, "logits": Of(lambda h, w: h @ w.T, "H", "W")}
 
 
-@reads(
-    r"""\text{projections} &= L (2 D^2 + 2 D H_k E), & \text{scores} &= 2 L D S, \\
-    \text{feed-forward} &= 2 L D F \quad \text{or, gated,} \quad 3 L D F, & \text{head} &= V
-    D ."""
-)
+@reads(r"\text{projections} &= L (2 D^2 + 2 D H_k E), & \text{scores} &= 2 L D S…")
 def multiplications_of_a_token():
     sizes = {"V": 11, "D": 12, "H_k": 3, "L": 2, "F": 10, "S": 7, "E": 2}
     rows = []
@@ -901,10 +840,8 @@ def loss_of_classes():
 
 
 @reads(
-    r"""\pdv{L}{\mat W} = \vec u\, \vec h_0^\top, \qquad \pdv{L}{\vec b} = \vec u, \qquad
-    \pdv{L}{\vec h_0} = \mat W^\top \vec u, \qquad \pdv{L}{\vec h_t} = \vec 0 \quad (t > 0)
-    .""",
-    r"""\dot{\text{logits}} = \dot{\mat W} \vec h_0 + \mat W \dot{\vec h}_0 + \dot{\vec b} .""",
+    r"\pdv{L}{\mat W} = \vec u\, \vec h_0^\top, \qquad \pdv{L}{\vec b} = \vec u…",
+    r"\dot{\text{logits}} = \dot{\mat W} \vec h_0 + \mat W \dot{\vec h}_0 + \dot{\vec b} .",
 )
 def derivatives_of_the_class_head():
     w, b, h = CLASSIFIER.w_head, CLASSIFIER.b_head, class_output(X[0])
@@ -952,10 +889,7 @@ def of_a_sublayer_with_a_norm_of_its_output():
     ]
 
 
-@reads(
-    r"""\mat Y = \mat X + m\, A(\operatorname{norm}_1(\mat X))
-    + m\, N(\operatorname{norm}_2(\mat X)),"""
-)
+@reads(r"\mat Y = \mat X + m\, A(\operatorname{norm}_1(\mat X)) + m\,…")
 def of_a_parallel_block():
     m, p, rows = 0.5, new_block(), []
     options = {"num_heads": HEADS, "norm_first": True, "activation": "silu"}
