@@ -6,9 +6,7 @@ The tests are those of ``tests/equations``; a page for each chapter shows their 
 import ast
 import importlib
 import inspect
-import json
 import pkgutil
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -86,22 +84,9 @@ def page(name, path, checks):
     return "\n".join([intro + indent(code(shared(path)), "   "), *map(folded, functions.values())])
 
 
-def start_reading():
-    """Start reading all displayed equations by docutils as it is, without Sphinx's roles."""
-    script = "import json; from equations import ledger; print(json.dumps([*ledger.places()]))"
-    return subprocess.Popen([sys.executable, "-c", script], cwd=TESTS, stdout=subprocess.PIPE)
-
-
-def displayed(reader):
-    """Wait for the reader to end, and return all displayed equations."""
-    text, _ = reader.communicate()
-    if reader.returncode:
-        raise subprocess.CalledProcessError(reader.returncode, reader.args)
-    return [text for _, text in json.loads(text)]
-
-
-def overview(ledger, modules, equations):
+def overview(ledger, modules):
     """Return the page with the counts."""
+    equations = (text for _, text in ledger.places())
     places = Counter(address(ledger.CHECKS[text])[0].rpartition("/")[2] for text in equations)
     kinds = Counter((address(c)[0], c.kind) for c in ledger.CHECKS.values())
     rows = [
@@ -123,10 +108,10 @@ def overview(ledger, modules, equations):
         "Where a side is only a name, its value comes from the formula in ``dlref.formulas``, and "
         "a derivative is a complex step through this formula. Equations outside of the grammar, "
         "such as integrals and expectations, are *written* again in NumPy.\n\n"
-        "An equation without a test, or whose text has changed since its test was written, fails "
-        "the build of the project; so does a wrong sign, index or factor, since the other side "
-        "disagrees. `tests/equations/test_reading.py` plants signs, factors, powers, indices and "
-        "missing terms in the TeX of equations that are read, and "
+        "An equation without a test fails the build of the project, and so does one that a test "
+        "writes again, if its text has changed since. A wrong sign, index or factor fails it, too, "
+        "since the other side disagrees. `tests/equations/test_reading.py` plants signs, factors, "
+        "powers, indices and missing terms in the TeX of equations that are read, and "
         "`tests/equations/test_planted.py` in the checks that are written; both ask that they are "
         "found. Of relations within a sentence, those between numbers and identities are "
         "evaluated, and more than three hundred others have a check; "
@@ -148,7 +133,7 @@ def write_pages(app):
         path = TESTS / "equations" / f"{name.partition('-')[0]}.py"
         checks = [c for c in ledger.CHECKS.values() if address(c)[0] == f"equations/{name}"]
         texts[name] = page(name, path, checks)
-    texts["index"] = overview(ledger, modules, displayed(app.equation_reader))
+    texts["index"] = overview(ledger, modules)
     folder = app.srcdir / "equations"
     folder.mkdir(exist_ok=True)
     for path in folder.glob("*.rst"):
@@ -160,7 +145,6 @@ def write_pages(app):
 
 def find_checks(app, config):
     """Where each equation is checked, as an option: pages are written anew when it changes."""
-    app.equation_reader = start_reading()  # by the other processor, while checks are loaded
     app.ledger = load()
     share_out(app.ledger)
     config.equation_checks = {text: address(c) for text, c in app.ledger.CHECKS.items()}
