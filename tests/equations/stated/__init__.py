@@ -10,8 +10,6 @@ import pkgutil
 import numpy as np
 from equations.numeric import complex_step
 
-import dlref
-
 STATED = {}
 
 
@@ -56,26 +54,6 @@ def inner(jvp, vjp, primals, seed=50, **options):
     grads = (grads,) if single else grads
     return np.vdot(u, dy), sum(np.vdot(g, v) for g, v in zip(grads, tangents, strict=True))
 
-
-def change(chapter, name, text, *shapes):
-    """State the change of a loss in the file of a map, for arrays of these shapes."""
-    module = getattr(dlref, chapter)
-    primals = draw(51, *shapes)
-    primals = primals[0] if len(shapes) == 1 else tuple(primals)
-
-    def check():
-        yield text, *inner(getattr(module, f"{name}_jvp"), getattr(module, f"{name}_vjp"), primals)
-
-    check.__name__ = f"change_of_the_loss_of_{name}"
-    stated(f"dlref/{chapter}/_{FILES.get(name, name)}.py")(check)
-
-
-#: Files that are not named after their map.
-FILES = {
-    "scaled_dot_product_attention": "scaled_dot_product",
-    "multiplicative_attention": "multiplicative",
-    "gru_cell": "gru",
-}
 
 for _, _chapter, _ in pkgutil.iter_modules(__path__):
     importlib.import_module(f"{__name__}.{_chapter}")

@@ -2,7 +2,7 @@
 
 import numpy as np
 from equations.numeric import jacobian_of, rate
-from equations.stated import change, draw, inner, slope, stated
+from equations.stated import draw, inner, slope, stated
 
 from dlref import attention
 from dlref.formulas.activations import softmax
@@ -38,12 +38,6 @@ def of_attention():
     out = attention.scaled_dot_product_attention(q[None], k, v)[0]
     whole = r"\mat O = \operatorname{softmax}(\mat Q \mat K^\top / \sqrt E)\, \mat V"
     yield whole, out, p @ v
-    square = lambda x: x @ x  # noqa: E731
-    text = (
-        r"-\norm{\vec q_i - \vec k_j}^2 / (2 \sqrt E) = s_{ij} - \norm{\vec q_i}^2 / (2 \sqrt E)"
-        r" - \norm{\vec k_j}^2 / (2 \sqrt E)"
-    )
-    yield text, -square(q - k[0]) / 4, s[0] - square(q) / 4 - square(k[0]) / 4
     m, larger = np.max(s), np.max(s) + 0.5
     yield (
         r"e^{s_j - m'} = e^{m - m'} e^{s_j - m}",
@@ -65,10 +59,6 @@ def of_attention():
     of_p = jacobian_of(lambda p: u @ (p @ v), p)
     text = r"w_{ij} = \partial L / \partial p_{ij} = \vec u_i \cdot \vec v_j"
     yield text, of_p, [u @ v[j] for j in range(3)]
-    ds = np.array([0.3, -1.0, 0.4])
-    mean = sum(p[j] * ds[j] for j in range(3))
-    text = r"\dot p_{ij} = p_{ij} (\dot s_{ij} - \mu_i)"
-    yield text, rate(softmax, [s], [ds]), p * (ds - mean)
     sink, du = 0.3, 0.7  # and the cotangent of the log-sum-exp
 
     def loss(sink):
@@ -110,12 +100,13 @@ def of_the_entropy():
 
 
 ATTENTION = (2, 4), (3, 4), (3, 5)
-change("attention", "attention_scores", r"\dd L = \sum_{ij} u_{ij}\, \dd s_{ij}", (2, 4), (3, 4))
-change("attention", "attention_weights", r"\dd L = \sum_{ij} u_{ij}\, \dd p_{ij}", (2, 4), (3, 4))
-SDPA = "scaled_dot_product_attention"
-change("attention", SDPA, r"\dd L = \sum_i \vec u_i \cdot \dd \vec o_i", *ATTENTION)
 WITH_DOTS = r"\dd L = \sum_i \vec g_i \cdot \dd \vec r_i + \dots"
-change("attention", "multiplicative_attention", WITH_DOTS, (2, 4), (3, 5), (3, 6), (4, 5))
+
+
+@stated("dlref/attention/_multiplicative.py")
+def of_the_change_by_dots():
+    jvp, vjp = attention.multiplicative_attention_jvp, attention.multiplicative_attention_vjp
+    yield WITH_DOTS, *inner(jvp, vjp, tuple(draw(51, (2, 4), (3, 5), (3, 6), (4, 5))))
 
 
 @stated("dlref/attention/_linear_attention.py")
@@ -138,15 +129,6 @@ def of_copies():
     text = r"\dd L = \sum_{h, m} u_{nh + m}\, \dd y_{nh + m}"
     grad = np.stack([sum(u[n * h + m] for m in range(n)) for h in range(2)])
     yield text, np.vdot(u, attention.repeat_kv(dx, n)), np.vdot(grad, dx)
-
-
-@stated("dlref/attention/_attention_weights.py")
-def of_a_row_of_weights():
-    s, ds = draw(62, (2, 3), (2, 3))
-    p = softmax(s)
-    want = [[p[i, j] * (ds[i, j] - sum(p[i] * ds[i])) for j in range(3)] for i in range(2)]
-    text = r"\dd p_{ij} = p_{ij} \bigl( \dd s_{ij} - \sum_m p_{im}\, \dd s_{im} \bigr)"
-    yield text, rate(softmax, [s], [ds]), want
 
 
 @stated("dlref/attention/_forgetting_bias.py")
@@ -175,15 +157,6 @@ def of_a_triangle():
     yield text, sum(range(1, 8)), 7 * 8 / 2, int(attention.causal_mask(7, 7).sum())
 
 
-@stated("dlref/attention/_linear_attention.py")
-def of_features_with_a_one():
-    a, b, v = draw(104, 3, (4, 3), (4, 2))
-    n, z = sum((a @ b[j]) * v[j] for j in range(4)), sum(a @ b[j] for j in range(4))
-    c = np.hstack([v, np.ones((4, 1))])
-    text = r"(\vec n_i, z_i) = \sum_j (\vec a_i \cdot \vec b_j)\, \vec c_j"
-    yield text, [*n, z], sum((a @ b[j]) * c[j] for j in range(4))
-
-
 @stated("dlref/attention/_recurrent_linear_attention.py")
 def of_the_triangular_system():
     A, B, R, dA, dB, dR = draw(105, (3, 3), (3, 3), (3, 2), (3, 3), (3, 3), (3, 2))
@@ -206,16 +179,3 @@ def of_attention_with_dropout():
     yield text, dv, [sum(m[i, j] * p[i, j] * u[i] for i in range(2)) for j in range(3)]
     out = attention.scaled_dot_product_attention(q, k, v, dropout=m)
     yield r"\vec o_i = \sum_j m_{ij} p_{ij} \vec v_j", out, (m * p) @ v
-
-
-@stated("dlref/attention/_multi_head.py")
-def of_the_output_of_multi_head_attention():
-    x, dx, u, *weights = draw(125, (3, 4), (3, 4), (3, 5), *[(4, 4)] * 3, (5, 4))
-    moves = draw(126, *[(4, 4)] * 3, (5, 4))
-    params, dparams = attention.AttentionParams(*weights), attention.AttentionParams(*moves)
-    heads = {"num_heads": 2}
-    dy = attention.multi_head_attention_jvp((x, x, params), (dx, dx, dparams), **heads)
-    by_q, by_kv, by_params = attention.multi_head_attention_vjp(u, x, x, params, **heads)
-    want = np.vdot(by_q + by_kv, dx)
-    want += sum(np.vdot(by_params[k], moves[k]) for k in range(4))
-    yield r"\dd L = \sum_i \vec u_i \cdot \dd \vec y_i", sum(u[i] @ dy[i] for i in range(3)), want

@@ -2,7 +2,7 @@
 
 import numpy as np
 from equations.numeric import jacobian_of, rate
-from equations.stated import change, draw, slope, stated
+from equations.stated import draw, stated
 
 from dlref import neurons
 
@@ -17,27 +17,6 @@ def of_the_exercises_on_mlp():
     want = jacobian_of(lambda z: u @ (W2 @ np.tanh(z) + b2), b1)
     text = r"\vec \delta_{l-1} = \mat W_l^\top \vec \delta_l \odot f'(\vec z_{l-1})"
     yield text, want, (W2.T @ u) * (1 - np.tanh(b1) ** 2)
-
-
-change("neurons", "linear", r"\dd L = \sum_{ni} U_{ni}\, \dd Y_{ni}", (3, 4), (2, 4), (2,))
-change("neurons", "neuron", r"\dd L = \sum_n u_n\, \dd a_n", (3, 4), (4,), ())
-
-
-@stated("dlref/neurons/_dropout.py")
-def of_dropout():
-    m, dx, u = np.array([0.0, 2.0, 2.0]), *draw(63, 3, 3)
-    yield r"\dd y_i = m_i\, \dd x_i", rate(lambda x: m * x, [dx], [dx]), m * dx
-    yield r"\dd L = \sum_i u_i\, \dd y_i", u @ (m * dx), neurons.dropout_vjp(u, dx, m) @ dx
-
-
-@stated("dlref/neurons/_embedding.py")
-def of_an_embedding():
-    E, dE, u = draw(64, (5, 3), (5, 3), (4, 3))
-    ids, c = np.array([1, 4, 1, 0]), 1.5
-    dy = c * dE[ids]
-    yield r"\dd y_{nd} = c\, \dd E_{t_n d}", rate(lambda E: c * E[ids], [E], [dE]), dy
-    grad = sum(c * np.outer(np.eye(5)[ids[n]], u[n]) for n in range(4))
-    yield r"\dd L = \sum_{nd} u_{nd}\, \dd y_{nd}", np.vdot(u, dy), np.vdot(grad, dE)
 
 
 @stated("docs/exercises/neurons/mlp.rst")
@@ -70,20 +49,6 @@ def of_low_rank():
     G = U.T @ x  # of the merged weight
     names = {g.shape: g for g in grads if g is not None}
     yield r"\partial L / \partial \mat B = s\, \mat G \mat A^\top", names[3, 2], s * G @ A.T
-    dx, dA, dB = draw(113, (5, 4), (2, 4), (3, 2))
-    step = rate(lambda x, A, B: x @ W.T + s * x @ A.T @ B.T, (x, A, B), (dx, dA, dB))
-    sums = sum(np.vdot(names[d.shape], d) for d in (dx, dA, dB))
-    yield r"\dd L = \sum_n \vec u_n \cdot \dd \vec y_n", np.vdot(U, step), sums
-
-
-@stated("dlref/neurons/_neuron.py")
-def of_a_neuron():
-    z = np.array([-0.4, 0.8])
-    yield (
-        r"\dv{a}{z} = f'(z)",
-        neurons.neuron_jvp((z[:, None], np.ones(1), 0.0), (None, None, 1.0), activation="tanh"),
-        slope(np.tanh, z),
-    )
 
 
 @stated("docs/exercises/neurons/mlp.rst")

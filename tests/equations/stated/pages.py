@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 from equations.numeric import jacobian_of
-from equations.stated import Near, draw, slope, stated
+from equations.stated import draw, slope, stated
 
 from dlref import calculus, convolution, formulas, positions, training
 from dlref.formulas.activations import softmax
@@ -14,7 +14,6 @@ from dlref.formulas.activations import softmax
 def of_expectations():
     z, weight = np.polynomial.hermite_e.hermegauss(60)
     weight = weight / np.sum(weight)
-    yield r"\E \max(z, 0)^2 = \frac12", weight @ np.maximum(z, 0) ** 2, 0.5
     x, y = z[:, None], z
     both = np.outer(weight, weight)
     yield (
@@ -27,10 +26,6 @@ def of_expectations():
         np.sum(both * (2 * x**2 + 3 * y**4)),
         2 * (weight @ z**2) + 3 * (weight @ z**4),
     )
-    c = 0.6
-    other = c * x + math.sqrt(1 - c**2) * y
-    text = r"\E[z_1 f(z_2)] = c\, \E f'(z_2)"
-    yield text, np.sum(both * (x * np.sin(other))), c * np.sum(both * np.cos(other))
 
 
 @stated("docs/questions.rst")
@@ -81,11 +76,6 @@ def of_neurons():
 def of_the_rates_of_descent():
     low, high = 0.1, 1.0
     eta = 2 / (low + high)
-    rates = np.linspace(0.01, 2.5, 24_901)
-    best = rates[np.argmin(np.maximum(np.abs(1 - rates * low), np.abs(1 - rates * high)))]
-    text = r"1 - \eta \lambda_{\min} = \eta \lambda_{\max} - 1"
-    yield text, 1 - eta * low, eta * high - 1
-    yield text, 1 - best * low, best * high - 1, Near(1e-3)
 
     def is_minimum_kept(a, eta):  # after a start beside it, on the hyperbola ab = 1
         a, b = a + 1e-6, 1 / a
@@ -99,10 +89,6 @@ def of_the_rates_of_descent():
         for eta in (0.97 * limit, 1.03 * limit):
             kept = is_minimum_kept(a, eta) and eta < limit
             yield r"a^2 + b^2 < 2 / \eta", a**2 + a**-2 < 2 / eta, kept
-    mu = 0.36
-    kappa = (1 + np.sqrt(mu)) ** 2 / (1 - np.sqrt(mu)) ** 2  # of the ends of the interval
-    text = r"\sqrt{\kappa} = (1 + \sqrt{\mu}) / (1 - \sqrt{\mu})"
-    yield text, np.sqrt(kappa), (1 + np.sqrt(mu)) / (1 - np.sqrt(mu))
     for z in ((1 + 1j * np.sqrt(15)) / 8, (1 - 1j * np.sqrt(15)) / 8):
         yield r"\eta \lambda = 1", z**2 - (1 + 1 / 4 - 1) * z + 1 / 4, 0
 

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-from equations.numeric import rate
 from equations.stated import draw, stated
 
 from dlref import positions
@@ -17,9 +16,6 @@ def of_rotations():
     yield r"\mat R_0 = \mat I", R(0), eye
     text = r"\mat R_m^\top \mat R_m = \mat S_0 = \mat R_0^\top \mat R_0 = \mat I"
     yield text, R(3).T @ R(3), R(0).T @ R(0), eye
-    yield r"\mat R_m^\top \mat R_n = \mat R_{n - m}", R(2).T @ R(5), R(3)
-    yield r"\mat R_m^\top \mat R_n = \mat R_{n-m}", R(7).T @ R(4), R(-3)
-    yield r"\mat R_n = \mat R_m \mat R_{n-m}", R(5), R(2) @ R(3)
     yield r"\mat R_p = \mat R_1^p", R(4), np.linalg.matrix_power(R(1), 4)
     D = lambda a: np.array([[np.cos(a), -np.sin(a)], [np.sin(a), np.cos(a)]])  # noqa: E731
     yield r"\mat D_\phi \mat D_\psi = \mat D_{\phi+\psi}", D(0.3) @ D(1.1), D(1.4)
@@ -32,13 +28,8 @@ def of_rotations():
 def of_the_exercises_on_rotations():
     theta = np.array([1.0, 0.3])
     R = lambda p: positions.rope_matrix(float(p), theta)  # noqa: E731
-    (q, k, x), eye = draw(28, 4, 4, 2), np.eye(4)
+    x, eye = draw(28, 2)[0], np.eye(4)
     yield r"\mat R_m^\top = \mat R_{-m}", R(2).T, R(-2)
-    text = (
-        r"(\mat R_m \vec q)^\top \mat R_n \vec k = \vec q^\top \mat R_m^\top \mat R_n \vec k ="
-        r" \vec q^\top \mat R_{n-m} \vec k"
-    )
-    yield text, (R(2) @ q) @ R(5) @ k, q @ R(2).T @ R(5) @ k, q @ R(3) @ k
     yield r"\mat R^\top \mat R = \mat I", R(3).T @ R(3), eye
     a = 0.7
     turn = np.array([[np.cos(a), -np.sin(a)], [np.sin(a), np.cos(a)]])
@@ -74,25 +65,6 @@ def of_sinusoids():
     yield r"\mat M_j \mat M_k = \mat M_{j+k}", M(2) @ M(3), M(5)
 
 
-@stated("dlref/positions/_rotary.py")
-def of_rotated_gradients():
-    x, dx, u = draw(61, 4, 4, 4)
-    theta = np.array([1.0, 0.3])
-    R = positions.rope_matrix(2.0, theta)
-    tables = np.cos(2 * theta)[None], np.sin(2 * theta)[None]
-    dy = positions.apply_rope(dx[None], *tables)[0]
-    yield r"\dd \vec y = \mat R_p\, \dd \vec x", dy, R @ dx
-    grad = positions.apply_rope_vjp(u[None], x[None], *tables)[0]
-    yield r"\dd L = \vec u \cdot \mat R_p\, \dd \vec x", u @ R @ dx, grad @ dx
-
-
-@stated("dlref/positions/_fourier_features.py")
-def of_fourier_features():
-    f, x, df, dx = draw(90, (4, 2), 2, (4, 2), 2)
-    text = r"\dd z_m = \vec f_m \cdot \dd \vec x + \vec x \cdot \dd \vec f_m"
-    yield text, rate(lambda f, x: f @ x, [f, x], [df, dx]), f @ dx + df @ x
-
-
 @stated("docs/exercises/positions/sinusoidal.rst")
 def of_products_of_sinusoids():
     p, q, w = 3.0, 7.0, 0.4
@@ -102,15 +74,6 @@ def of_products_of_sinusoids():
         math.sin(p * w) * math.sin(q * w) + math.cos(p * w) * math.cos(q * w),
         math.cos((p - q) * w),
     )
-
-
-@stated("dlref/positions/_rope_score.py")
-def of_rope_scores():
-    q, k, dq, dk = draw(117, 4, 4, 4, 4)
-    theta, u = np.array([1.0, 0.2]), 0.7
-    dy = positions.rope_score_jvp((q, k, 3.0, theta), (dq, dk, None, None))
-    grads = positions.rope_score_vjp(u, q, k, 3.0, theta)
-    yield r"\dd L = u\, \dd y", u * dy, grads[0] @ dq + grads[1] @ dk
 
 
 @stated("dlref/positions/_t5.py")

@@ -1,7 +1,5 @@
 """Inline relations of quantization, and of its exercises."""
 
-import math
-
 import numpy as np
 from equations.stated import slope, stated
 
@@ -13,8 +11,3 @@ def of_quantization():
     s = 0.3
     text = r"s\, \partial (x / s) / \partial s = -x / s"
     yield text, s * slope(lambda s: x / s, s), -x / s
-
-
-@stated("docs/exercises/quantization/quantize_blocks.rst")
-def of_exponents():
-    yield r"\lfloor \log_2 13 \rfloor = 3", math.floor(math.log2(13)), 3

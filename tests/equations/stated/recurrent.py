@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 from equations.numeric import rate
-from equations.stated import change, draw, slope, stated
+from equations.stated import draw, inner, slope, stated
 
 from dlref import recurrent
 from dlref.formulas.activations import sigmoid
@@ -20,26 +20,9 @@ def of_an_rnn():
     yield r"\delta_2 h_1 = 1", w * states[0, 0], 1
 
 
-@stated("dlref/recurrent/_lstm.py")
-def of_an_lstm():
-    b, c = draw(29, (4, 3), 3)
-    i, f, g, o = sigmoid(b[0]), sigmoid(b[1]), np.tanh(b[2]), sigmoid(b[3])
-    zero, none = np.zeros((12, 3)), np.zeros(3)
-    h_new, c_new = recurrent.lstm_cell(none, none, c, zero, zero, b.ravel())
-    yield r"\vec c' = \vec f \odot \vec c + \vec i \odot \vec g", c_new, f * c + i * g
-    yield r"\vec h' = \vec o \odot \tanh \vec c'", h_new, o * np.tanh(c_new)
-    yield r"\vec c_t = \vec f_t \odot \vec c_{t-1} + \vec i_t \odot \vec g_t", c_new, f * c + i * g
-    yield r"\vec h_t = \vec o_t \odot \tanh \vec c_t", h_new, o * np.tanh(c_new)
-    u = np.array([1.0, -0.5, 2.0])
-    *_, db = recurrent.lstm_cell_vjp((u, none), none, none, c, zero, zero, b.ravel())
-    text = r"\vec\delta_o = \vec\eta \odot \tanh \vec c_t \odot \vec o_t \odot (1 - \vec o_t)"
-    yield text, db[9:], u * np.tanh(c_new) * o * (1 - o)
-
-
 @stated("docs/exercises/recurrent/gru.rst")
 def of_the_exercises_on_gru():
     h, z, n = 2.0, 3 / 4, 1 / 2
-    yield r"h' = \frac14 \cdot \frac12 + \frac34 \cdot 2 = \frac{13}8", (1 - z) * n + z * h, 13 / 8
     yield (
         r"(h - n) z (1 - z) = \frac32 \cdot \frac3{16} = \frac9{32}",
         (h - n) * z * (1 - z),
@@ -52,11 +35,11 @@ def of_the_exercises_on_gru():
     yield r"n = \log 2 / \log(1 + e^{-b})", math.log(2) / math.log(1 + math.exp(-b)), 10
 
 
-RNN = (2,), (3,), (3, 2), (3, 3), (3,), (3,)
-change("recurrent", "rnn", r"\dd L = \sum_t \vec u_t \cdot \dd \vec h_t", (4, 2), *RNN[1:])
-GRU = (2,), (3,), (9, 2), (9, 3), (9,), (9,)
-change("recurrent", "gru_cell", r"\dd L = \vec u \cdot \dd \vec h'", *GRU)
-change("recurrent", "gru", r"\dd L = \sum_t \vec u_t \cdot \dd \vec h_t", (4, 2), *GRU[1:])
+@stated("dlref/recurrent/_gru.py")
+def of_the_change_by_a_gru():
+    primals = tuple(draw(51, (4, 2), 3, (9, 2), (9, 3), 9, 9))
+    sides = inner(recurrent.gru_jvp, recurrent.gru_vjp, primals)
+    yield r"\dd L = \sum_t \vec u_t \cdot \dd \vec h_t", *sides
 
 
 @stated("dlref/recurrent/_lstm.py")
@@ -94,9 +77,7 @@ def of_gradients_through_an_rnn():
     )
     yield r"\partial L / \partial \vec h_0 = \mat W_{hh}^\top \vec\delta_1", grads[1], V.T @ delta
     dz = W @ dx + V @ dh
-    text = r"\dd \vec h_t = \phi'(\vec z_t) \odot \dd \vec z_t"
     new = rate(lambda x, h: np.tanh(W @ x + V @ h + b), [x[0], h], [dx, dh])
-    yield text, new, (1 - np.tanh(z) ** 2) * dz
     text = r"\dd L = \vec u \cdot \dd \vec h' = \vec\delta \cdot \dd \vec z"
     yield text, u[0] @ new, delta @ dz
 

@@ -16,23 +16,6 @@ def of_the_budget():
     yield r"2 D S > 12 D^2", found, [False, True]
 
 
-@stated("dlref/transformer/_feed_forward.py")
-def of_networks():
-    x, W, u, b = draw(124, 3, (4, 3), 3, 4)
-    dx, dW, db = draw(125, 3, (4, 3), 4)
-    step = rate(lambda W, x, b: W @ x + b, [W, x, b], [dW, dx, db])
-    move = r"\dot{\mat W}_{gate} \vec x + \mat W_{gate} \dot{\vec x} + \dot{\vec b}_{gate}"
-    yield rf"\dot{{\vec a}} = {move}", step, dW @ x + W @ dx + db
-    params = transformer.FeedForwardParams(w1=W, b1=None, w2=draw(126, (3, 4))[0], b2=None)
-    dy = transformer.feed_forward_jvp((x, params), (dx, None), activation="tanh")
-    grads = transformer.feed_forward_vjp(u, x, params, activation="tanh")
-    yield r"\dd L = \sum \vec u \cdot \dd \vec y", u @ dy, grads[0] @ dx
-    a, p, da, dp = draw(129, 4, 4, 4, 4)
-    move = np.tanh(a) * dp + p * (1 - np.tanh(a) ** 2) * da
-    text = r"\dd \vec h = f(\vec a) \odot \dd \vec p + \vec p \odot f'(\vec a) \odot \dd \vec a"
-    yield text, rate(lambda a, p: np.tanh(a) * p, [a, p], [da, dp]), move
-
-
 @stated("dlref/transformer/_router.py")
 def of_a_router():
     W, x, b, dW, dx, db = draw(127, (4, 3), 3, 4, (4, 3), 3, 4)
