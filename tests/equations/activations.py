@@ -241,23 +241,13 @@ def the_mish():
     return at("mish")
 
 
-@reads(r"f(x) = x \, \frac{w (w + 2)}{w^2 + 2 w + 2},")
-def mish_without_a_logarithm():
-    return at("mish", more=MISH)
-
-
-@reads(r"T' = \frac{2 d'}{d^2} = \frac{4 w (w + 1)}{d^2}, \qquad f'…")
-def slope_of_mish():
-    return at("mish", more=MISH)
-
-
-@reads(r"T'' = 4\, \frac{(2w^2 + w)\, d - 2 (w^2 + w)\, d'}{d^3}…")
-def curvature_of_the_factor_of_mish():
-    return at("mish", more=MISH)
-
-
-@reads(r"f'' = 2 T' + x T'' = \frac{4w \bigl( 2 (w + 1) d + x (2 + 2w - 3w^2 - 2w^3) \bigr)}{d^3}…")
-def curvature_of_mish():
+@reads(
+    r"f(x) = x \, \frac{w (w + 2)}{w^2 + 2 w + 2},",
+    r"T' = \frac{2 d'}{d^2} = \frac{4 w (w + 1)}{d^2}, \qquad f'…",
+    r"T'' = 4\, \frac{(2w^2 + w)\, d - 2 (w^2 + w)\, d'}{d^3}…",
+    r"f'' = 2 T' + x T'' = \frac{4w \bigl( 2 (w + 1) d + x (2 + 2w - 3w^2 - 2w^3) \bigr)}{d^3}…",
+)
+def the_mish_and_its_slopes():
     return at("mish", more=MISH)
 
 
@@ -302,51 +292,27 @@ def tangents_of_gated_units():
 # Softmax
 
 
-@reads(r"s_i = \frac{e^{x_i}}{\sum_j e^{x_j}}")
-def the_softmax():
-    return SOFTMAX
-
-
-@reads(r"\frac{1}{s_i} \pdv{s_i}{x_j} = \delta_{ij} - \frac{e^{x_j}}{\sum_l e^{x_l}}…")
-def jacobian_of_softmax():
-    return SOFTMAX
-
-
-@reads(r"(\mat J \vec v)_i = \sum_j s_i (\delta_{ij} - s_j) v_j = s_i (v_i - \bar v)…")
-def tangent_of_softmax():
-    return SOFTMAX
-
-
-@reads(r"\pdv{L}{x_j} = \sum_i u_i J_{ij} = s_j \Bigl( u_j - \sum_i s_i u_i \Bigr)")
-def gradient_through_softmax():
+@reads(
+    r"s_i = \frac{e^{x_i}}{\sum_j e^{x_j}}",
+    r"\frac{1}{s_i} \pdv{s_i}{x_j} = \delta_{ij} - \frac{e^{x_j}}{\sum_l e^{x_l}}…",
+    r"(\mat J \vec v)_i = \sum_j s_i (\delta_{ij} - s_j) v_j = s_i (v_i - \bar v)…",
+    r"\pdv{L}{x_j} = \sum_i u_i J_{ij} = s_j \Bigl( u_j - \sum_i s_i u_i \Bigr)",
+)
+def the_softmax_and_its_derivatives():
     return SOFTMAX
 
 
 # Log-softmax
 
 
-@reads(r"\ell_i = \log s_i = x_i - \log \sum_j e^{x_j}")
-def the_log_softmax():
-    return LOG_SOFTMAX
-
-
-@reads(r"\ell_i = (x_i - m) - \log\Bigl( 1 + \sum_{j \ne a} e^{x_j - m} \Bigr) ,")
-def log_softmax_after_the_maximum():
-    return LOG_SOFTMAX
-
-
-@reads(r"J_{ij} = \pdv{\ell_i}{x_j} = \delta_{ij} - s_j, \qquad \mat J…")
-def jacobian_of_log_softmax():
-    return LOG_SOFTMAX
-
-
-@reads(r"(\mat J \vec v)_i = v_i - \sum_j s_j v_j")
-def tangent_of_log_softmax():
-    return LOG_SOFTMAX
-
-
-@reads(r"\pdv{L}{x_j} = \sum_i u_i (\delta_{ij} - s_j) = u_j - s_j \sum_i u_i")
-def gradient_through_log_softmax():
+@reads(
+    r"\ell_i = \log s_i = x_i - \log \sum_j e^{x_j}",
+    r"\ell_i = (x_i - m) - \log\Bigl( 1 + \sum_{j \ne a} e^{x_j - m} \Bigr) ,",
+    r"J_{ij} = \pdv{\ell_i}{x_j} = \delta_{ij} - s_j, \qquad \mat J…",
+    r"(\mat J \vec v)_i = v_i - \sum_j s_j v_j",
+    r"\pdv{L}{x_j} = \sum_i u_i (\delta_{ij} - s_j) = u_j - s_j \sum_i u_i",
+)
+def the_log_softmax_and_its_derivatives():
     return LOG_SOFTMAX
 
 

@@ -61,16 +61,6 @@ def additive_scores_weights_and_averages():
     return {"q": Q, "k": KEYS, "v": VALUES, "W": W, "U": W_U, "a": A, "o": o}
 
 
-@reads(r"\pdv{L}{p_{ij}} &= \vec u_i \cdot \vec v_j, \qquad \pdv{L}{\vec v_j}…")
-def additive_gradients_by_complex_step():
-    return of_additive()
-
-
-@reads(r"\dot{\vec h}_{ij} &= (1 - \vec h_{ij}^2) \odot (\dot{\mat W} \vec q_i + \mat W…")
-def additive_tangents_by_complex_step():
-    return of_additive()
-
-
 @reads(r"d_i = \sum_j p_{ij}\, |j - i - \text{offset}| .")
 def distance():
     p = softmax(RNG.normal(size=(T, S)))
@@ -85,13 +75,11 @@ def entropy():
     yield -sum(x * np.log(x) for x in p), attention_entropy(p), attention_entropy([0, *p])
 
 
-@reads(r"\pdv{L}{p_j} = -u\, (\log p_j + 1) .")
-def entropy_gradient_by_complex_step():
-    return mapped(formulas.attention_entropy, {"p": softmax(B[0])}, "H")
-
-
-@reads(r"\dot H = -\sum_j (\log p_j + 1)\, \dot p_j ,")
-def entropy_tangent_by_complex_step():
+@reads(
+    r"\pdv{L}{p_j} = -u\, (\log p_j + 1) .",
+    r"\dot H = -\sum_j (\log p_j + 1)\, \dot p_j ,",
+)
+def derivatives_of_the_entropy():
     return mapped(formulas.attention_entropy, {"p": softmax(B[0])}, "H")
 
 
@@ -141,6 +129,10 @@ def rollout_tangent_by_complex_step():
     return {"A": From(1, mixtures(MAPS)), "R": Of(products, "A"), "l": range(1, 4)}
 
 
+@reads(
+    r"\pdv{L}{p_{ij}} &= \vec u_i \cdot \vec v_j, \qquad \pdv{L}{\vec v_j}…",
+    r"\dot{\vec h}_{ij} &= (1 - \vec h_{ij}^2) \odot (\dot{\mat W} \vec q_i + \mat W…",
+)
 def of_additive():
     """Return the environment of additive attention."""
     names = "q", "k", "W", "U", "a"
@@ -154,6 +146,10 @@ SCALE, CAP = 0.8, 1.5
 B = RNG.normal(size=(T, S))
 
 
+@reads(
+    r"r_{ij} = (1 - t_{ij}^2)\, u_{ij}, \qquad \pdv{L}{\vec q_i} = c \sum_j r_{ij} \vec k_j…",
+    r"\dot s_{ij} = (1 - t_{ij}^2)\, c\, (\dot{\vec q}_i \cdot \vec k_j + \vec q_i \cdot…",
+)
 def of_scores():
     """Return the environment of scores with a cap and a bias."""
     f = lambda q, k, b: formulas.attention_scores(q, k, bias=b, scale=SCALE, softcap=CAP)  # noqa: E731
@@ -172,16 +168,6 @@ def scores_with_cap_and_bias():
     options = {"bias": B, "scale": SCALE, "softcap": CAP}
     yield s, attention_scores(Q, K, **options)
     yield np.where(mask, s, -np.inf), attention_scores(Q, K, mask=mask, **options)
-
-
-@reads(r"r_{ij} = (1 - t_{ij}^2)\, u_{ij}, \qquad \pdv{L}{\vec q_i} = c \sum_j r_{ij} \vec k_j…")
-def score_gradients_by_complex_step():
-    return of_scores()
-
-
-@reads(r"\dot s_{ij} = (1 - t_{ij}^2)\, c\, (\dot{\vec q}_i \cdot \vec k_j + \vec q_i \cdot…")
-def score_tangents_by_complex_step():
-    return of_scores()
 
 
 @reads(r"p_{ij} = \frac{e^{s_{ij}}}{e^{\sigma} + \sum_m e^{s_{im}}}")
@@ -210,6 +196,13 @@ def phi(x):
     return np.where(x.real > 0, x + 1, np.exp(x))  # ELU + 1
 
 
+@reads(
+    r"\vec g_i = \Bigl( \frac{\vec u_i}{z_i},\; -\frac{\vec u_i \cdot \vec o_i}{z_i} \Bigr),",
+    r"\pdv{L}{\vec a_i} = \sum_j (\vec g_i \cdot \vec c_j)\, \vec b_j, \qquad \pdv{L}{\vec b_j}…",
+    r"(\dot{\vec n}_i, \dot z_i) = \sum_j \bigl( (\dot{\vec a}_i \cdot \vec b_j + \vec a_i…",
+    r"\pdv{L}{\vec q_i} = \phi'(\vec q_i) \odot \pdv{L}{\vec a_i}, \qquad \pdv{L}{\vec k_j}…",
+    r"\dot{\vec a}_i = \phi'(\vec q_i) \odot \dot{\vec q}_i, \qquad \dot{\vec b}_j…",
+)
 def of_features():
     """Return the environment of linear attention, whose values have a column of ones."""
     env = {"q": Q, "k": K, "v": VALUES, "a": Of(phi, "q"), "b": Of(phi, "k"), r"\phi": phi}
@@ -227,19 +220,6 @@ def of_features():
 def linear_attention_in_both_orders():
     o = formulas.linear_attention(Q, K, VALUES)
     return {"q": Q, "k": K, "v": VALUES, r"\phi": phi, "o": o}
-
-
-@reads(
-    r"\vec g_i = \Bigl( \frac{\vec u_i}{z_i},\; -\frac{\vec u_i \cdot \vec o_i}{z_i} \Bigr),",
-    r"\pdv{L}{\vec a_i} = \sum_j (\vec g_i \cdot \vec c_j)\, \vec b_j, \qquad \pdv{L}{\vec b_j}…",
-)
-def linear_attention_gradients_by_complex_step():
-    return of_features()
-
-
-@reads(r"(\dot{\vec n}_i, \dot z_i) = \sum_j \bigl( (\dot{\vec a}_i \cdot \vec b_j + \vec a_i…")
-def linear_attention_tangents_by_complex_step():
-    return of_features()
 
 
 @reads(r"\vec y_i = \vec b_O + \sum_h \sum_j p_{hij}\, \mat W_O^{(h)} \mat W_V^{(h)} \vec x_j ,")
@@ -905,14 +885,6 @@ def features_of_linear_attention():
     ]
 
 
-@reads(
-    r"\pdv{L}{\vec q_i} = \phi'(\vec q_i) \odot \pdv{L}{\vec a_i}, \qquad \pdv{L}{\vec k_j}…",
-    r"\dot{\vec a}_i = \phi'(\vec q_i) \odot \dot{\vec q}_i, \qquad \dot{\vec b}_j…",
-)
-def features_between_by_complex_step():
-    return of_features()
-
-
 @reads(r"M_{ij} = [\, d_i = d'_j \,] .")
 def same_document():
     d, other = np.array([0, 0, 2, 1]), np.array([1, 0, 2])
@@ -1037,6 +1009,11 @@ def derivatives_of_forgetting():
 INDEXER = RNG.normal(size=(2, T, E)), RNG.normal(size=(S, E)), RNG.normal(size=(T, 2))
 
 
+@reads(
+    r"I_{ts} = \sum_h w_{th} \max(\vec q_{th} \cdot \vec k_s, 0)",
+    r"\pdv{L}{w_{th}} = \sum_s u_{ts} \max(z_{hts}, 0) , \qquad \pdv{L}{\vec q_{th}}…",
+    r"\dot I_{ts} = \sum_h \bigl( \dot w_{th} \max(z_{hts}, 0) + w_{th}\, [z_{hts} > 0]…",
+)
 def of_indexer():
     """Return the environment of the indexer, whose queries have the axes of the text."""
     q, k, w = INDEXER
@@ -1045,19 +1022,6 @@ def of_indexer():
     z = np.einsum("hie,je->hij", q, k)
     g = env["u"] * w.T[..., None] * (z > 0)
     return {**env, "z": z, "g": g}
-
-
-@reads(r"I_{ts} = \sum_h w_{th} \max(\vec q_{th} \cdot \vec k_s, 0)")
-def scores_of_the_indexer():
-    return of_indexer()
-
-
-@reads(
-    r"\pdv{L}{w_{th}} = \sum_s u_{ts} \max(z_{hts}, 0) , \qquad \pdv{L}{\vec q_{th}}…",
-    r"\dot I_{ts} = \sum_h \bigl( \dot w_{th} \max(z_{hts}, 0) + w_{th}\, [z_{hts} > 0]…",
-)
-def derivatives_of_the_indexer():
-    return of_indexer()
 
 
 @equation(
@@ -1077,6 +1041,10 @@ def selected_keys():
 PAIRS = RNG.normal(size=(4, S, E))
 
 
+@reads(
+    r"\vec o_i = \sum_j \bigl( p^{(1)}_{ij} - \lambda\, p^{(2)}_{ij} \bigr) \vec v_j…",
+    r"\dot{\vec o}_i = \dot{\vec o}^{(1)}_i - \lambda\, \dot{\vec o}^{(2)}_i - \dot\lambda\,…",
+)
 def of_difference():
     """Return the environment of the difference of two maps."""
     q1, k1, q2, k2 = PAIRS
@@ -1086,11 +1054,6 @@ def of_difference():
         env[f"p^{{({n})}}"] = Of(formulas.attention_weights, f"q_{n}", f"k_{n}")
         env[f"o^{{({n})}}"] = Of(formulas.attention, f"q_{n}", f"k_{n}", "v")
     return env
-
-
-@reads(r"\vec o_i = \sum_j \bigl( p^{(1)}_{ij} - \lambda\, p^{(2)}_{ij} \bigr) \vec v_j…")
-def difference_of_two_maps():
-    return of_difference()
 
 
 @reads(r"\pdv{L}{\lambda} = -\sum_{h, i} \vec u_{hi} \cdot \vec o^{(2)}_{hi} ,")
@@ -1105,8 +1068,3 @@ def gradient_of_the_share():
         "o": env["o"],
         **{n: env[n] for n in ("q_1", "k_1", "q_2", "k_2", "v")},
     }
-
-
-@reads(r"\dot{\vec o}_i = \dot{\vec o}^{(1)}_i - \lambda\, \dot{\vec o}^{(2)}_i - \dot\lambda\,…")
-def tangent_of_the_difference():
-    return of_difference()

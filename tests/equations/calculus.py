@@ -189,13 +189,11 @@ def gradient_through_a_product():
     return mapped(of_calculus.multiply, PAIR)
 
 
-@reads(r"\pdv{y_i}{w_i} = \frac{1}{x_i}, \qquad \pdv{y_i}{x_i} = -\frac{y_i}{x_i}…")
-def slopes_of_a_quotient():
-    return mapped(of_calculus.divide, PAIR)
-
-
-@reads(r"\dot y_j = \frac{\dot w_j}{x_j} - \frac{w_j\, \dot x_j}{x_j^2}")
-def tangent_of_a_quotient():
+@reads(
+    r"\pdv{y_i}{w_i} = \frac{1}{x_i}, \qquad \pdv{y_i}{x_i} = -\frac{y_i}{x_i}…",
+    r"\dot y_j = \frac{\dot w_j}{x_j} - \frac{w_j\, \dot x_j}{x_j^2}",
+)
+def slopes_and_tangent_of_a_quotient():
     return mapped(of_calculus.divide, PAIR)
 
 
@@ -279,13 +277,11 @@ def gradient_of_a_dot_product():
 # Matrices
 
 
-@reads(r"\pdv{Y_{il}}{A_{rs}} = \sum_m \delta_{ir} \delta_{ms} B_{ml} = \delta_{ir} B_{sl}…")
-def jacobians_of_a_matrix_product():
-    return MATMUL
-
-
-@reads(r"\pdv{L}{A_{rs}} = \sum_{i,l} U_{il}\, \delta_{ir} B_{sl} = \sum_l U_{rl} B_{sl}…")
-def gradients_through_a_matrix_product():
+@reads(
+    r"\pdv{Y_{il}}{A_{rs}} = \sum_m \delta_{ir} \delta_{ms} B_{ml} = \delta_{ir} B_{sl}…",
+    r"\pdv{L}{A_{rs}} = \sum_{i,l} U_{il}\, \delta_{ir} B_{sl} = \sum_l U_{rl} B_{sl}…",
+)
+def derivatives_of_a_matrix_product():
     return MATMUL
 
 
@@ -308,18 +304,12 @@ def gradient_of_the_log_determinant():
     ]
 
 
-@reads(r"\dot{\mat A} \mat Y + \mat A \dot{\mat Y} = 0 \quad\Longrightarrow\quad \dot{\mat Y}…")
-def tangent_of_an_inverse():
-    return INVERSE
-
-
-@reads(r"\pdv{Y_{ij}}{A_{kl}} = -Y_{ik} Y_{lj} .")
-def jacobian_of_an_inverse():
-    return INVERSE
-
-
-@reads(r"\pdv{L}{\mat A} = -(\mat Y \mat U^\top \mat Y)^\top = -\mat Y^\top \mat U \mat Y^\top .")
-def gradient_through_an_inverse():
+@reads(
+    r"\dot{\mat A} \mat Y + \mat A \dot{\mat Y} = 0 \quad\Longrightarrow\quad \dot{\mat Y}…",
+    r"\pdv{Y_{ij}}{A_{kl}} = -Y_{ik} Y_{lj} .",
+    r"\pdv{L}{\mat A} = -(\mat Y \mat U^\top \mat Y)^\top = -\mat Y^\top \mat U \mat Y^\top .",
+)
+def derivatives_of_an_inverse():
     return INVERSE
 
 

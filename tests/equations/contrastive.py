@@ -22,17 +22,13 @@ QUESTIONS = mapped(
 QUESTIONS |= {"y": 2 * EYE - 1, r"\sigma": sigmoid}
 
 
-@reads(r"\ell_i = \frac12 \Bigl( \log \sum_j e^{s_{ij}} - s_{ii} \Bigr) + \frac12 \Bigl( \log…")
-def loss_of_each_pair():
-    return PAIRS
-
-
 @reads(
+    r"\ell_i = \frac12 \Bigl( \log \sum_j e^{s_{ij}} - s_{ii} \Bigr) + \frac12 \Bigl( \log…",
     r"\pdv{}{s_{ij}} \sum_k \ell_k = \frac{p_{ij} + q_{ij}}{2} - \delta_{ij} .",
     r"\pdv{L}{s_{ij}} = \frac{u_i}{2} (p_{ij} - \delta_{ij}) + \frac{u_j}{2} (q_{ij} -…",
     r"\dot\ell_i = \frac12 \sum_j \bigl( p_{ij}\, \dot s_{ij} + q_{ji}\, \dot s_{ji} \bigr) -…",
 )
-def derivatives_of_the_contrastive_loss():
+def loss_of_each_pair_and_its_derivatives():
     return PAIRS
 
 
@@ -43,15 +39,11 @@ def gradient_of_the_temperature():
     return {"x": x, "y": y, r"\tau": tau, "L": loss, "G": formulas.info_nce_grad(tau * x @ y.T)}
 
 
-@reads(r"\ell_i = -\sum_j \log \sigma \bigl( y_{ij}\, (s_{ij} + b) \bigr) .")
-def loss_of_each_question():
-    return QUESTIONS
-
-
 @reads(
+    r"\ell_i = -\sum_j \log \sigma \bigl( y_{ij}\, (s_{ij} + b) \bigr) .",
     r"\pdv{\ell_i}{s_{ij}} = -y_{ij}\, \sigma \bigl( -y_{ij} (s_{ij} + b) \bigr) …",
     r"\pdv{L}{s_{ij}} = -u_i\, y_{ij}\, \sigma \bigl( -y_{ij} (s_{ij} + b) \bigr) …",
     r"\dot\ell_i = -\sum_j y_{ij}\, \sigma \bigl( -y_{ij} (s_{ij} + b) \bigr) (\dot s_{ij} + \dot…",
 )
-def derivatives_of_the_sigmoid_loss():
+def loss_of_each_question_and_its_derivatives():
     return QUESTIONS

@@ -22,6 +22,11 @@ X, W, B, U = (RNG.normal(size=s) for s in ((C, T), (O, C, K), (O,), (O, COUNT)))
 CHANNELS, OUTPUTS, PLACES = range(C), range(O), range(K)
 
 
+@reads(
+    r"y_{o t} = b_o + \sum_c \sum_{k=0}^{K-1} W_{o c k}\, x_{c,\, s t + d k - p} ,",
+    r"\pdv{L}{x_{c j}} &= \sum_o \sum_t \sum_k u_{o t}\, W_{o c k}\, [\, s t + d k - p = j\,]…",
+    r"\dot y_{o t} = \dot b_o + \sum_c \sum_k \bigl( \dot W_{o c k}\, x_{c,\, s t + d k - p} +…",
+)
 def of_convolution():
     """Return the environment of a convolution of a row of channels."""
     inputs = {"x": From(0, X, outside=0), "W": W, "b": B}
@@ -40,11 +45,6 @@ def summed(x, w, o, t):
     return sum(w[o, c, k] * inside(x, c, S * t + D * k - P) for c in CHANNELS for k in PLACES)
 
 
-@reads(r"y_{o t} = b_o + \sum_c \sum_{k=0}^{K-1} W_{o c k}\, x_{c,\, s t + d k - p} ,")
-def windows_of_a_convolution():
-    return of_convolution()
-
-
 @reads(r"T' = \Bigl\lfloor \frac{T + 2 p - d (K - 1) - 1}{s} \Bigr\rfloor + 1 .")
 def number_of_windows():
     environments = []
@@ -59,11 +59,6 @@ def matrix_of_a_convolution():
     x, w, b = RNG.normal(size=4), RNG.normal(size=3), np.array([0.3])
     y = formulas.conv(x[None, None], w[None, None], b, padding=1)[0, 0]
     return {"W_0": w[0], "W_1": w[1], "W_2": w[2], "x": x, "b": 0.3, "y": y}
-
-
-@reads(r"\pdv{L}{x_{c j}} &= \sum_o \sum_t \sum_k u_{o t}\, W_{o c k}\, [\, s t + d k - p = j\,]…")
-def gradients_of_a_convolution():
-    return of_convolution()
 
 
 @equation(r"x_{c,\, j + T} = x_{c j} .")
@@ -98,17 +93,18 @@ def gradient_by_the_reversed_kernel():
     return rows
 
 
-@reads(r"\dot y_{o t} = \dot b_o + \sum_c \sum_k \bigl( \dot W_{o c k}\, x_{c,\, s t + d k - p} +…")
-def tangent_of_a_convolution():
-    return of_convolution()
-
-
 STEPS, WIDTH, TAPS = 5, 2, 4
 SEQUENCE = tuple(
     RNG.normal(size=s) for s in ((STEPS, WIDTH), (WIDTH, TAPS), (WIDTH,), (TAPS - 1, WIDTH))
 )
 
 
+@reads(
+    r"y_{t d} = b_d + \sum_{k=0}^{K-1} W_{d k}\, x_{t - K + 1 + k,\, d} ,",
+    r"\vec h_T = (\vec x_{T - K + 1}, \dots, \vec x_{T - 1})",
+    r"\pdv{L}{x_{t d}} = \sum_{k=0}^{K-1} W_{d k}\, u_{t + K - 1 - k,\, d} +…",
+    r"\dot y_{t d} = \dot b_d + \sum_{k=0}^{K-1} \bigl( \dot W_{d k}\, x_{t - K + 1 + k,\, d}…",
+)
 def of_sequence():
     """Return the environment of a causal convolution, whose inputs begin with the state."""
     x, w, b, state = SEQUENCE
@@ -128,30 +124,14 @@ def of_sequence():
     return {**env, **back, "K": TAPS, "T": STEPS}
 
 
-@reads(r"y_{t d} = b_d + \sum_{k=0}^{K-1} W_{d k}\, x_{t - K + 1 + k,\, d} ,")
-def window_of_the_last_inputs():
-    return of_sequence()
-
-
-@reads(r"\vec h_T = (\vec x_{T - K + 1}, \dots, \vec x_{T - 1})")
-def state_of_a_causal_convolution():
-    return of_sequence()
-
-
-@reads(r"\pdv{L}{x_{t d}} = \sum_{k=0}^{K-1} W_{d k}\, u_{t + K - 1 - k,\, d} +…")
-def gradients_of_a_causal_convolution():
-    return of_sequence()
-
-
-@reads(r"\dot y_{t d} = \dot b_d + \sum_{k=0}^{K-1} \bigl( \dot W_{d k}\, x_{t - K + 1 + k,\, d}…")
-def tangents_of_a_causal_convolution():
-    return of_sequence()
-
-
 #: Segment ids of the steps: three documents, the last one as short as a step.
 PACKED = np.array([3, 3, 1, 1, 3])
 
 
+@reads(
+    r"n_t = \sum_{s=1}^{t} [\, z_s \ne z_{s-1}\,] , \qquad y_{t d}…",
+    r"\pdv{L}{x_{t d}} &= \sum_{k=0}^{K-1} W_{d k}\, u_{t + K - 1 - k,\, d}\, [\,…",
+)
 def of_packed_documents():
     """Return the environment of a causal convolution over several documents."""
     env = of_sequence()
@@ -170,16 +150,6 @@ def of_packed_documents():
     return {**env, "z": PACKED, "n": numbers}
 
 
-@reads(r"n_t = \sum_{s=1}^{t} [\, z_s \ne z_{s-1}\,] , \qquad y_{t d}…")
-def window_of_a_packed_document():
-    return of_packed_documents()
-
-
-@reads(r"\pdv{L}{x_{t d}} &= \sum_{k=0}^{K-1} W_{d k}\, u_{t + K - 1 - k,\, d}\, [\,…")
-def gradients_of_packed_documents():
-    return of_packed_documents()
-
-
 # transposed convolution: from the channels of O to those of C, with the weight (O, C, K)
 
 Q = 1  # output padding
@@ -190,6 +160,11 @@ V, VB, VU = (RNG.normal(size=s) for s in ((O, SHORT), (C,), (C, SIZE)))
 PAIRS = list(itertools.product(range(SHORT), PLACES))
 
 
+@reads(
+    r"y_{o j} = b_o + \sum_c \sum_t \sum_{k=0}^{K-1} x_{c t}\, W_{c o k}\, [\, s t + d k - p =…",
+    r"\pdv{L}{x_{c t}} = \sum_o \sum_k W_{c o k}\, u_{o,\, s t + d k - p} …",
+    r"\dot y_{o j} = \dot b_o + \sum_c \sum_t \sum_k \bigl( \dot x_{c t}\, W_{c o k} +…",
+)
 def of_transposed():
     """Return the environment of a transposed convolution."""
     f = lambda x, w, b: formulas.conv_transpose(x[None], w, b, **UP)[0]  # noqa: E731
@@ -200,11 +175,6 @@ def of_transposed():
 def written(x, w, o, j):
     """Return what all inputs write to an output."""
     return sum(x[c, t] * w[c, o, k] * (S * t + D * k - P == j) for c in OUTPUTS for t, k in PAIRS)
-
-
-@reads(r"y_{o j} = b_o + \sum_c \sum_t \sum_{k=0}^{K-1} x_{c t}\, W_{c o k}\, [\, s t + d k - p =…")
-def kernels_written_by_inputs():
-    return of_transposed()
 
 
 @reads(r"T' = (T - 1)\, s + d (K - 1) + 1 - 2 p + q .")
@@ -235,16 +205,6 @@ def matrix_of_a_transposed_convolution():
     x, w, b = RNG.normal(size=2), RNG.normal(size=3), np.array([0.3])
     y = formulas.conv_transpose(x[None, None], w[None, None], b, stride=2)[0, 0]
     return {"W_0": w[0], "W_1": w[1], "W_2": w[2], "x": x, "b": 0.3, "y": y}
-
-
-@reads(r"\pdv{L}{x_{c t}} = \sum_o \sum_k W_{c o k}\, u_{o,\, s t + d k - p} …")
-def gradients_of_a_transposed_convolution():
-    return of_transposed()
-
-
-@reads(r"\dot y_{o j} = \dot b_o + \sum_c \sum_t \sum_k \bigl( \dot x_{c t}\, W_{c o k} +…")
-def tangent_of_a_transposed_convolution():
-    return of_transposed()
 
 
 # pooling: windows of four places, two steps apart, of a row of nine with one more at both ends
@@ -282,16 +242,12 @@ def derivatives_of_the_maximum_of_a_window():
     return {**of_pool(formulas.max_pool, 0), "k": winners}
 
 
-@reads(r"y_t = \frac{1}{K} \sum_{k=0}^{K-1} x_{s t + k - p} ,")
-def mean_of_a_window():
-    return of_pool(formulas.mean_pool, 0)
-
-
 @reads(
+    r"y_t = \frac{1}{K} \sum_{k=0}^{K-1} x_{s t + k - p} ,",
     r"\pdv{L}{x_j} = \frac{1}{K} \sum_t \sum_{k=0}^{K-1} u_t\, [\, s t + k - p = j\,] .",
     r"\dot y_t = \frac{1}{K} \sum_{k=0}^{K-1} \dot x_{s t + k - p} .",
 )
-def derivatives_of_the_mean_of_a_window():
+def mean_of_a_window_and_its_derivatives():
     return of_pool(formulas.mean_pool, 0)
 
 

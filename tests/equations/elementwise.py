@@ -164,13 +164,11 @@ def derivatives_of_celu():
 # Sigmoids
 
 
-@reads(r"\sigma'' = \sigma'(x)\, \sigma(-x) - \sigma(x)\, \sigma'(-x)…")
-def curvature_of_the_sigmoid():
-    return unit("sigmoid")
-
-
-@reads(r"\sigma''' = \sigma''\, (1 - 2 \sigma) - 2 \sigma'^2…")
-def third_derivative_of_the_sigmoid():
+@reads(
+    r"\sigma'' = \sigma'(x)\, \sigma(-x) - \sigma(x)\, \sigma'(-x)…",
+    r"\sigma''' = \sigma''\, (1 - 2 \sigma) - 2 \sigma'^2…",
+)
+def higher_derivatives_of_the_sigmoid():
     return unit("sigmoid")
 
 

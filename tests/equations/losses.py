@@ -26,6 +26,11 @@ def of_error(name, p=P, t=T, **options):
     return elementwise(f, {"p": p, "t": t}, r"\ell", **more)
 
 
+@reads(
+    r"\ell = -w \bigl( \pi\, t \log \sigma(z) + (1 - t) \log (1 - \sigma(z)) \bigr) .",
+    r"\ell = w \bigl( \pi\, t\, s(-z) + (1 - t)\, s(z) \bigr) , \qquad s(z) = \log (1 + e^z)…",
+    r"\pdv{\ell}{z} = w \bigl( (1 - t)\, \sigma(z) - \pi\, t\, \sigma(-z) \bigr) ,",
+)
 def of_logits(w=W, pi=PI):
     """Return the environments of the binary cross-entropy of one logit."""
     rows = []
@@ -60,13 +65,11 @@ def gradient_of_the_absolute_error():
     return [*of_error("absolute_error"), {"p": kink, "t": kink, r"\pdv{\ell}{p}": slope}]
 
 
-@reads(r"\ell = \begin{cases} \frac12 e^2 & \abs e \le \delta \\ \delta \bigl( \abs e - \frac12…")
-def the_huber_loss():
-    return of_error("huber", delta=0.7)
-
-
-@reads(r"\pdv{\ell}{p} = \begin{cases} e & \abs e \le \delta \\ \delta \operatorname{sign} e &…")
-def gradient_of_the_huber_loss():
+@reads(
+    r"\ell = \begin{cases} \frac12 e^2 & \abs e \le \delta \\ \delta \bigl( \abs e - \frac12…",
+    r"\pdv{\ell}{p} = \begin{cases} e & \abs e \le \delta \\ \delta \operatorname{sign} e &…",
+)
+def the_huber_loss_and_its_gradient():
     return of_error("huber", delta=0.7)
 
 
@@ -79,21 +82,6 @@ def gradient_of_the_hinge_loss():
 
 
 # Binary cross-entropy
-
-
-@reads(r"\ell = -w \bigl( \pi\, t \log \sigma(z) + (1 - t) \log (1 - \sigma(z)) \bigr) .")
-def the_binary_cross_entropy():
-    return of_logits()
-
-
-@reads(r"\ell = w \bigl( \pi\, t\, s(-z) + (1 - t)\, s(z) \bigr) , \qquad s(z) = \log (1 + e^z)…")
-def binary_cross_entropy_by_softplus():
-    return of_logits()
-
-
-@reads(r"\pdv{\ell}{z} = w \bigl( (1 - t)\, \sigma(z) - \pi\, t\, \sigma(-z) \bigr) ,")
-def gradient_of_the_binary_cross_entropy():
-    return of_logits()
 
 
 @reads(r"\pdv{\ell}{z} = \sigma(z) - t .")
@@ -221,21 +209,11 @@ def the_loss_of_a_neuron():
     return {**NEURON, "x": From(1, INPUTS), "y": From(1, OUTPUTS), "C": C}
 
 
-@reads(r"z_n = \vec w \cdot \vec x_n + b , \qquad a_n = \max(0, z_n) , \qquad e_n = a_n - y_n …")
-def loss_of_a_neuron_in_steps():
-    return NEURON
-
-
-@reads(r"\pdv{C}{e_n} = \frac2N e_n , \qquad \pdv{e_n}{a_n} = 1 .")
-def slopes_of_the_error_of_a_neuron():
-    return NEURON
-
-
-@reads(r"\pdv{a_n}{\vec w} = \begin{cases} \vec 0 & z_n \le 0 \\ \vec x_n & z_n > 0 , \end{cases}…")
-def slopes_of_the_output_of_a_neuron():
-    return NEURON
-
-
-@reads(r"\pdv{C}{\vec w} = \sum_n \pdv{C}{e_n} \pdv{e_n}{a_n} \pdv{a_n}{\vec w}…")
-def gradient_of_the_loss_of_a_neuron():
+@reads(
+    r"z_n = \vec w \cdot \vec x_n + b , \qquad a_n = \max(0, z_n) , \qquad e_n = a_n - y_n …",
+    r"\pdv{C}{e_n} = \frac2N e_n , \qquad \pdv{e_n}{a_n} = 1 .",
+    r"\pdv{a_n}{\vec w} = \begin{cases} \vec 0 & z_n \le 0 \\ \vec x_n & z_n > 0 , \end{cases}…",
+    r"\pdv{C}{\vec w} = \sum_n \pdv{C}{e_n} \pdv{e_n}{a_n} \pdv{a_n}{\vec w}…",
+)
+def loss_of_a_neuron_and_its_gradient():
     return NEURON

@@ -22,13 +22,11 @@ def the_neuron():
     return {"w": From(1, w), "x": From(1, x), "b": b, "D": 3, "f": np.tanh, "a": a}
 
 
-@reads(r"\pdv{z}{w_j} = \sum_i \pdv{w_i}{w_j}\, x_i = x_j , \qquad \pdv{z}{b} = 1 .")
-def slopes_of_the_pre_activation():
-    return unit(np.tanh)
-
-
-@reads(r"\pdv{a}{\vec w} = f'(z)\, \vec x , \qquad \pdv{a}{b} = f'(z) .")
-def gradient_of_a_neuron():
+@reads(
+    r"\pdv{z}{w_j} = \sum_i \pdv{w_i}{w_j}\, x_i = x_j , \qquad \pdv{z}{b} = 1 .",
+    r"\pdv{a}{\vec w} = f'(z)\, \vec x , \qquad \pdv{a}{b} = f'(z) .",
+)
+def slopes_and_gradient_of_a_neuron():
     return unit(np.tanh)
 
 
@@ -126,8 +124,13 @@ def the_perceptron():
     return layers
 
 
-@reads(r"\vec \delta_K = \vec u , \qquad \vec \delta_l…")
-def recursion_of_the_deltas():
+@reads(
+    r"\vec \delta_K = \vec u , \qquad \vec \delta_l…",
+    r"\pdv{\vec h_l}{\vec z_l} = \operatorname{diag}(\vec m_l \odot \phi'(\vec z_l)) …",
+    r"\vec \delta_l = \operatorname{diag}(\vec m_l \odot \phi'(\vec z_l))\, \mat W_{l+1}^\top…",
+    r"\dot{\vec z}_l = \dot{\mat W}_l \vec h_{l-1} + \mat W_l \dot{\vec h}_{l-1} +…",
+)
+def layers_of_a_perceptron():
     return [of_layer(l) for l in range(1, L)]
 
 
@@ -157,16 +160,6 @@ def bound_of_the_first_delta():
     yield both_sides(turns, np.full((L, 3), s))  # which reach the bound
 
 
-@reads(r"\pdv{\vec h_l}{\vec z_l} = \operatorname{diag}(\vec m_l \odot \phi'(\vec z_l)) …")
-def jacobians_of_a_layer():
-    return [of_layer(l) for l in range(1, L)]
-
-
-@reads(r"\vec \delta_l = \operatorname{diag}(\vec m_l \odot \phi'(\vec z_l))\, \mat W_{l+1}^\top…")
-def one_layer_back():
-    return [of_layer(l) for l in range(1, L)]
-
-
 @equation(
     r"""\pdv{L}{\mat W_l} = \sum_{\text{rows}} \vec \delta_l \vec h_{l-1}^\top , \qquad
     \pdv{L}{\vec b_l} = \sum_{\text{rows}} \vec \delta_l , \qquad
@@ -187,8 +180,3 @@ def gradients_of_a_perceptron():
         yield by_bias, sum(delta[l] for delta, _ in rows)
     by_input = jacobian_of(lambda x: loss(x, OUT[0]), X[0])
     yield by_input, WEIGHTS[1].T @ rows[0][0][1]
-
-
-@reads(r"\dot{\vec z}_l = \dot{\mat W}_l \vec h_{l-1} + \mat W_l \dot{\vec h}_{l-1} +…")
-def tangents_of_a_perceptron():
-    return [of_layer(l) for l in range(1, L)]

@@ -52,6 +52,12 @@ def of_row(name):
     return {**env, r"\mat I": np.eye(C), r"\vec 1": np.ones(C)}
 
 
+@reads(
+    r"\pdv{L}{w} = \sum_n u_n \hat x_n , \qquad \pdv{L}{b} = \sum_n u_n .",
+    r"\dot y_n = \frac{w}{\tau} \bigl( v_n - \overline v - \hat x_n \, \overline{v \hat x}…",
+    r"\pdv{L}{x_n} = \frac w\tau \bigl( u_n - \overline u - \hat x_n\, \overline{u \hat x} \bigr)…",
+    r"\dot y_n = \frac{w}{\tau} \bigl( v_n - \overline v - \hat x_n\, \overline{v \hat x} \bigr)…",
+)
 def of_channel():
     """Return the environment of batch norm of one channel."""
     f = lambda x, w, b: formulas.batch_norm(x[:, None], w, b, eps=EPS)[:, 0]  # noqa: E731
@@ -60,6 +66,11 @@ def of_channel():
     return {**env, r"\dot x": V[:, 0]}
 
 
+@reads(
+    r"\mu = \frac1m \sum_{S} x_{pc}, \qquad \sigma^2 = \frac1m \sum_{S} (x_{pc} - \mu)^2…",
+    r"\pdv{L}{x_{pc}} = \frac1\tau \bigl( g_{pc} - \overline g - \hat x_{pc} \,…",
+    r"\dot y_{pc} = \frac{w_c}{\tau} \bigl( v_{pc} - \overline v - \hat x_{pc} \,…",
+)
 def of_group():
     """Return the environment of group norm of one sample whose channels are one group."""
     f = lambda x, w, b: formulas.group_norm(x[None], 1, w, b, eps=EPS)[0]  # noqa: E731
@@ -101,11 +112,6 @@ def gradient_of_the_mean_by_complex_step():
     return {"g": g, "L": Of(loss, r"\mu"), **given}
 
 
-@reads(r"\pdv{L}{w} = \sum_n u_n \hat x_n , \qquad \pdv{L}{b} = \sum_n u_n .")
-def batch_norm_gradients_of_weight_and_bias():
-    return of_channel()
-
-
 @reads(r"\pdv{L}{x_m} = \frac{g_m}{\tau} + \frac1M \pdv{L}{\mu} + \frac{2 \tau \hat x_m}{M}…")
 def batch_norm_gradient_by_complex_step():
     env = of_channel()
@@ -113,11 +119,6 @@ def batch_norm_gradient_by_complex_step():
     loss = lambda mu, variance: np.sum(g * (x - mu) / np.sqrt(variance + EPS))  # noqa: E731
     slopes = gradients(loss, x.mean(), x.var())
     return {**env, r"\pdv{L}{\mu}": slopes[0], r"\pdv{L}{\sigma^2}": slopes[1]}
-
-
-@reads(r"\dot y_n = \frac{w}{\tau} \bigl( v_n - \overline v - \hat x_n \, \overline{v \hat x}…")
-def batch_norm_tangent_by_complex_step():
-    return of_channel()
 
 
 @reads(r"y_{nc} = w_c \frac{x_{nc} - \mu_c}{\tau_c} + b_c…")
@@ -148,16 +149,6 @@ def repeated_updates():
 IMAGES_V, IMAGES_U = RNG.normal(size=(2, 2, P, C))
 
 
-@reads(r"\mu = \frac1m \sum_{S} x_{pc}, \qquad \sigma^2 = \frac1m \sum_{S} (x_{pc} - \mu)^2…")
-def group_norm_of_each_set():
-    return of_group()
-
-
-@reads(r"\pdv{L}{x_{pc}} = \frac1\tau \bigl( g_{pc} - \overline g - \hat x_{pc} \,…")
-def group_norm_gradient_by_complex_step():
-    return of_group()
-
-
 @reads(r"\pdv{L}{w_c} = \sum_{n, p} u_{npc} \hat x_{npc} , \qquad \pdv{L}{b_c}…")
 def gradients_of_the_weight_and_bias_of_a_channel():
     hat = Of(lambda x: formulas.group_norm(x, GROUPS, eps=EPS), "x")
@@ -168,11 +159,6 @@ def gradients_of_the_weight_and_bias_of_a_channel():
         mapped(f, inputs, **{r"\hat x": hat}),
         mapped(functools.partial(formulas.instance_norm, eps=EPS), inputs, **{r"\hat x": instance}),
     ]
-
-
-@reads(r"\dot y_{pc} = \frac{w_c}{\tau} \bigl( v_{pc} - \overline v - \hat x_{pc} \,…")
-def group_norm_tangent_by_complex_step():
-    return of_group()
 
 
 @reads(r"\mu_{nc} = \frac1P \sum_p x_{npc}, \qquad \sigma_{nc}^2…")
@@ -201,8 +187,15 @@ def instance_norm_tangent_by_complex_step():
     yield dy, W / tau * (IMAGES_V - mean - hat * along) + DW * hat + DB
 
 
-@reads(r"\mu = \frac1D \sum_i x_i, \qquad \sigma^2 = \frac1D \sum_i (x_i - \mu)^2…")
-def layer_norm_of_each_row():
+@reads(
+    r"\mu = \frac1D \sum_i x_i, \qquad \sigma^2 = \frac1D \sum_i (x_i - \mu)^2…",
+    r"\dd \hat x_i = \frac{1}{\tau} \bigl( \dd x_i - \overline{\dd x} - \hat x_i \,…",
+    r"\pdv{L}{x_j} = \frac{1}{\tau} \Bigl( g_j - \overline{g} - \hat x_j \,…",
+    r"\dot y_i = \frac{w_i}{\tau} \Bigl( v_i - \overline{v} - \hat x_i \, \overline{v \hat x}…",
+    r"\pdv{\sigma^2}{x_j} = \frac2D \sum_i d_i \Bigl( \delta_{ij} - \frac1D \Bigr)…",
+    r"\pdv{\hat x_i}{x_j} = \frac{1}{\tau} \pdv{d_i}{x_j} - \frac{d_i}{\tau^2} \pdv{\tau}{x_j}…",
+)
+def layer_norm_and_its_derivatives():
     return of_row("layer_norm")
 
 
@@ -211,40 +204,15 @@ def mean_and_variance_from_differences():
     return {**of_row("layer_norm"), "m": 0.3, "d": ROW - 0.3}
 
 
-@reads(r"\dd \hat x_i = \frac{1}{\tau} \bigl( \dd x_i - \overline{\dd x} - \hat x_i \,…")
-def differential_of_layer_norm():
-    return of_row("layer_norm")
-
-
 @reads(r"\pdv{L}{w_i} = \sum_n u_{ni} \hat x_{ni} , \qquad \pdv{L}{b_i} = \sum_n u_{ni} .")
 def layer_norm_gradients_of_weight_and_bias():
     f = functools.partial(formulas.layer_norm, eps=EPS)
     return mapped(f, {"x": X, "w": W, "b": B}, **{r"\hat x": Of(f, "x")})
 
 
-@reads(r"\pdv{L}{x_j} = \frac{1}{\tau} \Bigl( g_j - \overline{g} - \hat x_j \,…")
-def layer_norm_gradient_by_complex_step():
-    return of_row("layer_norm")
-
-
 @reads(r"\overline{g \hat x} = \frac{1}{\tau} \bigl( \overline{g d} - \overline{g} \,…")
 def projection_from_shifted_means():
     return {**of_row("layer_norm"), "d": ROW - 0.3}
-
-
-@reads(r"\dot y_i = \frac{w_i}{\tau} \Bigl( v_i - \overline{v} - \hat x_i \, \overline{v \hat x}…")
-def layer_norm_tangent_by_complex_step():
-    return of_row("layer_norm")
-
-
-@reads(r"\pdv{\sigma^2}{x_j} = \frac2D \sum_i d_i \Bigl( \delta_{ij} - \frac1D \Bigr)…")
-def slope_of_the_variance_by_complex_step():
-    return of_row("layer_norm")
-
-
-@reads(r"\pdv{\hat x_i}{x_j} = \frac{1}{\tau} \pdv{d_i}{x_j} - \frac{d_i}{\tau^2} \pdv{\tau}{x_j}…")
-def slope_of_the_normalized_row_by_complex_step():
-    return of_row("layer_norm")
 
 
 @reads(r"\mat J = \frac1\tau \operatorname{diag}(\vec w) \Bigl( \mat I -…")
@@ -258,13 +226,12 @@ def rms_norm_of_each_row():
     return {**of_row("rms_norm"), "weight_offset": OFFSET}
 
 
-@reads(r"\pdv{L}{x_j} = \frac{1}{\rho} \bigl( g_j - \hat x_j \, \overline{g \hat x} \bigr).")
-def rms_norm_gradient_by_complex_step():
-    return of_row("rms_norm")
-
-
-@reads(r"\dd \hat x_i = \frac{1}{\rho} \bigl( \dd x_i - \hat x_i \, \overline{\hat x\, \dd x}…")
-def differential_of_rms_norm():
+@reads(
+    r"\pdv{L}{x_j} = \frac{1}{\rho} \bigl( g_j - \hat x_j \, \overline{g \hat x} \bigr).",
+    r"\dd \hat x_i = \frac{1}{\rho} \bigl( \dd x_i - \hat x_i \, \overline{\hat x\, \dd x}…",
+    r"\dot y_i = \frac{w_i + c}{\rho} \bigl( v_i - \hat x_i \, \overline{v \hat x} \bigr) +…",
+)
+def derivatives_of_rms_norm():
     return of_row("rms_norm")
 
 
@@ -273,11 +240,6 @@ def rms_norm_gradient_of_the_weight():
     f = functools.partial(formulas.rms_norm, eps=EPS, weight_offset=OFFSET)
     hat = Of(functools.partial(formulas.rms_norm, eps=EPS), "x")
     return mapped(f, {"x": X, "w": W}, **{r"\hat x": hat})
-
-
-@reads(r"\dot y_i = \frac{w_i + c}{\rho} \bigl( v_i - \hat x_i \, \overline{v \hat x} \bigr) +…")
-def rms_norm_tangent_by_complex_step():
-    return of_row("rms_norm")
 
 
 @reads(r"\pdv{\hat x_i}{x_j} = \frac{\delta_{ij}}{\rho} - \frac{x_i}{\rho^2} \frac{\hat x_j}{D}…")
@@ -312,33 +274,23 @@ def batch_norm_inference_gradients_by_complex_step():
     return mapped(f, inputs, **{r"\tau": tau, r"\hat x": (X - DW) / tau})
 
 
-@reads(r"""r' = (1 - m)\, r + m\, s .""")
-def one_update():
+@reads(
+    r"""r' = (1 - m)\, r + m\, s .""",
+    r"""\pdv{L}{r} = (1 - m)\, u, \qquad \pdv{L}{s} = m\, u .""",
+    r"""\dot r' = (1 - m)\, \dot r + m\, \dot s .""",
+)
+def one_update_and_its_derivatives():
     return UPDATE
-
-
-@reads(r"""\pdv{L}{r} = (1 - m)\, u, \qquad \pdv{L}{s} = m\, u .""")
-def update_gradients_by_complex_step():
-    return UPDATE
-
-
-@reads(r"""\dot r' = (1 - m)\, \dot r + m\, \dot s .""")
-def update_tangents_by_complex_step():
-    return UPDATE
-
-
-@reads(r"y_i = \frac{x_i}{\ell} , \qquad \ell = \sqrt{\sum_j x_j^2 + \epsilon}")
-def row_of_length_one():
-    return LENGTH
 
 
 @reads(
+    r"y_i = \frac{x_i}{\ell} , \qquad \ell = \sqrt{\sum_j x_j^2 + \epsilon}",
     r"\dd \vec y = \frac{\dd \vec x}{\ell} - \frac{\vec x}{\ell^2}\, \dd \ell…",
     r"\dd L = \vec u \cdot \dd \vec y = \frac1\ell \bigl( \vec u - \vec y\, (\vec y \cdot \vec u)…",
     r"\pdv{L}{\vec x} = \frac1\ell \bigl( \vec u - \vec y\, (\vec y \cdot \vec u) \bigr) .",
     r"\dot{\vec y} = \frac1\ell \bigl( \vec v - \vec y\, (\vec y \cdot \vec v) \bigr)",
 )
-def derivatives_of_the_division_by_the_length():
+def row_of_length_one_and_its_derivatives():
     return LENGTH
 
 
@@ -386,14 +338,6 @@ def a_training_step():
     ]
 
 
-@reads(
-    r"\pdv{L}{x_n} = \frac w\tau \bigl( u_n - \overline u - \hat x_n\, \overline{u \hat x} \bigr)…",
-    r"\dot y_n = \frac{w}{\tau} \bigl( v_n - \overline v - \hat x_n\, \overline{v \hat x} \bigr)…",
-)
-def derivatives_of_a_training_step():
-    return of_channel()
-
-
 SCORES, TANGENT = np.random.default_rng(11).normal(size=(2, 3, 3))
 LIMIT = functools.partial(formulas.sinkhorn, steps=200)
 
@@ -426,23 +370,15 @@ def scaled_rows_and_columns():
     return {"P": P, "X": SCORES, "r": r, "c": c}
 
 
+@reads(
+    r"\dd Z'_{ij} = \dd Z_{ij} - \sum_k P'_{ik}\, \dd Z_{ik} .",
+    r"\dd L = \sum_{ij} G_{ij}\, \dd Z'_{ij}…",
+    r"\pdv{L}{Z_{ij}} = G_{ij} - P'_{ij} \sum_k G_{ik} .",
+)
 def of_half_step():
     """Return the environment of a half step of Sinkhorn's iteration."""
     given = {"Z": SCORES, "Z'": Of(of_rows, "Z"), "G": TANGENT, "P'": np.exp(of_rows(SCORES))}
     return {**given, "L": Of(lambda z: np.sum(TANGENT * z), "Z'")}
-
-
-@reads(r"\dd Z'_{ij} = \dd Z_{ij} - \sum_k P'_{ik}\, \dd Z_{ik} .")
-def differential_of_a_half_step():
-    return of_half_step()
-
-
-@reads(
-    r"\dd L = \sum_{ij} G_{ij}\, \dd Z'_{ij}…",
-    r"\pdv{L}{Z_{ij}} = G_{ij} - P'_{ij} \sum_k G_{ik} .",
-)
-def transpose_of_a_half_step():
-    return of_half_step()
 
 
 @reads(r"\dot P_{ij} = P_{ij}\, \dot Z_{ij} .")

@@ -80,13 +80,11 @@ def alibi_of_each_pair():
     return [{**env, "branch": n, "B": f(symmetric=bool(n))} for n in (0, 1)]
 
 
-@reads(r"\pdv{L}{m_h} = -\sum_{ij} U_{hij}\, d_{ij} .")
-def alibi_gradient_by_complex_step():
-    return [of_alibi(False), of_alibi(True)]
-
-
-@reads(r"\dot B_{hij} = -\dot m_h\, d_{ij}")
-def alibi_tangent_by_complex_step():
+@reads(
+    r"\pdv{L}{m_h} = -\sum_{ij} U_{hij}\, d_{ij} .",
+    r"\dot B_{hij} = -\dot m_h\, d_{ij}",
+)
+def derivatives_of_alibi():
     return [of_alibi(False), of_alibi(True)]
 
 
@@ -291,14 +289,13 @@ LENGTH = 6
 ROWS, AT = RNG.normal(size=(LENGTH, E)), np.array([4, 0, 4, 1])  # a table, and where it is read
 
 
+@reads(
+    r"y_{nd} = W_{p_n d} = \sum_l [p_n = l]\, W_{l d}",
+    r"""\dot y_{nd} = \dot W_{p_n d} .""",
+)
 def of_rows():
     """Return the environment of rows of a table."""
     return mapped(lambda w: formulas.learned_positions(w, AT), {"W": ROWS}, p=AT)
-
-
-@reads(r"y_{nd} = W_{p_n d} = \sum_l [p_n = l]\, W_{l d}")
-def rows_read_and_as_a_product():
-    return of_rows()
 
 
 @reads(r"\pdv{L}{W_{ld}} = \sum_n U_{nd}\, [p_n = l] .")
@@ -310,20 +307,15 @@ def table_gradient_by_complex_step():
 OFFSETS = RNG.normal(size=(H, T + S - 1))
 
 
+@reads(
+    r"B_{hij} = b_{h,\, j - i + T - 1}",
+    r"\pdv{L}{b_{hr}} = \sum_i U_{h, i,\, r + i - T + 1} ,",
+    r"""\dot B_{hij} = \dot b_{h,\, j - i + T - 1} .""",
+)
 def of_offsets():
     """Return the environment of a number for each offset."""
     env = mapped(lambda b: formulas.relative_bias(b, T, S), {"b": OFFSETS}, "B", T=T)
     return {**env, "U": From(0, env["u"], outside=0), "i": range(T)}
-
-
-@reads(r"B_{hij} = b_{h,\, j - i + T - 1}")
-def number_of_each_offset():
-    return of_offsets()
-
-
-@reads(r"\pdv{L}{b_{hr}} = \sum_i U_{h, i,\, r + i - T + 1} ,")
-def diagonal_sums_by_complex_step():
-    return of_offsets()
 
 
 PAIRS = 3
@@ -347,12 +339,21 @@ def rotated(x, p, theta=THETA):
     return np.stack([first * cos - second * sin, first * sin + second * cos], -1).reshape(x.shape)
 
 
+@reads(
+    r"\pdv{L}{\vec x} = \mat R_p^\top\, \vec u = \mat R_{-p}\, \vec u,",
+    r"""\dot{\vec y} = \mat R_p\, \dot{\vec x} .""",
+)
 def of_rotation():
     """Return the environment of one rotated vector."""
     f = lambda x: formulas.apply_rope(x[None], *rope_tables([7.3], THETA))[0]  # noqa: E731
     return mapped(f, {"x": X}, R_p=rotation(7.3), **{"R_{-p}": rotation(-7.3)})
 
 
+@reads(
+    r"\vec y_a = \mat R_{p_a} \vec x_a, \qquad a = 1, \dots, A .",
+    r"\pdv{L}{\vec x_a} = \mat R_{p_a}^\top\, \vec u_a = \mat R_{-p_a}\, \vec u_a, \qquad a…",
+    r"\dot{\vec y}_a = \mat R_{p_a}\, \dot{\vec x}_a, \qquad a = 1, \dots, A .",
+)
 def of_axes():
     """Return the environment of blocks that are rotated by coordinates."""
     places = np.array([3, -2])
@@ -456,11 +457,6 @@ def three_forms_of_a_rotated_pair():
     return {**pair, r"\phi": 7.3 * THETA[0]}
 
 
-@reads(r"\pdv{L}{\vec x} = \mat R_p^\top\, \vec u = \mat R_{-p}\, \vec u,")
-def rotation_gradient_by_complex_step():
-    return of_rotation()
-
-
 @equation(
     r"\mat R_p = \operatorname{diag}(\mat D_{p\theta_0}, \dots, \mat D_{p\theta_{n-1}}), "
     r"\qquad \mat D_\phi = \begin{pmatrix} \cos\phi & -\sin\phi \\ \sin\phi & \cos\phi "
@@ -482,11 +478,6 @@ def halves_and_neighbours_are_permuted():
     halves = np.concatenate([first * cos - second * sin, first * sin + second * cos])
     yield halves, rotated(X, p)[order]
     yield rope(X[order], p, interleaved=False), rope(X, p)[order]
-
-
-@reads(r"\vec y_a = \mat R_{p_a} \vec x_a, \qquad a = 1, \dots, A .")
-def blocks_are_rotated_by_their_coordinates():
-    return of_axes()
 
 
 @equation(
@@ -614,6 +605,11 @@ BUCKETS = RNG.normal(size=(6, H))
 T5 = {"bidirectional": False, "q_offset": OFFSET, "max_distance": 5}
 
 
+@reads(
+    r"B_{hij} = b_{\text{bucket}(j - i - \text{q\_offset}),\, h}",
+    r"\pdv{L}{b_{ch}} = \sum_{ij} U_{hij}\, [\text{bucket}(j - i - \text{q\_offset}) = c]",
+    r"""\dot B_{hij} = \dot b_{\text{bucket}(j - i - \text{q\_offset}),\, h} .""",
+)
 def of_buckets():
     """Return the environment of a number for each bucket."""
     env = mapped(lambda b: formulas.t5_bias(b, T, S, **T5), {"b": BUCKETS}, "B", q_offset=OFFSET)
@@ -623,16 +619,6 @@ def of_buckets():
         return formulas.t5_relative_position_bucket(np.array([int(offset)]), **options)[0]
 
     return {**env, "U": env["u"], "bucket": bucket_of}
-
-
-@reads(r"B_{hij} = b_{\text{bucket}(j - i - \text{q\_offset}),\, h}")
-def number_of_each_bucket():
-    return of_buckets()
-
-
-@reads(r"\pdv{L}{b_{ch}} = \sum_{ij} U_{hij}\, [\text{bucket}(j - i - \text{q\_offset}) = c]")
-def bucket_sums_by_complex_step():
-    return of_buckets()
 
 
 @reads(r"(\mat W_q (\vec e_i + \vec p_i)) \cdot (\mat W_k (\vec e_j + \vec p_j))…")
@@ -645,16 +631,15 @@ def score_of_sums_expanded():
 XL = Q, K, RNG.normal(size=(T + S - 1, E)), *RNG.normal(size=(2, E))
 
 
+@reads(
+    r"s_{ij} = (\vec q_i + \vec u) \cdot \vec k_j + (\vec q_i + \vec v) \cdot \vec r_{j-i} .",
+    r"\dot s_{ij} = (\dot{\vec q}_i + \dot{\vec u}) \cdot \vec k_j + (\vec q_i + \vec u) \cdot…",
+)
 def of_content():
     """Return the environment of scores by content and by offset."""
     names = "q", "k", "r", "u", "v"
     arrays = dict(zip(names, XL, strict=True)) | {"r": From(1 - T, XL[2])}
     return {**arrays, "s": Of(formulas.transformer_xl_scores, *names)}
-
-
-@reads(r"s_{ij} = (\vec q_i + \vec u) \cdot \vec k_j + (\vec q_i + \vec v) \cdot \vec r_{j-i} .")
-def scores_by_content_and_offset():
-    return of_content()
 
 
 @reads(r"\pdv{L}{\mat Q} &= \mat U \mat K + \mat G \mat R, & \pdv{L}{\vec u}…")
@@ -721,19 +706,6 @@ def attention_to_permuted_tokens():
 # Derivatives of linear maps, and the steps to rotations and to features
 
 
-@reads(
-    r"\pdv{L}{\vec x_a} = \mat R_{p_a}^\top\, \vec u_a = \mat R_{-p_a}\, \vec u_a, \qquad a…",
-    r"\dot{\vec y}_a = \mat R_{p_a}\, \dot{\vec x}_a, \qquad a = 1, \dots, A .",
-)
-def derivatives_of_an_axial_rotation():
-    return of_axes()
-
-
-@reads(r"""\dot{\vec y} = \mat R_p\, \dot{\vec x} .""")
-def tangent_of_a_rotation():
-    return of_rotation()
-
-
 @reads(r"""C_{pi} = m \cos p\, \theta_i, \qquad S_{pi} = m \sin p\, \theta_i .""")
 def tables_of_cosines_and_sines():
     cos, sin = formulas.rope_tables(np.arange(5.0), THETA, attention_factor=1.3)
@@ -792,21 +764,6 @@ def gradients_of_counted_scores():
     yield ds, np.array([[slope[i, t] * sum(bar_p[i, : t + 1]) for t in range(S)] for i in range(T)])
 
 
-@reads(r"""\dot y_{nd} = \dot W_{p_n d} .""")
-def tangents_of_rows_that_are_read():
-    return of_rows()
-
-
-@reads(r"""\dot B_{hij} = \dot b_{h,\, j - i + T - 1} .""")
-def tangent_of_each_offset():
-    return of_offsets()
-
-
-@reads(r"""\dot B_{hij} = \dot b_{\text{bucket}(j - i - \text{q\_offset}),\, h} .""")
-def tangent_of_each_bucket():
-    return of_buckets()
-
-
 @reads(r"\dot s'_{ij} = \dot{\vec q}_i \cdot \vec a_c + \vec q_i \cdot \dot{\vec a}_c, \qquad c…")
 def tangent_of_clipped_offsets():
     scores = Of(formulas.shaw_scores, "q", "a")
@@ -824,11 +781,6 @@ def matrix_of_a_shift():
         block = [[np.cos(phi), np.sin(phi)], [-np.sin(phi), np.cos(phi)]]
         m[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = block
     yield m, sinusoidal_shift(k, 4)
-
-
-@reads(r"\dot s_{ij} = (\dot{\vec q}_i + \dot{\vec u}) \cdot \vec k_j + (\vec q_i + \vec u) \cdot…")
-def tangent_by_content_and_offset():
-    return of_content()
 
 
 @reads(
@@ -880,6 +832,11 @@ TIMES = np.array([0.3, 1.7, 40.0])
 TIMES_OPTIONS = {"base": 50.0, "shift": 0.5, "scale": 3.0}
 
 
+@reads(
+    r"\omega_i = c\, b^{-i / (d - s)} , \qquad y_i = \sin(\omega_i t) , \qquad y_{d + i}…",
+    r"\pdv{L}{t} = \sum_i \omega_i \bigl( u_i \cos(\omega_i t) - u_{d + i} \sin(\omega_i t)…",
+    r"\dot y_i = \omega_i \cos(\omega_i t)\, \dot t , \qquad \dot y_{d + i}…",
+)
 def of_time():
     """Return the environments of the waves of a time."""
     f = functools.partial(formulas.timestep_embedding, dim=8, **TIMES_OPTIONS)
@@ -888,6 +845,10 @@ def of_time():
     return [mapped(f, {"t": t}, **options) for t in TIMES]
 
 
+@reads(
+    r"y_m = \cos(2 \pi\, \vec f_m \cdot \vec x) , \qquad y_{M + m}…",
+    r"\dot y_m = -2 \pi\, y_{M + m}\, \dot z_m , \qquad \dot y_{M + m}…",
+)
 def of_point():
     """Return the environment of the features of a point."""
     inputs = {"x": RNG.normal(size=2), "f": RNG.normal(size=(3, 2))}
@@ -895,27 +856,9 @@ def of_point():
     return mapped(formulas.fourier_features, inputs, z=z, M=3, m=range(3))
 
 
-@reads(r"\omega_i = c\, b^{-i / (d - s)} , \qquad y_i = \sin(\omega_i t) , \qquad y_{d + i}…")
-def waves_of_a_time():
-    return of_time()
-
-
-@reads(
-    r"\pdv{L}{t} = \sum_i \omega_i \bigl( u_i \cos(\omega_i t) - u_{d + i} \sin(\omega_i t)…",
-    r"\dot y_i = \omega_i \cos(\omega_i t)\, \dot t , \qquad \dot y_{d + i}…",
-)
-def derivatives_of_the_waves_of_a_time():
-    return of_time()
-
-
 def features(x, f):
     z = 2 * np.pi * x @ f.T
     return np.concatenate([np.cos(z), np.sin(z)], -1)
-
-
-@reads(r"y_m = \cos(2 \pi\, \vec f_m \cdot \vec x) , \qquad y_{M + m}…")
-def features_of_a_point():
-    return of_point()
 
 
 @reads(r"\vec y(\vec x) \cdot \vec y(\vec x')…")
@@ -923,11 +866,6 @@ def product_of_two_features():
     f = RNG.normal(size=(3, 2))
     x, other = RNG.normal(size=(2, 2))
     return {"f": f, "x": x, "x'": other, "y": lambda x: formulas.fourier_features(x, f)}
-
-
-@reads(r"\dot y_m = -2 \pi\, y_{M + m}\, \dot z_m , \qquad \dot y_{M + m}…")
-def tangents_of_fourier_features():
-    return of_point()
 
 
 @equation(

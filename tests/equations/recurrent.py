@@ -44,6 +44,12 @@ def from_start(f):
     return lambda x, start, *weights: From(0, [start, *f(x, start, *weights)])
 
 
+@reads(
+    r"\dv{L}{\vec h_t} = \vec u_t + \mat W_{hh}^\top \vec\delta_{t+1}, \qquad \vec\delta_{T+1}…",
+    r"\vec\delta_t = \phi'(\vec z_t) \odot \bigl( \vec u_t + \mat W_{hh}^\top \vec\delta_{t+1}…",
+    r"\pdv{L}{\mat W_{hh}} = \sum_{t=1}^T \vec\delta_t\, \vec h_{t-1}^\top…",
+    r"\dot{\vec h}_t = \phi'(\vec z_t) \odot \bigl( \mat W_{hh}\, \dot{\vec h}_{t-1} + \mat…",
+)
 def of_rnn():
     """Return the environment of the plain network, with the gradients of its steps."""
     dh, dz, *_ = rnn_gradients()
@@ -126,26 +132,6 @@ def rnn_with_one_bias():
     return {**INPUTS, **TANH, "b": B_IH, "h": From(0, [START, *h])}
 
 
-@reads(r"\dv{L}{\vec h_t} = \vec u_t + \mat W_{hh}^\top \vec\delta_{t+1}, \qquad \vec\delta_{T+1}…")
-def total_derivative_by_a_state():
-    return of_rnn()
-
-
-@reads(r"\vec\delta_t = \phi'(\vec z_t) \odot \bigl( \vec u_t + \mat W_{hh}^\top \vec\delta_{t+1}…")
-def backpropagation_through_time():
-    return of_rnn()
-
-
-@reads(r"\pdv{L}{\mat W_{hh}} = \sum_{t=1}^T \vec\delta_t\, \vec h_{t-1}^\top…")
-def gradients_of_the_weights():
-    return of_rnn()
-
-
-@reads(r"\dot{\vec h}_t = \phi'(\vec z_t) \odot \bigl( \mat W_{hh}\, \dot{\vec h}_{t-1} + \mat…")
-def tangents_of_the_states():
-    return of_rnn()
-
-
 @equation(
     r"""\pdv{\vec h_t}{\vec h_s} = \prod_{k=t}^{s+1}
     \operatorname{diag}\bigl(\phi'(\vec z_k)\bigr)\, \mat W_{hh} ."""
@@ -192,6 +178,10 @@ def named(prefix, letters, array):
     return {f"{prefix}{letter}}}": part for letter, part in zip(letters, parts, strict=True)}
 
 
+@reads(
+    r"\vec c_t = \vec f_t \odot \vec c_{t-1} + \vec i_t \odot \vec g_t, \qquad \vec h_t…",
+    r"\vec c_t = \Bigl( \prod_{k=1}^{t} \vec f_k \Bigr) \odot \vec c_0 + \sum_{s=1}^{t} \Bigl(…",
+)
 def of_lstm(peepholes=None):
     """Return the environment of a sequence of an LSTM."""
     w_p = None if peepholes is None else peepholes.ravel()
@@ -208,6 +198,11 @@ def of_lstm(peepholes=None):
     return {**arrays, **weights, **named_gates, **held}
 
 
+@reads(
+    r"\vec\kappa = \vec u^c_t + \bar{\vec c}_t + \vec\eta \odot \vec o_t \odot (1 - \tanh^2…",
+    r"\vec\delta_i &= \vec\kappa \odot \vec g_t \odot \vec i_t \odot (1 - \vec i_t)…",
+    r"\bar{\vec h}_{t-1} = \mat W_{hh}^\top \vec\delta, \qquad \bar{\vec c}_{t-1}…",
+)
 def of_lstm_step():
     """Return the environment of one step back through an LSTM with peepholes."""
     deltas, kappa, (i, f, g, o, c, _) = lstm_gradients()
@@ -250,16 +245,6 @@ def lstm_cell():
     return {**given, **weights, "h'": h, "c'": c}
 
 
-@reads(r"\vec c_t = \vec f_t \odot \vec c_{t-1} + \vec i_t \odot \vec g_t, \qquad \vec h_t…")
-def lstm():
-    return of_lstm()
-
-
-@reads(r"\vec c_t = \Bigl( \prod_{k=1}^{t} \vec f_k \Bigr) \odot \vec c_0 + \sum_{s=1}^{t} \Bigl(…")
-def cell_unrolled():
-    return of_lstm()
-
-
 @reads(r"\dv{L}{\vec c'} = \pdv{L}{\vec c'} + \pdv{L}{\vec h'} \odot \vec o \odot (1 - \tanh^2…")
 def through_the_cell():
     def loss(c=CELL, **bumps):
@@ -292,21 +277,6 @@ def lstm_gradients():
     deltas = jacobian_of(lambda b: lstm_loss(bumps=b), np.zeros((4, H)))
     kappa = jacobian_of(lambda b: lstm_loss(by_cell=b), np.zeros(H))
     return deltas, kappa, lstm_step(*STEP, PEEPHOLES)
-
-
-@reads(r"\vec\kappa = \vec u^c_t + \bar{\vec c}_t + \vec\eta \odot \vec o_t \odot (1 - \tanh^2…")
-def gradient_of_the_cell():
-    return of_lstm_step()
-
-
-@reads(r"\vec\delta_i &= \vec\kappa \odot \vec g_t \odot \vec i_t \odot (1 - \vec i_t)…")
-def gradients_of_the_gates():
-    return of_lstm_step()
-
-
-@reads(r"\bar{\vec h}_{t-1} = \mat W_{hh}^\top \vec\delta, \qquad \bar{\vec c}_{t-1}…")
-def gradients_of_the_step_before():
-    return of_lstm_step()
 
 
 @reads(r"\dot{\vec z}_t = \mat W_{ih} \dot{\vec x}_t + \dot{\mat W}_{ih} \vec x_t + \mat W_{hh}…")
@@ -454,6 +424,10 @@ def tangents_of_gate_and_candidate():
 # Outputs
 
 
+@reads(
+    r"\pdv{L}{\vec h_t} = \mat W_{out}^\top \vec u_t, \qquad \pdv{L}{\mat W_{out}}…",
+    r"\dot{\vec y}_t = \mat W_{out}\, \dot{\vec h}_t + \dot{\mat W}_{out}\, \vec h_t +…",
+)
 def of_outputs():
     """Return the environment of outputs of all states, and of the last."""
     inputs = {**INPUTS, "W_{out}": W_OUT, "b_{out}": B_OUT}
@@ -555,24 +529,11 @@ def tangents_of_both_directions():
             yield left[t, part], dh
 
 
-@reads(r"\pdv{L}{\vec h_t} = \mat W_{out}^\top \vec u_t, \qquad \pdv{L}{\mat W_{out}}…")
-def gradients_of_outputs():
-    return of_outputs()
-
-
-@reads(r"\pdv{L}{\vec h_T} = \mat W_{out}^\top \vec u, \qquad \pdv{L}{\mat W_{out}}…")
-def gradients_of_the_last_output():
-    inputs = {"h_T": states(X, *RNN)[-1], "W_{out}": W_OUT, "b_{out}": B_OUT}
-    return mapped(lambda h, w, b: w @ h + b, inputs)
-
-
-@reads(r"\dot{\vec y}_t = \mat W_{out}\, \dot{\vec h}_t + \dot{\mat W}_{out}\, \vec h_t +…")
-def tangents_of_outputs():
-    return of_outputs()
-
-
-@reads(r"\dot{\vec y} = \mat W_{out}\, \dot{\vec h}_T + \dot{\mat W}_{out}\, \vec h_T +…")
-def tangent_of_the_last_output():
+@reads(
+    r"\pdv{L}{\vec h_T} = \mat W_{out}^\top \vec u, \qquad \pdv{L}{\mat W_{out}}…",
+    r"\dot{\vec y} = \mat W_{out}\, \dot{\vec h}_T + \dot{\mat W}_{out}\, \vec h_T +…",
+)
+def derivatives_of_the_last_output():
     inputs = {"h_T": states(X, *RNN)[-1], "W_{out}": W_OUT, "b_{out}": B_OUT}
     return mapped(lambda h, w, b: w @ h + b, inputs)
 
@@ -718,6 +679,12 @@ SCAN = (
 NO_BUMPS = np.zeros((T, 2, 3))
 
 
+@reads(
+    r"\vec h_t = e^{\Delta_t \vec a} \odot \vec h_{t-1} + \Delta_t x_t\, \vec b_t , \qquad y_t…",
+    r"\dd \vec h_t = \vec k_t \odot (\vec a\, \dd \Delta_t + \Delta_t\, \dd \vec a) + \vec…",
+    r"\pdv{L}{\Delta_t} &= \vec g_t \cdot (\vec a \odot \vec k_t + x_t \vec b_t) …",
+    r"\dot{\vec h}_t &= e^{\Delta_t \vec a} \odot \dot{\vec h}_{t-1} + \vec k_t \odot…",
+)
 def of_scan():
     """Return the environment of one channel of the scan."""
     x, delta, a, b, c, d, h = SCAN
@@ -758,11 +725,6 @@ def scanned(x, delta, a, b, c, d, h, bumps=NO_BUMPS):
         states.append(h)
         out.append([c[t] @ h[i] + d[i] * x[t, i] for i in range(2)])
     return np.array(out), np.array(states)
-
-
-@reads(r"\vec h_t = e^{\Delta_t \vec a} \odot \vec h_{t-1} + \Delta_t x_t\, \vec b_t , \qquad y_t…")
-def steps_of_the_selective_scan():
-    return of_scan()
 
 
 @reads(r"\vec h_t = [\, z_t = z_{t-1}\,]\, e^{\Delta_t \vec a} \odot \vec h_{t-1} + \Delta_t…")
@@ -815,18 +777,3 @@ def mamba_2_is_linear_attention():
 @reads(r"\vec g_t = e^{\Delta_{t+1} \vec a} \odot \vec g_{t+1} + u_t\, \vec c_t .")
 def gradients_of_the_states():
     return {**of_scan(), "t": range(1, T)}
-
-
-@reads(r"\dd \vec h_t = \vec k_t \odot (\vec a\, \dd \Delta_t + \Delta_t\, \dd \vec a) + \vec…")
-def differential_of_a_step_of_the_scan():
-    return of_scan()
-
-
-@reads(r"\pdv{L}{\Delta_t} &= \vec g_t \cdot (\vec a \odot \vec k_t + x_t \vec b_t) …")
-def gradients_of_the_selective_scan():
-    return of_scan()
-
-
-@reads(r"\dot{\vec h}_t &= e^{\Delta_t \vec a} \odot \dot{\vec h}_{t-1} + \vec k_t \odot…")
-def tangents_of_the_selective_scan():
-    return of_scan()

@@ -46,6 +46,12 @@ def derivatives_of_the_gaussian_divergence():
 LOG_P, LOG_REF = np.log(RNG.dirichlet(np.ones(5), 2))
 
 
+@reads(
+    r"k_1 = -\rho , \qquad k_2 = \tfrac12 \rho^2 , \qquad k_3 = e^\rho - 1 - \rho .",
+    r"\dv{k_1}{\log p} = 1 , \qquad \dv{k_2}{\log p} = -\rho , \qquad \dv{k_3}{\log p}…",
+    r"\pdv{L}{\log p} = u\, (1 - e^\rho) , \qquad \pdv{L}{\log p_{ref}} = -u\, (1 - e^\rho) .",
+    r"\dot k_3 = (e^\rho - 1)\, \dot\rho .",
+)
 def of_estimates():
     """Return the environments of the estimates from one sample."""
     rows = []
@@ -67,11 +73,6 @@ KINDS = {
 }
 
 
-@reads(r"k_1 = -\rho , \qquad k_2 = \tfrac12 \rho^2 , \qquad k_3 = e^\rho - 1 - \rho .")
-def three_estimates():
-    return of_estimates()
-
-
 @reads(r"\E_p[k_1] = \E_p[k_3] = \sum_x p(x) \log \frac{p(x)}{p_{ref}(x)} .")
 def means_of_two_estimates():
     p, ref = np.exp(LOG_P), np.exp(LOG_REF)
@@ -82,20 +83,17 @@ def means_of_two_estimates():
     return {**drawn, **estimates, "p": lambda x: p[x], "p_{ref}": lambda x: ref[x]}
 
 
-@reads(
-    r"\dv{k_1}{\log p} = 1 , \qquad \dv{k_2}{\log p} = -\rho , \qquad \dv{k_3}{\log p}…",
-    r"\pdv{L}{\log p} = u\, (1 - e^\rho) , \qquad \pdv{L}{\log p_{ref}} = -u\, (1 - e^\rho) .",
-    r"\dot k_3 = (e^\rho - 1)\, \dot\rho .",
-)
-def derivatives_of_estimates():
-    return of_estimates()
-
-
 ANSWERS = tuple(RNG.normal(size=(2, 2, 4)))
 BETA, E = 0.7, 0.2
 DPO = {"beta": BETA, "label_smoothing": E}
 
 
+@reads(
+    r"z = \beta\, (g_1 - g_2) , \qquad \ell…",
+    r"\dv{\ell}{z} = \epsilon\, \sigma(z) - (1 - \epsilon)\, \sigma(-z) …",
+    r"\pdv{L}{\log p_k} = (-1)^{k - 1} u \beta\, \ell' , \qquad \pdv{L}{\log p_{ref, k}}…",
+    r"\dot\ell = \beta \bigl( \epsilon\, \sigma(z) - (1 - \epsilon)\, \sigma(-z) \bigr) (\dot g_1…",
+)
 def of_preferences():
     """Return the environments of the loss of one pair of answers."""
     rows = []
@@ -118,20 +116,6 @@ def optimum_of_preferences():
     weights = q * np.exp(r / BETA)
     Z = weights.sum()
     return {"p": p, "q": q, "r": r, r"\beta": BETA, "Z": Z, "m": weights / Z}
-
-
-@reads(r"z = \beta\, (g_1 - g_2) , \qquad \ell…")
-def loss_of_preferences():
-    return of_preferences()
-
-
-@reads(
-    r"\dv{\ell}{z} = \epsilon\, \sigma(z) - (1 - \epsilon)\, \sigma(-z) …",
-    r"\pdv{L}{\log p_k} = (-1)^{k - 1} u \beta\, \ell' , \qquad \pdv{L}{\log p_{ref, k}}…",
-    r"\dot\ell = \beta \bigl( \epsilon\, \sigma(z) - (1 - \epsilon)\, \sigma(-z) \bigr) (\dot g_1…",
-)
-def derivatives_of_preferences():
-    return of_preferences()
 
 
 @reads(

@@ -77,9 +77,8 @@ UNSEEN = {
         gradients_of_a_quadratic_form gradients_of_a_scaled_sum products_of_scaled_sum
         products_of_the_negative_log_likelihood products_of_trace gradient_of_the_trace""",
     "the matrix is symmetric, or each entry the same": """
-        derivatives_of_sparsemax derivatives_of_the_sigmoid_loss gradient_through_softmax
-        jacobian_of_softmax jacobians_of_a_sum loss_of_each_question products_of_sum
-        softmax_and_its_relatives""",
+        derivatives_of_sparsemax jacobians_of_a_sum loss_of_each_question_and_its_derivatives
+        products_of_sum softmax_and_its_relatives the_softmax_and_its_derivatives""",
 }
 KINDS = wrong_signs, wrong_factors, wrong_powers, wrong_indices, wrong_terms
 

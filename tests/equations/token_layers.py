@@ -20,13 +20,12 @@ TABLE = mapped(
 )
 
 
-@reads(r"y_{nd} = c\, E_{t_n d} = c \sum_i [t_n = i]\, E_{i d} .")
-def rows_of_a_table():
-    return TABLE
-
-
-@reads(r"\pdv{L}{E_{id}} = c \sum_n [t_n = i]\, u_{nd} .", r"\dot y_{nd} = c\, \dot E_{t_n d} .")
-def derivatives_of_an_embedding():
+@reads(
+    r"y_{nd} = c\, E_{t_n d} = c \sum_i [t_n = i]\, E_{i d} .",
+    r"\pdv{L}{E_{id}} = c \sum_n [t_n = i]\, u_{nd} .",
+    r"\dot y_{nd} = c\, \dot E_{t_n d} .",
+)
+def rows_of_a_table_and_their_derivatives():
     return TABLE
 
 

@@ -96,6 +96,10 @@ def ball_with_inertia():
     return {**run(formulas.momentum_step, ["v"], momentum=0.9), r"\mu": 0.9, "t": range(2, 7)}
 
 
+@reads(
+    r"\vec v_t = \mu\, \vec v_{t-1} + \nabla C(\tilde\theta_{t-1}) , \qquad \theta_t…",
+    r"\tilde\theta_t = \theta_t - \eta \mu\, \vec v_t…",
+)
 def of_nesterov():
     """Return the environment of the method that holds the look-ahead point."""
     mu, ahead, velocity, state = 0.8, [START], [0 * START], None
@@ -115,16 +119,6 @@ def of_nesterov():
 def quadratic_slope(at):
     """Return the gradient of a cost with the curvatures 1, 2 and 3."""
     return np.array([1.0, 2.0, 3.0]) * at
-
-
-@reads(r"\vec v_t = \mu\, \vec v_{t-1} + \nabla C(\tilde\theta_{t-1}) , \qquad \theta_t…")
-def nesterov():
-    return of_nesterov()
-
-
-@reads(r"\tilde\theta_t = \theta_t - \eta \mu\, \vec v_t…")
-def look_ahead():
-    return of_nesterov()
 
 
 # Rates for each parameter
@@ -175,6 +169,10 @@ def adamw():
     return {**env, **{key: From(1, a) for key, a in hats.items()}, r"\lambda": 0.3}
 
 
+@reads(
+    r"\mu_t &= \beta_1 \left( 1 - \tfrac12\, 0.96^{\psi t} \right) , \qquad \Pi_t…",
+    r"1 - \bigl( \mu_t\, (1 - \Pi_{t-1}) + (1 - \mu_t) \bigr) = \Pi_t .",
+)
 def of_nadam():
     """Return the environment of steps of NAdam, with the momentum and its products."""
     psi = 3.0
@@ -187,16 +185,6 @@ def of_nadam():
     mixture = mu[1:, None] * env["m"].values[1:] / new + (1 - mu[:-1, None]) * GRADIENTS / old
     env |= {r"\mu": From(1, mu), r"\Pi": From(0, products), "n": From(1, mixture)}
     return {**env, **BETAS, r"\hat v": From(1, square), r"\psi": psi}
-
-
-@reads(r"\mu_t &= \beta_1 \left( 1 - \tfrac12\, 0.96^{\psi t} \right) , \qquad \Pi_t…")
-def nadam():
-    return of_nadam()
-
-
-@reads(r"1 - \bigl( \mu_t\, (1 - \Pi_{t-1}) + (1 - \mu_t) \bigr) = \Pi_t .")
-def rest_of_the_start():
-    return of_nadam()
 
 
 @reads(r"c_t = \beta_1 m_{t-1} + (1 - \beta_1)\, g_t , \qquad \theta_t…")

@@ -269,13 +269,11 @@ def of_network(x):
     return {**given, "L": Of(lambda y: np.sum(u * y), "y")}
 
 
-@reads(r"\pdv{L}{\mat W_2} &= \sum \vec u \vec h^\top , & \pdv{L}{\vec b_2}…")
-def network_gradients_by_complex_step():
-    return of_network(X[0])
-
-
-@reads(r"\dot{\vec a} = \dot{\mat W}_1 \vec x + \mat W_1 \dot{\vec x} + \dot{\vec b}_1 …")
-def network_tangents_by_complex_step():
+@reads(
+    r"\pdv{L}{\mat W_2} &= \sum \vec u \vec h^\top , & \pdv{L}{\vec b_2}…",
+    r"\dot{\vec a} = \dot{\mat W}_1 \vec x + \mat W_1 \dot{\vec x} + \dot{\vec b}_1 …",
+)
+def derivatives_of_a_network():
     return of_network(X[0])
 
 
@@ -296,6 +294,10 @@ OF_GATED = dict(
 )
 
 
+@reads(
+    r"\pdv{L}{\vec p} = \vec g \odot f(\vec a) , \qquad \pdv{L}{\vec a}…",
+    r"\dot{\vec h} = f'(\vec a) \odot \dot{\vec a} \odot \vec p + f(\vec a) \odot \dot{\vec p}…",
+)
 def of_gate():
     """Return the environment of the network with a gate at one position."""
     u, affine = U[0], lambda w, x, b: w @ x + b
@@ -310,16 +312,6 @@ def of_gate():
 def network_with_a_gate():
     y = gated_feed_forward(X, GATED, activation="silu")
     return [{"x": X[t], "y": y[t], **OF_GATED, "f": silu} for t in range(T)]
-
-
-@reads(r"\pdv{L}{\vec p} = \vec g \odot f(\vec a) , \qquad \pdv{L}{\vec a}…")
-def gate_gradients_by_complex_step():
-    return of_gate()
-
-
-@reads(r"\dot{\vec h} = f'(\vec a) \odot \dot{\vec a} \odot \vec p + f(\vec a) \odot \dot{\vec p}…")
-def gate_tangents_by_complex_step():
-    return of_gate()
 
 
 MODEL = LanguageModelParams(EMBEDDING, PLACES, tuple(BLOCKS), NORM, HEAD)
