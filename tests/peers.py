@@ -5,9 +5,12 @@ A test that uses it is skipped where PyTorch is not installed.
 """
 
 import sys
+from operator import attrgetter
 
 import numpy as np
 import pytest
+
+import dlref
 
 
 def __getattr__(name):
@@ -46,3 +49,28 @@ def jacobians(f, *inputs):
     """Return the dense Jacobian of f with respect to each input, as NumPy arrays."""
     jacobian = __getattr__("torch").autograd.functional.jacobian
     return tuple(j.numpy() for j in jacobian(f, tuple(map(_tensor, inputs))))
+
+
+def assert_same(name, f, *inputs, rng, tolerance=4e-15, constants=(), **options):
+    """
+    Compare a map of dlref, its vjp and its jvp with a function of PyTorch.
+
+    The map is given as chapter.name, and takes the constants after the inputs. Errors are relative
+    to the largest number of an array.
+    """
+    pull, push = (attrgetter(name + form)(dlref) for form in ("_vjp", "_jvp"))
+    primals = *inputs, *constants
+    value, _ = value_and_vjp(f, *inputs)
+    dout, moves = rng.normal(size=value.shape), [rng.normal(size=np.shape(a)) for a in inputs]
+    tangents = *moves, *(None for _ in constants)
+    along = (primals, tangents) if len(primals) > 1 else (*primals, *tangents)
+    gradients = pull(dout, *primals, **options)
+    got = [*(gradients if isinstance(gradients, tuple) else (gradients,)), push(*along, **options)]
+    want = [*value_and_vjp(f, *inputs, dout=dout)[1], jvp(f, inputs, moves)]
+    chapter, _, own = name.partition(".")
+    if own in getattr(dlref, chapter).__all__:  # not where NumPy has the map
+        got, want = [attrgetter(name)(dlref)(*primals, **options), *got], [value, *want]
+    for ours, theirs in zip(got, want, strict=True):
+        assert np.shape(ours) == theirs.shape
+        size = np.max(np.abs(theirs), initial=0.0, where=np.isfinite(theirs))
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=tolerance * size)

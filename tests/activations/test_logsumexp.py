@@ -40,14 +40,10 @@ def test_scipy(axis, rng):
 @pytest.mark.parametrize("axis", [-1, 0, (0, 1), (2, 0), (0, 1, 2)])
 def test_pytorch(axis, rng):
     peers = pytest.importorskip("peers")
-    x, v = rng.normal(scale=3, size=(2, 3, 4, 5))
-    value, (grad,) = peers.value_and_vjp(lambda t: t.logsumexp(axis), x)
-    np.testing.assert_allclose(A.logsumexp(x, axis=axis), value, rtol=0, atol=4e-15)
+    x = rng.normal(scale=3, size=(3, 4, 5))
+    peers.assert_same("activations.logsumexp", lambda t: t.logsumexp(axis), x, rng=rng, axis=axis)
+    _, (grad,) = peers.value_and_vjp(lambda t: t.logsumexp(axis), x)
     np.testing.assert_allclose(A.logsumexp_grad(x, axis=axis), grad, rtol=0, atol=4e-15)
-    got = A.logsumexp_vjp(np.ones_like(value), x, axis=axis)
-    np.testing.assert_allclose(got, grad, rtol=0, atol=4e-15)
-    want = peers.jvp(lambda t: t.logsumexp(axis), (x,), (v,))
-    np.testing.assert_allclose(A.logsumexp_jvp(x, v, axis=axis), want, rtol=0, atol=4e-15)
 
 
 class TestIdentities:

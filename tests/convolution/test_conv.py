@@ -25,21 +25,10 @@ SETTINGS = [
 
 @pytest.mark.parametrize(("shape", "kernel", "options"), SETTINGS)
 def test_against_pytorch(shape, kernel, options):
-    torch = pytest.importorskip("torch")
-    f = getattr(torch.nn.functional, f"conv{len(shape) - 2}d")
+    peers = pytest.importorskip("peers")
+    f = getattr(peers.torch.nn.functional, f"conv{len(shape) - 2}d")
     arrays = normal(*shape), normal(*kernel), normal(kernel[0])
-    moves = tuple(normal(*a.shape) for a in arrays)
-    of = lambda *a: f(*a, **options)  # noqa: E731
-    tensors, directions = (tuple(map(torch.tensor, some)) for some in (arrays, moves))
-    want, tangent = torch.func.jvp(of, tensors, directions)
-    got = conv(*arrays, **options)
-    u = normal(*got.shape)
-    grads = torch.func.vjp(of, *tensors)[1](torch.tensor(u))
-    # each number is a sum of so many products: four units of rounding for sums of both signs
-    close(got, want)
-    close(conv_jvp(arrays, moves, **options), tangent)
-    for a, b in zip(conv_vjp(u, *arrays, **options), grads, strict=True):
-        close(a, b)
+    peers.assert_same("convolution.conv", lambda *a: f(*a, **options), *arrays, rng=RNG, **options)
 
 
 SIDES = [
@@ -54,7 +43,8 @@ SIDES = [
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
 @pytest.mark.parametrize(("shape", "kernel", "options", "padding", "sides"), SIDES)
 def test_padding_of_each_side_against_pytorch(shape, kernel, options, padding, sides):
-    torch = pytest.importorskip("torch")
+    peers = pytest.importorskip("peers")
+    torch = peers.torch
     f = getattr(torch.nn.functional, f"conv{len(shape) - 2}d")
     widths = [n for side in reversed(sides) for n in side]  # the last axis first
 
@@ -62,19 +52,11 @@ def test_padding_of_each_side_against_pytorch(shape, kernel, options, padding, s
         return f(torch.nn.functional.pad(x, widths), w, b, **options)
 
     arrays = normal(*shape), normal(*kernel), normal(kernel[0])
-    moves = tuple(normal(*a.shape) for a in arrays)
-    tensors, directions = (tuple(map(torch.tensor, some)) for some in (arrays, moves))
-    want, tangent = torch.func.jvp(of, tensors, directions)
     kwargs = {**options, "padding": padding}
-    got = conv(*arrays, **kwargs)
-    u = normal(*got.shape)
-    close(got, want)
-    close(conv_jvp(arrays, moves, **kwargs), tangent)
-    grads = torch.func.vjp(of, *tensors)[1](torch.tensor(u))
-    for a, b in zip(conv_vjp(u, *arrays, **kwargs), grads, strict=True):
-        close(a, b)
+    peers.assert_same("convolution.conv", of, *arrays, rng=RNG, **kwargs)
     if padding == "same":
-        close(got, f(*tensors, padding="same", **options))
+        got = conv(*arrays, **kwargs)
+        close(got, f(*map(torch.tensor, arrays), padding="same", **options))
         assert got.shape[2:] == shape[2:]
 
 
@@ -90,21 +72,13 @@ RINGS = [
 @pytest.mark.filterwarnings("ignore:Using padding='same' with even kernel lengths")
 @pytest.mark.parametrize(("shape", "kernel", "options"), RINGS)
 def test_circular_padding_against_pytorch(shape, kernel, options):
-    torch = pytest.importorskip("torch")
+    peers = pytest.importorskip("peers")
+    torch = peers.torch
     axes, kwargs = len(shape) - 2, {**options, "padding_mode": "circular"}
     layer = getattr(torch.nn, f"Conv{axes}d")(shape[1], kernel[0], kernel[2:], **kwargs).double()
     of = lambda x, w, b: torch.func.functional_call(layer, {"weight": w, "bias": b}, (x,))  # noqa: E731
     arrays = normal(*shape), normal(*kernel), normal(kernel[0])
-    moves = tuple(normal(*a.shape) for a in arrays)
-    tensors, directions = (tuple(map(torch.tensor, some)) for some in (arrays, moves))
-    want, tangent = torch.func.jvp(of, tensors, directions)
-    got = conv(*arrays, **kwargs)
-    u = normal(*got.shape)
-    close(got, want)
-    close(conv_jvp(arrays, moves, **kwargs), tangent)
-    grads = torch.func.vjp(of, *tensors)[1](torch.tensor(u))
-    for a, b in zip(conv_vjp(u, *arrays, **kwargs), grads, strict=True):
-        close(a, b)
+    peers.assert_same("convolution.conv", of, *arrays, rng=RNG, **kwargs)
 
 
 def test_a_ring_that_is_shorter_than_its_padding():

@@ -18,14 +18,10 @@ def kerple(torch, r1, r2, kind, T, S):
 
 @pytest.mark.parametrize("kind", ["log", "power"])
 def test_kerple_against_pytorch(kind, rng):
-    torch = peers.torch
     r1, r2 = rng.uniform(0.2, 2, size=(2, 4))
-    u = rng.normal(size=(4, 9, 11))
-    want, grads = peers.value_and_vjp(lambda a, b: kerple(torch, a, b, kind, 9, 11), r1, r2, dout=u)
-    got = P.kerple_bias(r1, r2, 9, 11, kind=kind)
-    np.testing.assert_allclose(got, want, rtol=4e-15, atol=0)
-    for mine, theirs in zip(P.kerple_bias_vjp(u, r1, r2, 9, 11, kind=kind), grads, strict=True):
-        np.testing.assert_allclose(mine, theirs, rtol=0, atol=4e-15 * abs(u).sum())
+    f = lambda a, b: kerple(peers.torch, a, b, kind, 9, 11)  # noqa: E731
+    sizes = {"T": 9, "S": 11}
+    peers.assert_same("positions.kerple_bias", f, r1, r2, rng=rng, kind=kind, **sizes)
 
 
 @pytest.mark.parametrize("kind", ["log", "power"])
@@ -75,17 +71,13 @@ def fire(torch, T, S):
 
 
 def test_fire_against_pytorch(rng):
-    T, S, F, H = 12, 9, 32, 4
+    sizes, F, H = {"T": 12, "S": 9}, 32, 4
     parameters = [
         rng.normal(size=F), rng.normal(size=F), rng.normal(size=(H, F)), rng.normal(size=H),
         0.3, 5.5,
     ]  # fmt: skip
-    u = rng.normal(size=(H, T, S))
-    want, grads = peers.value_and_vjp(fire(peers.torch, T, S), *parameters, dout=u)
-    np.testing.assert_allclose(P.fire_bias(*parameters, T, S), want, rtol=0, atol=4e-14)
-    for mine, theirs in zip(P.fire_bias_vjp(u, *parameters, T, S), grads, strict=True):
-        scale = 4e-15 * max(abs(theirs).max(), abs(u).sum())
-        np.testing.assert_allclose(mine, theirs, rtol=0, atol=scale)
+    f = fire(peers.torch, *sizes.values())
+    peers.assert_same("positions.fire_bias", f, *parameters, rng=rng, tolerance=1e-14, **sizes)
 
 
 def test_fire_of_earlier_keys_stays_in_the_trained_range():
