@@ -53,9 +53,6 @@ def test_every_map_has_a_case_of_three_axes(f, request):
     assert any(map(has_three_axes, plan)) == (request.node.callspec.id not in FLAT)
 
 
-X_16 = np.random.default_rng(5).normal(size=(2, 5, 1024))
-
-
 @pytest.mark.parametrize(
     ("op", "form", "x", "options", "zeros"),
     [

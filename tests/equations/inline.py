@@ -6,211 +6,52 @@ each place, so that a change of one is noticed; ``cd tests; python -m equations.
 A sentence's definition or assumption is neither, and is left alone.
 """
 
-import itertools
 import math
 import re
 from pathlib import Path
 
 import numpy as np
-from equations import ledger
+from equations import evaluate, ledger, tex
 
 LIST = Path(__file__).with_name("inline.toml")
 MATH = re.compile(r":math:`([^`]+)`")
-RELATIONS = {
-    "=": "=", r"\le": "<=", r"\leq": "<=", r"\ge": ">=", r"\geq": ">=", "<": "<", ">": ">",
-    r"\approx": "~",
-}  # fmt: skip
-TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\d+(?:\.\d+)?(?:\{,\}\d+)*|\s+|.")
+RELATIONS = {"=", r"\le", r"\leq", r"\ge", r"\geq", "<", ">", r"\approx"}
 FUNCTIONS = {
-    r"\log": np.log, r"\exp": np.exp, r"\tanh": np.tanh, r"\sin": np.sin, r"\cos": np.cos,
-    r"\sigma": lambda x: 1 / (1 + np.exp(-x)), r"\sinh": np.sinh, r"\cosh": np.cosh,
-    r"\Phi": lambda x: 0.5 * math.erfc(-x / math.sqrt(2)), r"\arctan": np.arctan,
-    "relu": lambda x: max(x, 0.0), "softplus": lambda x: np.log1p(np.exp(x)), "sign": np.sign,
-    "erfc": math.erfc, "erf": math.erf,
+    r"\sigma": lambda x: 1 / (1 + np.exp(-x)), "softplus": lambda x: np.log1p(np.exp(x)),
+    r"\Phi": lambda x: 0.5 * math.erfc(-x / math.sqrt(2)), "erfc": math.erfc,
+    r"\arctan": np.arctan,
 }  # fmt: skip
-SPACE = {r"\,", r"\;", r"\!", r"\:", r"\ ", r"\quad", r"\qquad", r"\bigl", r"\bigr", r"\Bigl",
-         r"\Bigr", r"\left", r"\right", "&"}  # fmt: skip
-GREEK = {
-    *("alpha", "beta", "gamma", "delta", "epsilon", "zeta", "eta", "theta", "kappa", "lambda"),
-    *("mu", "nu", "xi", "rho", "sigma", "tau", "phi", "psi", "omega", "Delta", "Phi"),
-}
-CLOSING = {"(": ")", "{": "}", "[": "]", "|": "|"}
+VARIABLE = re.compile(
+    r"[a-zA-Z]|\\(?:alpha|beta|gamma|delta|epsilon|zeta|eta|theta|kappa|lambda|mu|nu|xi|rho|sigma"
+    r"|tau|phi|psi|omega|Delta|Phi)"
+)
+#: Names that may stand before a bracket; any other one is a function that is not known here.
+KNOWN = {*FUNCTIONS, *tex.FUNCTIONS, *tex.LARGE, *tex.IGNORED}
+CALL = re.compile(r"(\\[a-zA-Z]+|(?<![a-zA-Z])[a-zA-Z](?:_\w|_\{\w+\})?'*)\(")
 DRAWS = 40
 
 
-class UnreadableError(Exception):
-    """TeX that is no relation between scalars."""
-
-
-class Reader:
-    """A reader of a scalar expression: it returns functions of a dictionary of variables."""
-
-    def __init__(self, text):
-        tokens = (t for t in TOKEN.findall(text) if not t.isspace())
-        self.tokens = [t.replace("{,}", "") for t in tokens if t not in SPACE]
-        self.names = set()
-
-    def next(self):
-        """Return the next token without taking it."""
-        return self.tokens[0] if self.tokens else ""
-
-    def take(self, want=None):
-        """Take a token."""
-        if not self.tokens or (want is not None and self.tokens[0] != want):
-            raise UnreadableError(want)
-        return self.tokens.pop(0)
-
-    def sum(self):
-        """Read terms with signs between them."""
-        sign = self.take() if self.next() in {"-", "+"} else "+"
-        first = self.product()
-        value = (lambda env: -first(env)) if sign == "-" else first
-        while self.next() in {"+", "-"}:
-            value = self.joined(value, self.take(), self.product())
-        return value
-
-    @staticmethod
-    def joined(one, sign, other):
-        """Return a sum, a difference, a product or a quotient of two expressions."""
-        return {
-            "+": lambda env: one(env) + other(env),
-            "-": lambda env: one(env) - other(env),
-            "*": lambda env: one(env) * other(env),
-            "/": lambda env: one(env) / other(env),
-        }[sign]
-
-    def product(self):
-        """Read factors, next to each other or with a sign between them."""
-        value = self.power()
-        while self.next() and self.next() not in {"+", "-", ")", "}", "]", "|", ",", *RELATIONS}:
-            sign = "*"
-            if self.next() in {"/", r"\cdot", r"\times", r"\odot"}:
-                sign = "/" if self.take() == "/" else "*"
-            value = self.joined(value, sign, self.power())
-        return value
-
-    def power(self):
-        """Read a value and its exponent."""
-        value = self.value()
-        if self.next() == "^":
-            self.take()
-            exponent = self.argument()
-            base = value
-            value = lambda env: base(env) ** exponent(env)  # noqa: E731
-        return value
-
-    def argument(self):
-        """Read a group in braces, or one token."""
-        if self.next() == "{":
-            return self.group()
-        token = self.take()
-        if token[0].isdigit() and len(token) > 1:  # \frac12 has two arguments
-            self.tokens.insert(0, token[1:])
-            token = token[0]
-        self.tokens.insert(0, token)
-        return self.value()
-
-    def group(self):
-        """Read an expression in brackets."""
-        end = CLOSING[self.take()]
-        value = self.sum()
-        self.take(end)
-        return value
-
-    def value(self):  # noqa: PLR0911
-        """Read a number, a variable, a function of something, or brackets."""
-        token = self.next()
-        if token in {"(", "{", "["}:
-            return self.group()
-        if token == "|":
-            inner = self.group()
-            return lambda env: abs(inner(env))
-        self.take()
-        if token[0].isdigit():
-            return lambda _: float(token)
-        if token in {r"\frac", r"\tfrac"}:
-            return self.joined(self.argument(), "/", self.argument())
-        if token == r"\sqrt":
-            inner = self.argument()
-            return lambda env: math.sqrt(inner(env))
-        if token == r"\abs":
-            inner = self.argument()
-            return lambda env: abs(inner(env))
-        if token in {r"\max", r"\min"}:
-            return self.extremum(max if token == r"\max" else min)
-        if token == r"\operatorname":
-            token = "".join(iter(self.take, "}")).removeprefix("{")
-        return self.applied(token)
-
-    def extremum(self, choose):
-        """Read the arguments of a maximum or minimum."""
-        self.take("(")
-        values = [self.sum()]
-        while self.next() == ",":
-            self.take()
-            values.append(self.sum())
-        self.take(")")
-        return lambda env: choose(v(env) for v in values)
-
-    def applied(self, token):
-        """Read what follows a name: an index, or the argument of a function."""
-        if token in FUNCTIONS and (token != r"\sigma" or self.next() == "("):
-            exponent = None
-            if self.next() == "^":
-                self.take()
-                exponent = self.argument()
-            inner = self.group() if self.next() == "(" else self.bare()
-            f = FUNCTIONS[token]
-            if exponent is None:
-                return lambda env: f(inner(env))
-            return lambda env: f(inner(env)) ** exponent(env)
-        if token == r"\pi":
-            return lambda _: math.pi
-        if token == "e" and self.next() == "^":
-            return lambda _: math.e
-        if token.lstrip("\\") not in GREEK and not (len(token) == 1 and token.isalpha()):
-            raise UnreadableError(token)
-        return self.variable(token)
-
-    def bare(self):
-        """Read the argument of a function without brackets: factors up to a sign."""
-        value = self.power()
-        while self.next() and (self.next()[0].isalnum() or self.next().lstrip("\\") in GREEK):
-            value = self.joined(value, "*", self.power())
-        return value
-
-    def variable(self, name):
-        """Read a variable with its index and primes."""
-        if self.next() == "_":
-            self.take()
-            name += "_" + self.index()
-        if self.next() in {"'", "("}:  # a derivative, or a function that is not known here
-            raise UnreadableError(name)
-        self.names.add(name)
-        return lambda env: env[name]
-
-    def index(self):
-        """Read an index as text."""
-        if self.next() != "{":
-            return self.take()
-        self.take()
-        return "".join(itertools.takewhile(lambda t: t != "}", iter(self.take, None)))
+def variables(node):
+    """Yield the names of the variables of a tree; fail at one that is no scalar."""
+    if isinstance(node, tex.Name):
+        is_constant = node.base in evaluate.CONSTANTS and (node.base != "e" or node.upper)
+        if not is_constant:
+            if not VARIABLE.fullmatch(node.base) or node.primes:
+                raise tex.UnreadableError(node.base)
+            yield node.base + tex.subscript(node.sub)
+        yield from variables(node.upper)
+    elif isinstance(node, tex.Node | tuple):
+        parts = node if isinstance(node, tuple) else node.parts[node.kind == "call" :]
+        for part in parts:
+            yield from variables(part)
 
 
 def read(text):
     """Return the sides of a relation, the signs between them, and the names of the variables."""
-    reader, sides, signs = Reader(text), [], []
-    while True:
-        sides.append(reader.sum())
-        if not reader.tokens:
-            break
-        sign = reader.take()
-        if sign not in RELATIONS:
-            raise UnreadableError(sign)
-        signs.append(RELATIONS[sign])
-    if not signs:
-        raise UnreadableError(text)
-    return sides, signs, reader.names
+    ((node, _, _),) = tex.equations(text.replace("{,}", ""), FUNCTIONS.__contains__)
+    if not KNOWN.issuperset(CALL.findall(text)):
+        raise tex.UnreadableError(text)
+    return node.parts, node.text.split(), sorted({*variables(node)})
 
 
 def digits(text):
@@ -234,31 +75,30 @@ def verdict(text):
     """Return "number" or "identity" if that is so, "false" for numbers, None for all else."""
     try:
         sides, signs, names = read(text)
-    except (UnreadableError, IndexError, KeyError):
+    except (tex.UnreadableError, LookupError, ValueError):
         return None
-    slacks = [digits(part) for part in re.split(r"=|\\le\b|\\ge\b|<|>|\\approx\b", text)]
+    slacks = [digits(part) for part in SIGN.split(text)]
     rng, valid = np.random.default_rng(0), 0
     for k in range(DRAWS if names else 1):
         scale = 3.0 if k % 2 else 0.9
-        env = dict(
-            zip(
-                sorted(names),
-                rng.uniform(-scale if k % 4 > 1 else 0.05, scale, len(names)),
-                strict=True,
-            )
+        drawn = rng.uniform(-scale if k % 4 > 1 else 0.05, scale, len(names))
+        evaluator = evaluate.Evaluator(
+            evaluate.Environment(FUNCTIONS | dict(zip(names, drawn, strict=True)))
         )
         try:
             with np.errstate(all="raise"):
-                values = [side(env) for side in sides]
-        except (ArithmeticError, ValueError, TypeError):
+                values = [evaluator.at(side, {}) for side in sides]
+        except evaluate.UnknownError:
+            return None
+        except (ArithmeticError, ValueError, TypeError, LookupError):
             continue
-        if not np.all(np.isfinite(values)) or np.iscomplexobj(np.array(values)):
+        if any(np.ndim(v) or np.iscomplexobj(v) or not np.isfinite(v) for v in values):
             continue
         valid += 1
         pairs = zip(values[:-1], signs, values[1:], slacks[:-1], slacks[1:], strict=True)
         if not all(holds(a, s, b, max(x, y)) for a, s, b, x, y in pairs):
             return None if names else "false"
-    if valid == 0 or (names and valid < 8):
+    if valid == 0 or text in ASSUMED or (names and valid < 8):
         return None
     return "identity" if names else "number"
 
@@ -282,7 +122,7 @@ def relations():
     for place, text in sources():
         for found in MATH.findall(text):
             inline = ledger.normalized(found)
-            if any(sign in TOKEN.findall(inline) for sign in RELATIONS):
+            if any(sign in tex.TOKEN.findall(inline) for sign in RELATIONS):
                 yield place, inline
 
 

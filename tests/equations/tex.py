@@ -206,6 +206,8 @@ class Parser:
             self.accept(r"\;", r"\,")
             if self.next() == "|" and self.bars:
                 return value
+            if bare and self.next() == "/" and self.next(1) in FUNCTIONS:
+                return value
             if self.accept("/"):
                 value = Node("/", (value, self.denominator()))
             elif self.ends() or (bare and self.starts_function()):

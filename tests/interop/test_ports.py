@@ -97,8 +97,6 @@ LANGUAGE_MODELS = {
         for name in ("gelu_accurate", "gelu_python_tanh", "hardswish", "leaky_relu")
     },
 }
-#: Entries that transformers 5 moves to rope_parameters, as older files have them.
-IN_THE_WILD = ("rope_theta", "rope_scaling")
 
 
 def made(name, settings, dtype):
