@@ -25,17 +25,8 @@ def by_torch(q, k, v, w, u, vec):
     return torch.softmax(hidden @ vec, -1) @ v
 
 
-class TestAgainstPyTorch:
-    def test_value_and_vjp(self, rng, assert_close, operands):
-        dout = rng.normal(size=(2, 5, 7))
-        value, grads = peers.value_and_vjp(by_torch, *operands, dout=dout)
-        assert_close(additive_attention(*operands), value)
-        assert_close(additive_attention_vjp(dout, *operands), grads)
-
-    def test_jvp(self, rng, assert_close, operands):
-        tangents = [rng.normal(size=shape) for shape in SHAPES]
-        want = peers.jvp(by_torch, tuple(operands), tuple(tangents))
-        assert_close(additive_attention_jvp(operands, tangents), want)
+def test_against_pytorch(rng, operands):
+    peers.assert_same("attention.additive_attention", by_torch, *operands, rng=rng)
 
 
 def test_the_example_of_the_docstring_has_the_score_it_says():

@@ -18,17 +18,9 @@ def by_torch(q, k, v, w):
     return peers.torch.softmax(0.5 * q @ w @ k.transpose(-1, -2), -1) @ v
 
 
-class TestAgainstPyTorch:
-    def test_value_and_vjp(self, rng, assert_close):
-        operands, dout = [rng.normal(size=s) for s in SHAPES], rng.normal(size=(2, 5, 7))
-        value, grads = peers.value_and_vjp(by_torch, *operands, dout=dout)
-        assert_close(multiplicative_attention(*operands, scale=0.5), value)
-        assert_close(multiplicative_attention_vjp(dout, *operands, scale=0.5), grads)
-
-    def test_jvp(self, rng, assert_close):
-        operands, tangents = ([rng.normal(size=s) for s in SHAPES] for _ in range(2))
-        want = peers.jvp(by_torch, tuple(operands), tuple(tangents))
-        assert_close(multiplicative_attention_jvp(operands, tangents, scale=0.5), want)
+def test_against_pytorch(rng):
+    operands = [rng.normal(size=s) for s in SHAPES]
+    peers.assert_same("attention.multiplicative_attention", by_torch, *operands, rng=rng, scale=0.5)
 
 
 class TestForms:

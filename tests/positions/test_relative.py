@@ -23,13 +23,11 @@ class TestBias:
         got = P.relative_bias(-0.25 * distance, 9, 10)
         np.testing.assert_array_equal(got, P.alibi_bias(0.25, 9, 10, symmetric=True))
 
-    def test_pytorch(self, rng, assert_close):
+    def test_pytorch(self, rng):
         peers = pytest.importorskip("peers")
-        table, dout = rng.normal(size=(3, 29)), rng.normal(size=(3, 10, 20))
         index = peers.torch.tensor(np.arange(20) - np.arange(10)[:, None] + 9)
-        value, (grad,) = peers.value_and_vjp(lambda t: t[:, index], table, dout=dout)
-        assert_close(P.relative_bias(table, 10, 20), value)
-        assert_close(P.relative_bias_vjp(dout, table, 10, 20), grad)
+        table, sizes = rng.normal(size=(3, 29)), {"T": 10, "S": 20}
+        peers.assert_same("positions.relative_bias", lambda t: t[:, index], table, rng=rng, **sizes)
 
     def test_errors(self):
         with pytest.raises(
@@ -46,17 +44,12 @@ class TestBias:
 
 class TestShaw:
     @pytest.mark.parametrize("K", [0, 2, 30])
-    def test_pytorch(self, K, rng, assert_close):
+    def test_pytorch(self, K, rng):
         peers = pytest.importorskip("peers")
-        q, table = rng.normal(size=(2, 3, 9, 4)), rng.normal(size=(2 * K + 1, 4))
-        dout = rng.normal(size=(2, 3, 9, 9))
         index = peers.torch.tensor(np.clip(np.arange(9) - np.arange(9)[:, None], -K, K) + K)
-        value, grads = peers.value_and_vjp(
-            lambda q, t: peers.torch.einsum("bhie,ije->bhij", q, t[index]), q, table, dout=dout
-        )
-        assert_close(P.shaw_scores(q, table), value)
-        for got, want in zip(P.shaw_scores_vjp(dout, q, table), grads, strict=True):
-            assert_close(got, want)
+        f = lambda q, t: peers.torch.einsum("bhie,ije->bhij", q, t[index])  # noqa: E731
+        q, table = rng.normal(size=(2, 3, 9, 4)), rng.normal(size=(2 * K + 1, 4))
+        peers.assert_same("positions.shaw_scores", f, q, table, rng=rng)
 
     def test_errors(self):
         with pytest.raises(
@@ -84,19 +77,16 @@ class TestTransformerXL:
             want[b, i, j] = q[b, i] @ k[b, j] + q[b, i] @ offset + u @ k[b, j] + v[b, 0] @ offset
         assert_close(got, want, scale=abs(want).max() * 3)
 
-    def test_pytorch(self, rng, assert_close):
+    def test_pytorch(self, rng):
         peers = pytest.importorskip("peers")
-        inputs, dout = [rng.normal(size=s) for s in self.SHAPES], rng.normal(size=(2, 7, 9))
         index = peers.torch.tensor(np.arange(9) - np.arange(7)[:, None] + 6)
 
         def scores(q, k, r, u, v):
             by_offset = peers.torch.einsum("bie,ije->bij", q + v, r[index])
             return (q + u) @ k.transpose(-1, -2) + by_offset
 
-        value, grads = peers.value_and_vjp(scores, *inputs, dout=dout)
-        assert_close(P.transformer_xl_scores(*inputs), value)
-        for got, want in zip(P.transformer_xl_scores_vjp(dout, *inputs), grads, strict=True):
-            assert_close(got, want)
+        inputs = [rng.normal(size=s) for s in self.SHAPES]
+        peers.assert_same("positions.transformer_xl_scores", scores, *inputs, rng=rng)
 
     def test_without_queries_or_keys(self):
         empty = np.ones((0, 4))
