@@ -28,21 +28,29 @@ def _tensor(array, **options):
     return torch.tensor(np.asarray(array, np.float64), **options)
 
 
+def _each(value):
+    """Return the outputs of a function, one or several, as a tuple."""
+    return value if isinstance(value, tuple) else (value,)
+
+
 def value_and_vjp(f, *inputs, dout=None):
     """Return f(*inputs) and the gradient with respect to each input, as NumPy arrays."""
     tensors = [_tensor(x, requires_grad=True) for x in inputs]
     torch = __getattr__("torch")
     out = f(*tensors)
-    seed = torch.ones_like(out) if dout is None else _tensor(dout)
-    grads = torch.autograd.grad(out, tensors, seed, allow_unused=True)
+    seeds = map(torch.ones_like, _each(out)) if dout is None else map(_tensor, _each(dout))
+    grads = torch.autograd.grad(_each(out), tensors, [*seeds], allow_unused=True)
     zeros = (torch.zeros_like(t) if g is None else g for g, t in zip(grads, tensors, strict=True))
-    return out.detach().numpy(), tuple(g.numpy() for g in zeros)
+    values = tuple(value.detach().numpy() for value in _each(out))
+    return values if isinstance(out, tuple) else values[0], tuple(g.numpy() for g in zeros)
 
 
 def jvp(f, primals, tangents):
-    """Return the directional derivative of f, as a NumPy array."""
+    """Return the directional derivative of f, as NumPy arrays."""
     primals, tangents = (tuple(map(_tensor, arrays)) for arrays in (primals, tangents))
-    return __getattr__("torch").func.jvp(f, primals, tangents)[1].numpy()
+    pushed = __getattr__("torch").func.jvp(f, primals, tangents)[1]
+    arrays = tuple(tangent.numpy() for tangent in _each(pushed))
+    return arrays if isinstance(pushed, tuple) else arrays[0]
 
 
 def jacobians(f, *inputs):
@@ -61,15 +69,17 @@ def assert_same(name, f, *inputs, rng, tolerance=4e-15, constants=(), **options)
     pull, push = (attrgetter(name + form)(dlref) for form in ("_vjp", "_jvp"))
     primals = *inputs, *constants
     value, _ = value_and_vjp(f, *inputs)
-    dout, moves = rng.normal(size=value.shape), [rng.normal(size=np.shape(a)) for a in inputs]
+    dout = tuple(rng.normal(size=part.shape) for part in _each(value))
+    dout = dout if isinstance(value, tuple) else dout[0]
+    moves = [rng.normal(size=np.shape(a)) for a in inputs]
     tangents = *moves, *(None for _ in constants)
     along = (primals, tangents) if len(primals) > 1 else (*primals, *tangents)
-    gradients = pull(dout, *primals, **options)
-    got = [*(gradients if isinstance(gradients, tuple) else (gradients,)), push(*along, **options)]
-    want = [*value_and_vjp(f, *inputs, dout=dout)[1], jvp(f, inputs, moves)]
+    got = [*_each(pull(dout, *primals, **options)), *_each(push(*along, **options))]
+    want = [*value_and_vjp(f, *inputs, dout=dout)[1], *_each(jvp(f, inputs, moves))]
     chapter, _, own = name.partition(".")
     if own in getattr(dlref, chapter).__all__:  # not where NumPy has the map
-        got, want = [attrgetter(name)(dlref)(*primals, **options), *got], [value, *want]
+        got = [*_each(attrgetter(name)(dlref)(*primals, **options)), *got]
+        want = [*_each(value), *want]
     for ours, theirs in zip(got, want, strict=True):
         assert np.shape(ours) == theirs.shape
         size = np.max(np.abs(theirs), initial=0.0, where=np.isfinite(theirs))

@@ -55,9 +55,9 @@ def test_packed_documents_are_the_documents_one_by_one(width):
 
 @pytest.mark.parametrize("width", [1, 4])
 def test_gradients_of_packed_documents_against_pytorch(width):
-    torch = pytest.importorskip("torch")
+    peers = pytest.importorskip("peers")
+    torch = peers.torch
     arrays = normal(2, 11, 3), normal(3, width), normal(3), normal(2, width - 1, 3)
-    moves = tuple(normal(*a.shape) for a in arrays)
 
     def of(x, w, b, state):
         outs, lasts = [], []
@@ -69,18 +69,7 @@ def test_gradients_of_packed_documents_against_pytorch(width):
             lasts.append(whole[len(whole) - width + 1 :])
         return torch.cat(outs).reshape(x.shape), torch.stack(lasts)
 
-    tensors, directions = (tuple(map(torch.tensor, some)) for some in (arrays, moves))
-    want, tangent = torch.func.jvp(of, tensors, directions)
-    got = causal_conv(*arrays, segment_ids=ROWS)
-    u = tuple(normal(*y.shape) for y in got)
-    grads = torch.func.vjp(of, *tensors)[1](tuple(map(torch.tensor, u)))
-    for ours, theirs in (
-        (got, want),
-        (causal_conv_jvp(arrays, moves, segment_ids=ROWS), tangent),
-        (causal_conv_vjp(u, *arrays, segment_ids=ROWS), grads),
-    ):
-        for a, b in zip(ours, theirs, strict=True):
-            close(a, b)
+    peers.assert_same("convolution.causal_conv", of, *arrays, rng=RNG, segment_ids=ROWS)
 
 
 def test_nan_stays_in_its_document():
@@ -111,27 +100,16 @@ def test_the_next_call_continues_the_last_document():
 
 @pytest.mark.parametrize(("steps", "width"), [(11, 4), (2, 4), (5, 1)])
 def test_against_pytorch(steps, width):
-    torch = pytest.importorskip("torch")
+    peers = pytest.importorskip("peers")
+    torch = peers.torch
     arrays = normal(2, steps, 3), normal(3, width), normal(3), normal(2, width - 1, 3)
-    moves = tuple(normal(*a.shape) for a in arrays)
 
     def of(x, w, b, state):
         x = torch.cat([state, x], 1)
         y = torch.nn.functional.conv1d(x.mT, w[:, None], b, groups=3).mT
         return y, x[:, steps:]
 
-    tensors, directions = (tuple(map(torch.tensor, some)) for some in (arrays, moves))
-    want, tangent = torch.func.jvp(of, tensors, directions)
-    got = causal_conv(*arrays)
-    u = tuple(normal(*y.shape) for y in got)
-    grads = torch.func.vjp(of, *tensors)[1](tuple(map(torch.tensor, u)))
-    for ours, theirs in (
-        (got, want),
-        (causal_conv_jvp(arrays, moves), tangent),
-        (causal_conv_vjp(u, *arrays), grads),
-    ):
-        for a, b in zip(ours, theirs, strict=True):
-            close(a, b)
+    peers.assert_same("convolution.causal_conv", of, *arrays, rng=RNG)
 
 
 def test_it_is_a_depthwise_convolution():

@@ -18,6 +18,7 @@ FORMS = {
     "max": (max_pool, max_pool_vjp, max_pool_jvp),
     "avg": (mean_pool, mean_pool_vjp, mean_pool_jvp),
 }
+NAMES = {"max": "max_pool", "avg": "mean_pool"}
 SETTINGS = [
     ((2, 3, 9), {"size": (3,)}),
     ((2, 3, 9), {"size": (4,), "stride": 2, "padding": 2}),
@@ -30,22 +31,12 @@ SETTINGS = [
 @pytest.mark.parametrize("equal", [False, True])
 @pytest.mark.parametrize(("shape", "options"), SETTINGS)
 def test_against_pytorch(shape, options, equal, kind):
-    torch = pytest.importorskip("torch")
-    f, vjp, jvp = FORMS[kind]
-    theirs = getattr(torch.nn.functional, f"{kind}_pool{len(shape) - 2}d")
-    kwargs = tuple(options.get(key, default) for key, default in (("stride", None), ("padding", 0)))
-    of = lambda x: theirs(x, options["size"], *kwargs)  # noqa: E731
+    peers = pytest.importorskip("peers")
+    pool = getattr(peers.torch.nn.functional, f"{kind}_pool{len(shape) - 2}d")
+    kwargs = options.get("stride"), options.get("padding", 0)
     x = RNG.normal(size=shape) if not equal else RNG.integers(0, 3, shape).astype(float)
-    dx = RNG.normal(size=shape)
-    want, tangent = torch.func.jvp(of, (torch.tensor(x),), (torch.tensor(dx),))
-    y = f(x, **options)
-    u = RNG.normal(size=y.shape)
-    grad = torch.func.vjp(of, torch.tensor(x))[1](torch.tensor(u))[0]
-    pairs = (y, want), (vjp(u, x, **options), grad), (jvp(x, dx, **options), tangent)
-    for got, theirs_of in pairs:
-        wanted = np.asarray(theirs_of)
-        assert got.shape == wanted.shape
-        np.testing.assert_allclose(got, wanted, rtol=0, atol=4e-15 * np.abs(wanted).max())
+    f = lambda x: pool(x, options["size"], *kwargs)  # noqa: E731
+    peers.assert_same(f"convolution.{NAMES[kind]}", f, x, rng=RNG, **options)
 
 
 ROUNDED_UP = [
@@ -57,48 +48,28 @@ ROUNDED_UP = [
 ]
 
 
-def compared(torch, theirs, forms, shape, options):
-    """Compare value, gradient and tangent with PyTorch."""
-    f, vjp, jvp = forms
-    x, dx = RNG.normal(size=(2, *shape))
-    want, tangent = torch.func.jvp(theirs, (torch.tensor(x),), (torch.tensor(dx),))
-    y = f(x, **options)
-    u = RNG.normal(size=y.shape)
-    grad = torch.func.vjp(theirs, torch.tensor(x))[1](torch.tensor(u))[0]
-    for got, theirs_of in (
-        (y, want),
-        (vjp(u, x, **options), grad),
-        (jvp(x, dx, **options), tangent),
-    ):
-        wanted = np.asarray(theirs_of)
-        assert got.shape == wanted.shape
-        np.testing.assert_allclose(got, wanted, rtol=0, atol=4e-15 * np.abs(wanted).max())
-
-
 @pytest.mark.parametrize("dilation", [1, 2])
 @pytest.mark.parametrize("ceil_mode", [False, True])
 @pytest.mark.parametrize(("shape", "options"), ROUNDED_UP + SETTINGS)
 def test_shapes_of_maxima_against_pytorch(shape, options, ceil_mode, dilation):
-    torch = pytest.importorskip("torch")
-    pool = getattr(torch.nn.functional, f"max_pool{len(shape) - 2}d")
+    peers = pytest.importorskip("peers")
+    pool = getattr(peers.torch.nn.functional, f"max_pool{len(shape) - 2}d")
     kwargs = options.get("stride"), options.get("padding", 0), dilation, ceil_mode
-    compared(
-        torch, lambda x: pool(x, options["size"], *kwargs), FORMS["max"], shape,
-        {**options, "dilation": dilation, "ceil_mode": ceil_mode},
-    )  # fmt: skip
+    f = lambda x: pool(x, options["size"], *kwargs)  # noqa: E731
+    options = {**options, "dilation": dilation, "ceil_mode": ceil_mode}
+    peers.assert_same("convolution.max_pool", f, RNG.normal(size=shape), rng=RNG, **options)
 
 
 @pytest.mark.parametrize("count_include_pad", [False, True])
 @pytest.mark.parametrize("ceil_mode", [False, True])
 @pytest.mark.parametrize(("shape", "options"), ROUNDED_UP + SETTINGS)
 def test_divisors_of_means_against_pytorch(shape, options, ceil_mode, count_include_pad):
-    torch = pytest.importorskip("torch")
-    pool = getattr(torch.nn.functional, f"avg_pool{len(shape) - 2}d")
+    peers = pytest.importorskip("peers")
+    pool = getattr(peers.torch.nn.functional, f"avg_pool{len(shape) - 2}d")
     kwargs = options.get("stride"), options.get("padding", 0), ceil_mode, count_include_pad
-    compared(
-        torch, lambda x: pool(x, options["size"], *kwargs), FORMS["avg"], shape,
-        {**options, "ceil_mode": ceil_mode, "count_include_pad": count_include_pad},
-    )  # fmt: skip
+    f = lambda x: pool(x, options["size"], *kwargs)  # noqa: E731
+    options = {**options, "ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
+    peers.assert_same("convolution.mean_pool", f, RNG.normal(size=shape), rng=RNG, **options)
 
 
 def test_a_dilated_window_needs_an_element():
