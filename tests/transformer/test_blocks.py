@@ -376,19 +376,6 @@ class TestOptions:
             decoder_block(x, memory, both, o), decoder_block(x, memory, both, o, is_causal=True)
         )
 
-    def test_layer_norms_by_one_plus_their_weights(self, rng, draw):
-        """The offset is added to the weights, beside a bias, and not in the gradient."""
-        params, x, u = draw.encoder_block(), *rng.normal(size=(2, 3, 4))
-        moved = {n: getattr(params, n) for n in ("norm1", "norm2")}
-        moved = {n: norm._replace(weight=norm.weight + 1) for n, norm in moved.items()}
-        want = encoder_block(x, params._replace(**moved), num_heads=2)
-        got = encoder_block(x, params, num_heads=2, norm_offset=1.0)
-        np.testing.assert_array_equal(got, want)
-        _, grads = encoder_block_vjp(u, x, params._replace(**moved), num_heads=2)
-        trees.assert_close(
-            encoder_block_vjp(u, x, params, num_heads=2, norm_offset=1.0)[1], grads, 0
-        )
-
     def test_errors(self, rng, draw):
         x, params = rng.normal(size=(3, 4)), draw.encoder_block()
         with pytest.raises(TypeError, match=r"'num_head'. Did you mean 'num_heads'\?"):
