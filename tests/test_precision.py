@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from cases import SPECS, Problem, applicable, form_of, key_of, public_functions
+from cases import SPECS, Problem, applicable, form_of, key_of, leaves, public_functions
 from topic_records import load
 
 from dlref import calculus, losses, neurons, training
@@ -36,13 +36,6 @@ def cast(value, dtype):
         return type(value)(*entries) if hasattr(value, "_fields") else type(value)(entries)
     array = np.asarray(value)
     return array.astype(dtype) if array.dtype.kind == "f" and value is not None else value
-
-
-def leaves(value):
-    """Return the arrays of a result."""
-    if isinstance(value, tuple | list):
-        return [array for entry in value for array in leaves(entry)]
-    return [] if value is None else [np.asarray(value)]
 
 
 def topic_of(name):

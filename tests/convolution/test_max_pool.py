@@ -48,28 +48,25 @@ ROUNDED_UP = [
 ]
 
 
-@pytest.mark.parametrize("dilation", [1, 2])
+@pytest.mark.parametrize(
+    ("kind", "option", "value"),
+    [
+        ("max", "dilation", 1),
+        ("max", "dilation", 2),
+        ("avg", "count_include_pad", False),
+        ("avg", "count_include_pad", True),
+    ],
+)
 @pytest.mark.parametrize("ceil_mode", [False, True])
 @pytest.mark.parametrize(("shape", "options"), ROUNDED_UP + SETTINGS)
-def test_shapes_of_maxima_against_pytorch(shape, options, ceil_mode, dilation):
+def test_shapes_and_divisors_against_pytorch(shape, options, ceil_mode, kind, option, value):
     peers = pytest.importorskip("peers")
-    pool = getattr(peers.torch.nn.functional, f"max_pool{len(shape) - 2}d")
-    kwargs = options.get("stride"), options.get("padding", 0), dilation, ceil_mode
-    f = lambda x: pool(x, options["size"], *kwargs)  # noqa: E731
-    options = {**options, "dilation": dilation, "ceil_mode": ceil_mode}
-    peers.assert_same("convolution.max_pool", f, RNG.normal(size=shape), rng=RNG, **options)
-
-
-@pytest.mark.parametrize("count_include_pad", [False, True])
-@pytest.mark.parametrize("ceil_mode", [False, True])
-@pytest.mark.parametrize(("shape", "options"), ROUNDED_UP + SETTINGS)
-def test_divisors_of_means_against_pytorch(shape, options, ceil_mode, count_include_pad):
-    peers = pytest.importorskip("peers")
-    pool = getattr(peers.torch.nn.functional, f"avg_pool{len(shape) - 2}d")
-    kwargs = options.get("stride"), options.get("padding", 0), ceil_mode, count_include_pad
-    f = lambda x: pool(x, options["size"], *kwargs)  # noqa: E731
-    options = {**options, "ceil_mode": ceil_mode, "count_include_pad": count_include_pad}
-    peers.assert_same("convolution.mean_pool", f, RNG.normal(size=shape), rng=RNG, **options)
+    pool = getattr(peers.torch.nn.functional, f"{kind}_pool{len(shape) - 2}d")
+    places = options.get("stride"), options.get("padding", 0)
+    more = {option: value, "ceil_mode": ceil_mode}
+    f = lambda x: pool(x, options["size"], *places, **more)  # noqa: E731
+    x = RNG.normal(size=shape)
+    peers.assert_same(f"convolution.{NAMES[kind]}", f, x, rng=RNG, **options, **more)
 
 
 def test_a_dilated_window_needs_an_element():

@@ -3,6 +3,7 @@
 import numpy as np
 import peers
 import pytest
+from trees import leaves
 
 from dlref import recurrent as rec
 from dlref.neurons import linear
@@ -21,12 +22,6 @@ def moved(rng, value):
     if isinstance(value, tuple):
         return tuple(moved(rng, v) for v in value)
     return None if value is None else rng.normal(size=np.shape(value))
-
-
-def leaves(value):
-    if isinstance(value, tuple):
-        return [leaf for v in value for leaf in leaves(v)]
-    return [] if value is None else [value]
 
 
 def check_derivatives(rng, f, primals, **options):

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import trees
+from trees import leaves
 
 from dlref.training import tree_map
 from dlref.transformer import (
@@ -41,12 +42,6 @@ def padded(texts, padding, junk):
 
 def close(a, b):
     np.testing.assert_allclose(a, b, rtol=0, atol=1e-13)
-
-
-def leaves(tree):
-    found = []
-    tree_map(found.append, tree)
-    return found
 
 
 @pytest.mark.parametrize("padding", ["right", "left"])
