@@ -191,37 +191,44 @@ class TestTypes:
             with pytest.raises(ValueError, match=r"^Argument '.*' must be an array, not a ragged"):
                 evaluate(name, problem, arguments)
 
+    @pytest.mark.parametrize("axes", [1, -1])
     @pytest.mark.parametrize("name", [n for n in FUNCTIONS if split(n)[1] in {"vjp", "jvp"}])
-    def test_cotangents_and_tangents_of_the_wrong_shape_are_refused(self, name):
+    def test_cotangents_and_tangents_of_the_wrong_shape_are_refused(self, name, axes):
+        def wrong(a):
+            return np.ones((*a.shape, 2) if axes > 0 else a.shape[1:])
+
+        place, word = (0, "dout") if form_of(name) == "vjp" else (1, "tangents")
         for problem in problems(name):
-            first, *rest = problem.arguments(form_of(name))
-            if form_of(name) == "vjp":
-                bad = [(tree(lambda a: np.ones((*np.shape(a), 2)), first), *rest)]
-            else:
-                bad = [
-                    (first, tangents)
-                    for _, (tangents,) in each_array_replaced(
-                        rest, lambda a: np.ones((*a.shape, 2))
-                    )
-                ]
-            word = "dout" if form_of(name) == "vjp" else "tangents"
-            for arguments in bad:
+            arguments = [*problem.arguments(form_of(name))]
+            right = leaves(arguments[place])
+            for target, (other,) in each_array_replaced((arguments[place],), wrong):
+                if axes < 0 and right[target].ndim == 0:
+                    continue
+                arguments[place] = other
                 with pytest.raises(
                     ValueError, match=rf"^Argument '{word}.*' must have shape .* not"
                 ):
                     evaluate(name, problem, arguments)
 
+    @pytest.mark.parametrize("name", [n for n in FUNCTIONS if split(n)[1] == "vjp"])
+    def test_a_cotangent_is_needed(self, name):
+        for problem in problems(name) if name not in SEVERAL_OUTPUTS else ():
+            _, *inputs = problem.arguments("vjp")
+            with pytest.raises(TypeError, match=r"^Argument 'dout' must be .*, not "):
+                evaluate(name, problem, (None, *inputs))
+
     @pytest.mark.parametrize("name", [n for n in FUNCTIONS if split(n)[1] == "jvp"])
     def test_a_missing_tangent_is_zero(self, name):
         for problem in problems(name):
             primals, tangents = problem.arguments("jvp")
-            zero = tree(np.zeros_like, tangents)
-            for got, want in zip(
-                leaves(FUNCTIONS[name](primals, tree(lambda _: None, tangents), **problem.options)),
-                leaves(FUNCTIONS[name](primals, zero, **problem.options)),
-                strict=True,
-            ):
-                np.testing.assert_array_equal(got, want)
+            pairs = [(tree(lambda _: None, tangents), tree(np.zeros_like, tangents))]
+            for k in range(len(tangents) if isinstance(tangents, tuple) else 0):
+                zero = tree(np.zeros_like, tangents[k])
+                pairs.append(tuple((*tangents[:k], t, *tangents[k + 1 :]) for t in (None, zero)))
+            for pair in pairs:
+                results = [FUNCTIONS[name](primals, t, **problem.options) for t in pair]
+                for got, want in zip(*map(leaves, results), strict=True):
+                    np.testing.assert_array_equal(got, want)
 
     @pytest.mark.parametrize("name", SEVERAL_OUTPUTS)
     def test_a_missing_cotangent_is_zero(self, name):

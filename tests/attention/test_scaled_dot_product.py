@@ -587,14 +587,6 @@ class TestErrors:
         with pytest.raises(ValueError, match=rf"^Argument 'n' must be at most {2**63 - 1}, not"):
             repeat_kv(np.ones((1, 2, 3)), np.uint64(2**63))
 
-    @pytest.mark.parametrize("f", [attention_scores_vjp, attention_weights_vjp])
-    def test_a_cotangent_is_needed(self, f):
-        q = np.ones((3, 5))
-        with pytest.raises(TypeError, match=r"^Argument 'dout' must be an array, not None\.$"):
-            f(None, q, q)
-        with pytest.raises(TypeError, match=r"^Argument 'dout' must be an array, not None\.$"):
-            scaled_dot_product_attention_vjp(None, q, q, q)
-
     @pytest.mark.parametrize("f", [attention_scores_jvp, attention_weights_jvp])
     def test_an_infinite_scale_does_not_warn(self, f):
         q = np.zeros((3, 5))

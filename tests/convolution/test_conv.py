@@ -225,8 +225,6 @@ def test_missing_arrays_are_refused():
         conv(np.ones((2, 5)), None)
     with pytest.raises(ValueError, match="'bias' must have shape"):
         conv(np.ones((2, 5)), np.ones((3, 2, 2)), np.ones(2))
-    with pytest.raises(TypeError, match="'dout' must be an array"):
-        conv_vjp(None, np.ones((2, 5)), np.ones((3, 2, 2)))
     with pytest.raises(TypeError, match="'primals' must be a tuple of 3"):
         conv_jvp(np.ones(3), None)
     with pytest.raises(TypeError, match="'tangents' must be a tuple of 2"):

@@ -12,15 +12,12 @@ from dlref.losses import (
     multi_margin_loss_vjp,
     sigmoid_focal_loss,
     sigmoid_focal_loss_grad,
-    sigmoid_focal_loss_jvp,
     sigmoid_focal_loss_vjp,
     sparsemax_loss,
     sparsemax_loss_grad,
-    sparsemax_loss_jvp,
     sparsemax_loss_vjp,
     triplet_margin_loss,
     triplet_margin_loss_grad,
-    triplet_margin_loss_jvp,
 )
 
 REDUCTIONS = ("mean", "sum", "none")
@@ -77,14 +74,6 @@ def test_multi_margin_of_no_rows():
     assert np.isnan(multi_margin_loss(*nothing))
     assert multi_margin_loss(*nothing, reduction="sum") == 0
     assert multi_margin_loss_grad(*nothing).shape == (0, 3)
-
-
-def test_tangents_of_multi_margin(rng):
-    x, v, y = rng.normal(size=(4, 3)), rng.normal(size=(4, 3)), np.array([0, 2, 1, 1])
-    for p in (1, 2):
-        want = np.sum(multi_margin_loss_grad(x, y, p=p) * v)
-        assert multi_margin_loss_jvp((x, y), (v, None), p=p) == pytest.approx(want, rel=1e-14)
-    assert multi_margin_loss_jvp((x, y), (None, None)) == 0
 
 
 def test_errors_of_multi_margin():
@@ -156,14 +145,6 @@ def test_focal_loss_keeps_its_digits_where_it_is_sure():
     assert sigmoid_focal_loss_grad(1e4, 1.0, alpha=-1) == 0
 
 
-def test_tangents_of_the_focal_loss(rng):
-    x, t, dx, dt = *rng.normal(size=(2, 7)), *rng.uniform(size=(2, 7))
-    t, dx = dx**2 / (1 + dx**2), t
-    by_x, by_t = sigmoid_focal_loss_vjp(1.0, x, t)
-    assert sigmoid_focal_loss_jvp((x, t), (dx, None)) == pytest.approx(by_x @ dx, rel=1e-14)
-    assert sigmoid_focal_loss_jvp((x, t), (None, dt)) == pytest.approx(by_t @ dt, rel=1e-14)
-
-
 def test_errors_of_the_focal_loss():
     with pytest.raises(ValueError, match="'target'"):
         sigmoid_focal_loss([1.0, 2.0], [1.0])
@@ -214,14 +195,6 @@ def test_distances_neither_overflow_nor_underflow():
         np.testing.assert_allclose(db, [0.6, 0.8], rtol=4e-15)
 
 
-def test_tangents_of_triplets(rng):
-    triplet, (da, _, dc) = rng.normal(size=(2, 3, 6, 4))
-    grads = triplet_margin_loss_grad(*triplet)
-    want = np.sum(grads[0] * da) + np.sum(grads[2] * dc)
-    got = triplet_margin_loss_jvp((*triplet,), (da, None, dc))
-    assert got == pytest.approx(want, rel=1e-13)
-
-
 def test_errors_of_triplets():
     x = np.zeros((2, 3))
     with pytest.raises(ValueError, match="'positive'"):
@@ -270,13 +243,6 @@ def test_sparsemax_loss_of_a_lead():
         np.testing.assert_array_equal(grad, [[0] * 3, [0] * 3, [-0.5, 0.5, 0], [-1, 1, 0]])
     assert sparsemax_loss([7.0], 0) == 0
     assert np.isnan(sparsemax_loss([1.0, np.nan], 0))
-
-
-def test_tangents_of_the_sparsemax_loss(rng):
-    z, v, y = rng.normal(size=(4, 3)), rng.normal(size=(4, 3)), np.array([0, 2, 1, 1])
-    want = np.sum(sparsemax_loss_grad(z, y) * v)
-    assert sparsemax_loss_jvp((z, y), (v, None)) == pytest.approx(want, rel=1e-13)
-    assert sparsemax_loss_jvp((z, y), (None, None)) == 0
 
 
 def test_errors_of_the_sparsemax_loss():

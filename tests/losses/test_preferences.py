@@ -121,8 +121,6 @@ def test_errors():
             kto_loss(two, two, [True, False], **{name: -1.0})
     with pytest.raises(ValueError, match=r"^Argument 'tangents\[2\]' must be None"):
         kto_loss_jvp((two, two, [True, False]), (two, two, two))
-    with pytest.raises(ValueError, match=r"^Argument 'tangents\[1\]' must have shape"):
-        kto_loss_jvp((two, two, [True, False]), (two, np.zeros(3), None))
     with pytest.raises(ValueError, match=r"^Argument 'reduction' must be 'mean' or 'sum', not"):
         kto_loss_grad(two, two, [True, False], reduction="none")
     with pytest.raises(ValueError, match=r"^Argument 'log_p' must have shape \(2, 4\), not"):

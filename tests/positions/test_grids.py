@@ -68,5 +68,3 @@ class TestBias:
             relative_bias_grid(np.ones((14, 2)), 2, 3)
         with pytest.raises(ValueError, match=r"^Argument 'height' must be at least 1, not 0"):
             relative_bias_grid(np.ones((1, 2)), 0, 1)
-        with pytest.raises(ValueError, match=r"^Argument 'dout' must have shape \(2, 6, 6\)"):
-            relative_bias_grid_vjp(np.ones((2, 3, 3)), np.ones((15, 2)), 2, 3)
