@@ -32,11 +32,6 @@ class TestChain:
         want = complex_step(lambda x: np.exp(w2 @ np.sin(w1 @ x)), [x], [v])
         np.testing.assert_allclose(jac @ v, want, rtol=1e-14)
 
-    def test_a_chain_of_one_is_a_copy(self):
-        jac = np.ones((2, 2))
-        chain_rule(jac)[:] = 7
-        assert (jac == 1).all()
-
     def test_batch_axes_broadcast(self, rng):
         a, b = rng.normal(size=(5, 1, 2, 3)), rng.normal(size=(4, 3, 2))
         got = chain_rule(a, b)

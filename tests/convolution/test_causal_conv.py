@@ -149,12 +149,6 @@ def test_blocks_of_steps_fit_together(monkeypatch, options):
         close(got, want)
 
 
-def test_the_state_is_a_copy():
-    x = normal(4, 2)
-    _, state = causal_conv(x, normal(2, 3))
-    assert not np.shares_memory(state, x)
-
-
 @pytest.mark.parametrize(
     ("error", "message", "arguments"),
     [
