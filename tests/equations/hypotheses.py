@@ -45,16 +45,8 @@ PROGRAMS = re.compile(
 )
 
 
-def hypothesis(file):
-    """Mark a function as the check of sentences with a hypothesis in a file."""
-
-    def mark(function):
-        known = HYPOTHESES.get(function.__name__)
-        assert known is None or known[0] == file, function.__name__
-        HYPOTHESES[function.__name__] = file, function
-        return function
-
-    return mark
+#: Marks a function as the check of sentences with a hypothesis in a file.
+hypothesis = ledger.kept_in(HYPOTHESES)
 
 
 def sentences():

@@ -96,6 +96,21 @@ def _register(texts, function, *, kind=Check, **options):
     return function
 
 
+def kept_in(checks):
+    """Return a decorator with the file that a check is of: it keeps both under the check's name."""
+
+    def of(file):
+        def mark(function):
+            known = checks.get(function.__name__)  # the same one, where pytest imports a file twice
+            assert known is None or known[0] == file, function.__name__
+            checks[function.__name__] = file, function
+            return function
+
+        return mark
+
+    return of
+
+
 @functools.cache
 def displayed(source):
     """Return the displayed equations of a text in reStructuredText, without labels."""

@@ -45,15 +45,8 @@ NUMBERS = {
 BRACKETS = re.compile(r"\[([^]]+)\]")
 
 
-def worded(file):
-    """Mark a function as the check of sentences of a file."""
-
-    def mark(function):
-        assert function.__name__ not in WORDED
-        WORDED[function.__name__] = file, function
-        return function
-
-    return mark
+#: Marks a function as the check of sentences of a file.
+worded = ledger.kept_in(WORDED)
 
 
 def number(word):

@@ -8,6 +8,7 @@ import importlib
 import pkgutil
 
 import numpy as np
+from equations import ledger
 from equations.numeric import complex_step
 
 STATED = {}
@@ -17,16 +18,8 @@ class Near(float):
     """How far values may be from each other: rounded numbers, quadratures, differences."""
 
 
-def stated(file):
-    """Mark a function as the check of inline relations of a file."""
-
-    def mark(function):
-        known = STATED.get(function.__name__)  # the same one, where pytest imports a file twice
-        assert known is None or known[0] == file, function.__name__
-        STATED[function.__name__] = file, function
-        return function
-
-    return mark
+#: Marks a function as the check of inline relations of a file.
+stated = ledger.kept_in(STATED)
 
 
 def draw(seed, *shapes):
