@@ -878,9 +878,15 @@ def _summary(checks: list[OutputCheck]) -> str:
     if not off:
         return f"all {len(checks)} outputs are right"
     names = ", ".join(check.name for check in off)
-    causes = dict.fromkeys(check.cause for check in off if check.cause)
-    summary = f"{len(off)} of {len(checks)} outputs are off: {names}"
-    return "; ".join([summary, *causes])
+    by_cause: dict[str, list[str]] = {}
+    for check in off:
+        by_cause.setdefault(check.cause, []).append(check.name)
+    causes = [
+        cause if len(by_cause) == 1 else f"in {' and '.join(some)}, {cause}"
+        for cause, some in by_cause.items()
+        if cause
+    ]
+    return "; ".join([f"{len(off)} of {len(checks)} outputs are off: {names}", *causes])
 
 
 def without_cause(verdict: Verdict, words: str) -> Verdict:

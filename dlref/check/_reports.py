@@ -205,15 +205,17 @@ class CheckReport(NamedTuple):
             message = "no case is supported"
         if self.inconclusive_outputs:
             message += f"; no case is conclusive for {', '.join(self.inconclusive_outputs)}"
-        explained = [{output.cause for output in row.verdict.outputs} for row in self.failed]
+        explained = [causes_of(row.verdict) for row in self.failed]
         alike = in_common(self.causes)
         explained = [{alike.get(cause, cause) for cause in some} for some in explained]
-        every = dict.fromkeys(alike.values())
+        every = dict.fromkeys(filter(None, alike.values()))
         shares = {cause: sum(cause in some for some in explained) for cause in every}
         most = max(shares, key=lambda cause: shares[cause], default="")
         why = ""
         if most and 2 * shares[most] >= count:  # one that explains less is no headline
-            why = f"; most often ({shares[most]}): {most}"
+            is_whole = any(some == {most} for some in explained)
+            where = "" if is_whole else "in some outputs alone, "
+            why = f"; most often ({shares[most]}): {where}{most}"
         return f"{self.op}, {self.dtype}: {message}{why}"
 
     def _cells(self) -> list[tuple[str, str, str, str, str, str]]:
@@ -680,7 +682,7 @@ class _Run:
         """Return the report so far, with causes that the cases have in common if that is wanted."""
         name = getattr(getattr(self.op, "func", self.op), "__name__", str(self.op))
         skipped_options = tuple(dict.fromkeys(self.skipped_options))
-        rows = _without_chance(self.rows)
+        rows = _without_chance(self.rows, self.evidence)
         rows = self.with_common_causes(rows) if common else rows
         unsupported = tuple(self.unsupported)
         return CheckReport(name, self.dtype, tuple(rows), skipped_options, unsupported)
@@ -909,22 +911,37 @@ def _other_numbers(rng: Any, a: Any) -> Any:
     return (a * factors).astype(np.asarray(a).dtype)
 
 
-def _without_chance(rows: list[CheckRow]) -> list[CheckRow]:
+def _without_chance(rows: list[CheckRow], evidence: Sequence[Evidence | None]) -> list[CheckRow]:
     """
     Drop noise as a cause where only a few cases show it: these agree by chance.
 
-    A kernel that rounds inside does so in each case.
+    A kernel that rounds inside does so in each case, and in large ones before it does in small.
     """
     chance = set()
     for form in {row.form for row in rows}:
-        off = [row for row in rows if row.form == form and row.outcome == "off"]
-        noisy = [row for row in off if NOISE in row.verdict.cause]
-        if 3 * len(noisy) < len(off):
-            chance |= {id(row) for row in noisy}
+        own = [(row, e) for row, e in zip(rows, evidence, strict=True) if row.form == form]
+        off = [row for row, _ in own if row.outcome == "off"]
+        noisy = [(row, e) for row, e in own if row in off and NOISE in row.verdict.cause]
+        right = [e for row, e in own if row.outcome == "right"]
+        if 3 * len(noisy) < len(off) or _is_quiet([e for _, e in noisy], right):
+            chance |= {id(row) for row, _ in noisy}
     return [
         row._replace(verdict=without_cause(row.verdict, NOISE)) if id(row) in chance else row
         for row in rows
     ]
+
+
+def _is_quiet(noisy: Sequence[Evidence | None], right: Sequence[Evidence | None]) -> bool:
+    """Return whether most cases that are as large as the noisy ones, and alike, are right."""
+    some = [e for e in noisy if e is not None]
+    size = max((e.size for e in some), default=0)
+    options = {key for e in some for key in e.call.non_default_options}
+    alike = [
+        e
+        for e in right
+        if e is not None and e.size >= size and e.call.non_default_options.keys() <= options
+    ]
+    return len(alike) > len(noisy)
 
 
 #: Error messages of libraries that have no kernel for a size, a dtype or an option.

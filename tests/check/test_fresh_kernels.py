@@ -278,10 +278,13 @@ def test_noise_is_a_cause_where_most_cases_show_it():
         return [CheckRow("vjp", "", Verdict(False, (part,), part.cause)) for part in some]
 
     noise = "the errors are noise, of the size that ..."
-    kept = lambda *causes: [r.verdict.cause for r in _without_chance(rows(*causes))]  # noqa: E731
+
+    def kept(*causes):
+        return [r.verdict.cause for r in _without_chance(rows(*causes), [None] * len(causes))]
+
     assert kept(noise, "", "") == [noise, "", ""]
     assert kept("", "", "", noise) == ["", "", "", ""]
-    assert "noise" not in _without_chance(rows("", "", "", noise))[3].verdict.message
+    assert "noise" not in _without_chance(rows("", "", "", noise), [None] * 4)[3].verdict.message
 
 
 def test_a_gradient_too_many_is_named():
