@@ -165,7 +165,7 @@ def test_variables_are_not_exchanged_beside_a_profiler():
 
 
 def test_a_map_that_refuses_a_change():
-    assert readings._run(lambda call: 1 / 0, SOFTMAX) is None
+    assert readings.with_reading(lambda call: 1 / 0, SOFTMAX) is None
     nested = ReferenceCall(act.softmax, "forward", ([np.ones(2)], 3), {})
     arrays = readings._Block(0, -1, lambda n: 4).changed(nested).arguments
     assert isinstance(arrays, tuple)

@@ -71,6 +71,18 @@ class Constant:
         return self.values[self.place - 1]
 
 
+class Unknown:
+    """A number of a formula that is looked for."""
+
+    value = 1.0
+
+    def __call__(self) -> float:
+        """Return the value that is tried."""
+        return self.value
+
+
+#: The number that is looked for.
+SOLVED = Unknown()
 #: It holds an intermediate fixed while a formula is differentiated.
 CONSTANT = Constant()
 #: Functions that round an intermediate.
@@ -87,6 +99,7 @@ HELPERS: dict[str, Any] = {
     "padded": padded,
     "plus": _plus,
     "constant": CONSTANT,
+    "solved": SOLVED,
     **{
         name: functools.partial(_activation, name=name)
         for name in ("softmax", "sigmoid", "relu", "silu", "gelu")

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formulas import activations, attention, losses
+from ...formulas import activations, attention, losses, positions
 from ...formulas.activations import elu, logsumexp, softmax, softplus
 from ...formulas.attention import (
     allowed_pairs,
@@ -240,6 +240,21 @@ def weights_by_logsumexp(s: Any, sink: Any = None) -> Any:
     return np.exp(s - np.where(lse == -np.inf, 0, lse)[..., None]), lse
 
 
+# Positions.
+
+
+def sinusoidal_by_channels(length: int, dim: int, **options: Any) -> Any:
+    """Return the table with the exponent of each channel, as the paper has it."""
+    if {"layout", "spacing"} & options.keys():
+        return positions.sinusoidal(length, dim, **options)
+    base, offset = options.get("base", 10000.0), options.get("offset", 0)
+    i = np.arange(dim)
+    exponents = 2 * (i // 2) / dim
+    angles = (offset + np.arange(length))[:, None] * (1 / base) ** exponents
+    table = np.where(i % 2 == 0, np.sin(angles), np.cos(angles))
+    return table.astype(options.get("dtype", np.float64))
+
+
 _OWN: dict[Any, tuple[Any, ...]] = {
     activations: (
         *(sigmoid, sigmoid_deriv, elu_deriv, celu_deriv, tanhshrink_deriv),
@@ -259,6 +274,7 @@ TEXTBOOK: dict[Any, Any] = {
     activations.softmax_vjp: softmax_vjp_by_products,
     attention.scaled_dot_product_attention_vjp: attention_vjp_by_logsumexp,
     next_token_probabilities: next_token_probabilities_by_logits,
+    positions.sinusoidal: sinusoidal_by_channels,
 }
 #: The probabilities, from their logarithms.
 BY_LOGSUMEXP: dict[Any, Any] = {

@@ -278,7 +278,7 @@ FRESH = [
     Wrong("hanbt/learn_dl#53", LSTM, "vjp", lstm_backward, "bias of the forget gate",
         "The gradients of the biases of i and o are those of f.",
         (r"bias.*(forget|gate|f\b)", r"(forget|gate|block).*bias",
-         r"gates?.*(repeat|same|equal)"), LAYER),
+         r"gates?.*(repeat|same|equal)", r"part 0 of 4 holds part 1"), LAYER),
     Wrong("apache/mxnet#4057", LSTM, "vjp", lstm_backward, "cell gradient overwritten",
         "The gradient of the cell state from the next step is overwritten, not added to.",
         (r"\bdc\b", r"cell.*(overwrit|lost|missing|ignored|not added|next|later)",

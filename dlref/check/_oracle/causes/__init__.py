@@ -72,6 +72,7 @@ def _trials(call: ReferenceCall) -> Iterator[tuple[str, list[Any]]]:
     for mistake in (
         *call.explanation.mistakes,
         options.other_options,
+        options.other_names,
         *call.explanation.later,
         derivatives.wrong_derivative,
         derivatives.other_douts,

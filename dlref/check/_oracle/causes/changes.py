@@ -40,8 +40,8 @@ OF_NUMBERS = {"sqrt", "exp", "log", "tanh", "sigmoid", "softmax", "abs", "square
 EXCHANGES = {"swapaxes", "moveaxis", "transpose"}
 #: What people apply to a number where nothing is due.
 APPLIED = (
-    *("np.sqrt({})", "np.square({})", "1 / ({})", "np.exp({})", "np.log({})", "np.abs({})"),
-    *("softmax({})", "np.tanh({})", "sigmoid({})", "relu({})", "silu({})", "gelu({})"),
+    *("softmax({})", "np.sqrt({})", "np.square({})", "1 / ({})", "np.exp({})", "np.log({})"),
+    *("np.abs({})", "np.tanh({})", "sigmoid({})", "relu({})", "silu({})", "gelu({})"),
     *("-({})", "1 - ({})", "({}) / 2", "2 * ({})", "({}) + 1", "({}) - 1"),
 )
 #: Sums, and the sizes of blocks that kernels add up.
@@ -57,7 +57,7 @@ IN_PLACE = {
 ALL_BUT_FIRST = "tuple(range(1, np.ndim({})))"
 AXES = ("-1", "-2", "0", "(-2, -1)", "None", ALL_BUT_FIRST)
 #: And in place of the option.
-OF_AXIS = ("axis - 1", "(axis - 1, axis)", "None", ALL_BUT_FIRST)
+OF_AXIS = ("-1", "-2", "axis - 1", "(axis - 1, axis)", "None", ALL_BUT_FIRST)
 #: Parameters of functions that are no part of the mathematics.
 SILENT = {"axis", "keepdims", "dtype", "strict"}
 
@@ -126,6 +126,30 @@ def _of_family(call: ast.Call, scope: dict[str, Any]) -> Iterator[ast.expr]:
     yield from (ast.Call(other, call.args, call.keywords) for other in others)
 
 
+def _other_spread(node: ast.Call) -> Iterator[ast.expr]:
+    """Yield the variance in place of the mean of squares, and the other way around."""
+    if not isinstance(node.func, ast.Attribute) or not node.args:
+        return
+    (first, *rest), module = node.args, node.func.value
+    if node.func.attr == "mean" and (base := _squared(first)) is not None:
+        variance = ast.Attribute(module, "var", ast.Load())
+        yield ast.Call(variance, [base, *rest], node.keywords)
+    elif node.func.attr == "var":
+        square = ast.BinOp(first, ast.Mult(), first)
+        yield ast.Call(ast.Attribute(module, "mean", ast.Load()), [square, *rest], node.keywords)
+
+
+def _squared(node: ast.expr) -> ast.expr | None:
+    """Return the base of a square, as x * x, x ** 2 or square(x)."""
+    if isinstance(node, ast.Call) and name_of(node) == "square":
+        return node.args[0]
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow):
+        return node.left if ast.unparse(node.right) == "2" else None
+    if _is_product(node) and ast.unparse(node.left) == ast.unparse(node.right):
+        return node.left
+    return None
+
+
 @functools.cache
 def _like(f: Any) -> tuple[str, ...]:
     """Return the names of the other formulas of a chapter with the parameters of one."""
@@ -146,6 +170,7 @@ def further_changes(
         same = (n for n, shape in shapes.items() if shape == shapes[node.id] and n != node.id)
         yield from (ast.Name(name, ast.Load()) for name in same)
         if shapes[node.id] == ():
+            yield from (ast.Constant(1), ast.Constant(0))
             yield ast.BinOp(ast.Constant(1), ast.Sub(), node)
             yield from _with_sizes(node, shapes)
     elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
@@ -168,14 +193,14 @@ def further_changes(
 
 
 def _with_sizes(number: ast.Name, shapes: dict[str, Any]) -> Iterator[ast.expr]:
-    """Yield a number times or over the size of an axis, or its root: a scale, or a share."""
+    """Yield a number times or over the size n of an axis, its root or n / (n - 1)."""
     sizes = {
         n: f"{a}.shape[{i}]"
         for a, shape in shapes.items()
         for i, n in enumerate(shape, -len(shape))
     }
     for text in sizes.values():
-        for size in (text, f"{text} ** 0.5"):
+        for size in (text, f"{text} ** 0.5", f"({text} / ({text} - 1))"):
             yield from (ast.BinOp(number, op, expression(size)) for op in (ast.Mult(), ast.Div()))
 
 
@@ -194,6 +219,8 @@ def _of_operation(node: ast.BinOp) -> Iterator[ast.expr]:
         yield ast.BinOp(right, ast.Sub(), left)
     if isinstance(op, ast.Div):
         yield ast.BinOp(left, ast.FloorDiv(), right)
+    if isinstance(op, ast.FloorDiv):
+        yield from (ast.BinOp(left, ast.Div(), right), left)
     if isinstance(op, ast.BitAnd | ast.BitOr):  # of masks
         other = ast.BitOr() if isinstance(op, ast.BitAnd) else ast.BitAnd()
         yield from (left, right, ast.BinOp(left, other, right))
@@ -251,6 +278,7 @@ def _of_call(node: ast.Call, scope: dict[str, Any]) -> Iterator[ast.expr]:
         yield from (expression(text.format(ast.unparse(node.args[0]))) for text in others)
     if len(node.args) == 1 and name in OF_NUMBERS:
         yield ast.Call(node.func, [node], [])
+    yield from _other_spread(node)
     yield from _of_family(node, scope)
 
 
@@ -264,7 +292,9 @@ def applied(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
     """Yield usual functions of an intermediate, and a number that is added once more."""
     if _is_intermediate(node, shapes):
         numbers = [name for name, shape in shapes.items() if shape == ()]
-        for text in (*APPLIED, *(f"({{}}) + {name}" for name in numbers)):
+        is_number = isinstance(node, ast.Name) and node.id in numbers
+        usual = APPLIED[is_number:]  # the softmax of a number is 1, which stands for it elsewhere
+        for text in (*usual, *(f"({{}}) + {name}" for name in numbers)):
             yield expression(text.format(ast.unparse(node)))
 
 
@@ -290,6 +320,49 @@ def earlier_values(node: ast.AST, definitions: dict[str, ast.expr]) -> Iterator[
             yield from (value.left, value.right)
         elif isinstance(value, ast.Call) and (inner := _inside(value)) is not None:
             yield inner
+
+
+def earlier_sides(node: ast.AST, definitions: dict[str, ast.expr]) -> Iterator[ast.expr]:
+    """Yield a comparison of two variables before an operation that both have last."""
+    if not isinstance(node, ast.Compare):
+        return
+    sides = [_operation(side, definitions) for side in (node.left, *node.comparators)]
+    if len(sides) != 2 or any(side is None for side in sides):
+        return
+    a, b = (side for side in sides if side is not None)
+    if type(a.op) is type(b.op) and ast.unparse(a.right) == ast.unparse(b.right):
+        yield ast.Compare(a.left, node.ops, [b.left])
+
+
+def _operation(node: ast.expr, definitions: dict[str, ast.expr]) -> ast.BinOp | None:
+    """Return the last operation that leads to a variable, or to its real part."""
+    if isinstance(node, ast.Attribute) and node.attr == "real":
+        node = node.value
+    value = definitions.get(node.id) if isinstance(node, ast.Name) else None
+    return value if isinstance(value, ast.BinOp) else None
+
+
+def with_terms(
+    node: ast.AST, terms: list[ast.expr], operations: tuple[type[ast.operator], ...]
+) -> Iterator[ast.expr]:
+    """Yield a sum with another expression of its statement as a term; any, with it as a factor."""
+    if isinstance(node, ast.BinOp) and (ast.Mult in operations or _is_sum(node)):
+        own = ast.unparse(node)
+        for op, term in itertools.product(operations, terms):
+            if ast.unparse(term) != own:
+                yield ast.BinOp(node, op(), term)
+
+
+def terms_of(statement: ast.stmt) -> list[ast.expr]:
+    """Return the operations and the variables that a statement reads, each once."""
+    every = (
+        node
+        for node in ast.walk(statement)
+        if isinstance(node, ast.BinOp)
+        or (isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id != "np")
+    )
+    # Copies, because a term may contain the place at which it is put.
+    return copy.deepcopy([*{ast.unparse(node): node for node in every}.values()])
 
 
 def definitions_in(function: ast.FunctionDef) -> dict[str, ast.expr]:

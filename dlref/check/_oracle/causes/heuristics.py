@@ -433,6 +433,26 @@ def shifted(pair: Pair) -> str:
     return ""
 
 
+def of_other_blocks(pair: Pair) -> str:
+    """Find an output whose parts along an axis, as those of gates, hold what is due in others."""
+    for axis, count in itertools.product(range(pair.got.ndim), (2, 3, 4)):
+        if pair.got.shape[axis] % count or pair.got.size < count * MIN_SAMPLES:
+            continue
+        got, want = (np.split(a, count, axis) for a in (pair.got, pair.want))
+        held = [_held(part, i, want, pair) for i, part in enumerate(got)]
+        wrong = [i for i, k in enumerate(held) if k != i]
+        if wrong and None not in held and not any(agrees(got[i], want[i], pair) for i in wrong):
+            parts = ", ".join(f"part {i} of {count} holds part {held[i]}" for i in wrong)
+            return f"along axis {axis}, {parts}"
+    return ""
+
+
+def _held(part: Any, own: int, want: list[Any], pair: Pair) -> int | None:
+    """Return which part of the exact output a part of the candidate's is, its own one first."""
+    order = sorted(range(len(want)), key=lambda k: k != own)
+    return next((k for k in order if agrees(part, want[k], pair)), None)
+
+
 def canceled(pair: Pair) -> str:
     """
     Find a variance of one pass, whose digits cancel at a large mean.
@@ -447,8 +467,10 @@ def canceled(pair: Pair) -> str:
     bias = inputs[names.index("bias")] if "bias" in names else None
     got, want = (a if bias is None else a - bias for a in (pair.got, pair.want))
     axes, count = reduced(pair.call)
-    if count != math.prod(x.shape[a] for a in axes):  # groups of channels
-        return ""
+    channels = count // math.prod(x.shape[a] for a in axes)
+    if channels > 1:  # of a group
+        axes = (*axes, x.ndim)
+        x, got, want = (a.reshape(*a.shape[:-1], -1, channels) for a in (x, got, want))
     mean, var = x.mean(axes, keepdims=True), x.var(axes, keepdims=True)
     ratio = (got * want).sum(axes, keepdims=True) / (want * want).sum(axes, keepdims=True)
     gaps = pair.gaps.max()
@@ -535,4 +557,6 @@ def narrow(pair: Pair) -> str:
     return ""
 
 
-GENERAL_HEURISTICS = (at_a_kink, unchanged, missing, multiple, offset, shifted, transposed)
+GENERAL_HEURISTICS = (
+    *(at_a_kink, unchanged, missing, multiple, offset, shifted, of_other_blocks, transposed),
+)

@@ -76,6 +76,15 @@ def other_options(call: ReferenceCall) -> Trials:
                 yield f"it is along axis {axis}", call.with_options(axis=axis)
 
 
+def other_names(call: ReferenceCall) -> Trials:
+    """Yield the call with another name of an option, of those that its record has."""
+    for key, value in call.settings.items():
+        if isinstance(value, str) and key not in OTHERS:
+            given = (sample.options.get(key) for sample in call.spec.calls)
+            for name in dict.fromkeys(other for other in given if other not in (None, value)):
+                yield f"{key} is {name}, not {value}", call.with_options(**{key: name})
+
+
 def exchanged_betas(call: ReferenceCall) -> Trials:
     first, second = map(float, call.settings["betas"])
     message = f"betas is {(second, first)}, not {(first, second)}"

@@ -21,6 +21,7 @@ from .changes import (
     applied,
     as_sentence,
     definitions_in,
+    earlier_sides,
     earlier_values,
     ends,
     expression,
@@ -36,6 +37,8 @@ from .changes import (
     statement_changes,
     sums_of_a_block,
     sums_of_padding,
+    terms_of,
+    with_terms,
 )
 from .mutations import (
     changed_code,
@@ -137,7 +140,8 @@ def rarer_programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
         for f in reached:
             definitions = definitions_in(source_of(f)[1])
             earlier = functools.partial(earlier_values, definitions=definitions)
-            for change in (regrouped, moved_factors, earlier):
+            sides = functools.partial(earlier_sides, definitions=definitions)
+            for change in (regrouped, moved_factors, earlier, sides):
                 yield from _with_other_expressions(formula, f, change)
             yield from _with_other_statements(formula, f, forgetful_loops)
             yield from _at_some_places(formula, f, ends)
@@ -154,6 +158,22 @@ def rarer_programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
             of_arrays = functools.partial(applied, shapes=shapes[f.__code__])
             yield from _with_other_expressions(formula, f, of_arrays)
             yield from _everywhere(formula, [f], of_arrays)
+
+
+def programs_with_terms(formula: Any, call: ReferenceCall) -> Iterator[Program]:
+    """Yield programs in which a term or factor of a statement stands at one more place of it."""
+    shapes = _shapes(formula, call)
+    reached = [f for f in parts(formula) if f.__code__ in shapes]
+    with contextlib.suppress(OSError):
+        for operations, f in itertools.product(((ast.Sub, ast.Add), (ast.Mult, ast.Div)), reached):
+            tree, node = source_of(f)
+            for statement in node.body:
+                change = functools.partial(
+                    with_terms, terms=terms_of(statement), operations=operations
+                )
+                for place in [*places(ast.Module([statement], []))]:
+                    for message, code in _each_change(f, tree, place, change):
+                        yield _changed(message + within(f, formula), formula, {f.__code__: code})
 
 
 def _further(f: Any, shapes: dict[Any, dict[str, Any]]) -> Any:

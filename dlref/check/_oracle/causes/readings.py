@@ -32,17 +32,17 @@ def readings(call: ReferenceCall) -> Iterator[Program]:
             if count <= len(call.arguments):
                 change = functools.partial(_with_inputs, f=rounded, count=count)
                 which = "all inputs are" if count == len(call.arguments) else "both operands are"
-                yield Program(f"{which} {name}", functools.partial(_run, change))
+                yield Program(f"{which} {name}", functools.partial(with_reading, change))
     for key, value in call.settings.items():
         if isinstance(value, float):
             for other in dict.fromkeys(round(value, digits) for digits in (4, 3, 2)):
                 if other not in (value, 0.0):
-                    change = functools.partial(_with_default, key=key, due=value, value=other)
+                    change = functools.partial(with_default, key=key, due=value, value=other)
                     message = f"{key} is {other:g}, not {value:.6g}"
-                    yield Program(message, functools.partial(_run, change))
+                    yield Program(message, functools.partial(with_reading, change))
     if call.settings.get("weight_decay") and {"params", "grads"} <= {*call.names}:
         message = "the weight decay is added to the gradient, not taken from the parameters"
-        yield Program(message, functools.partial(_run, _with_coupled_decay))
+        yield Program(message, functools.partial(with_reading, _with_coupled_decay))
         yield Program("the weight decay is taken from the new parameters", _with_late_decay)
     yield from _block_programs(call)
     yield from _entry_programs(call)
@@ -58,7 +58,7 @@ def _composed_programs(call: ReferenceCall) -> Iterator[Program]:
         for text, f in COMPOSED.items():
             change = functools.partial(with_leaf, number=number, f=f)
             message = f"{text.format(name)} stands where {name} is due"
-            yield Program(message, functools.partial(_run, change))
+            yield Program(message, functools.partial(with_reading, change))
     for text, f in COMPOSED.items():
         yield Program(f"{text.format('the result')} is returned", functools.partial(_after, f))
     yield Program("the map is applied twice", _twice)
@@ -71,7 +71,7 @@ def scaled_programs(call: ReferenceCall) -> Iterator[Program]:
         yield Program(f"the result is {how} {text}", scaled, is_term=True)
         if call.defaults.get("scale", 0) is None:
             change = functools.partial(_with_scale, size=size, power=power)
-            yield Program(f"scale is 1 {how} {text}", functools.partial(_run, change))
+            yield Program(f"scale is 1 {how} {text}", functools.partial(with_reading, change))
 
 
 def _with_scale(call: ReferenceCall, *, size: Any, power: float) -> ReferenceCall:
@@ -139,7 +139,7 @@ def _own_outputs(call: ReferenceCall) -> list[Any] | None:
 
 def _unchanged(call: ReferenceCall) -> Iterator[list[Any] | None]:
     """Yield the outputs of the map itself."""
-    yield _run(lambda own: own, call)
+    yield with_reading(lambda own: own, call)
 
 
 def _twice(call: ReferenceCall) -> list[Any] | None:
@@ -150,7 +150,7 @@ def _twice(call: ReferenceCall) -> list[Any] | None:
         return None
     k = shapes.index(np.shape(outputs[0]))
     arguments = (*call.arguments[:k], outputs[0], *call.arguments[k + 1 :])
-    return _run(lambda own: replace(own, arguments=arguments), call)
+    return with_reading(lambda own: replace(own, arguments=arguments), call)
 
 
 def _leaf_programs(call: ReferenceCall) -> Iterator[Program]:
@@ -163,7 +163,9 @@ def _each_leaf(call: ReferenceCall) -> list[Any] | None:
     """Return the first output for each array of a tree alone, and the others as they are."""
     tree, *rest = call.arguments
     leaves = tree_leaves(tree)
-    alone = [_run(lambda own, a=a: replace(own, arguments=((a,), *rest)), call) for a in leaves]
+    alone = [
+        with_reading(lambda own, a=a: replace(own, arguments=((a,), *rest)), call) for a in leaves
+    ]
     outputs = _own_outputs(call)
     if outputs is None or not all(alone) or len(outputs) < len(leaves):
         return None
@@ -189,7 +191,7 @@ def _with_coupled_decay(call: ReferenceCall) -> ReferenceCall:
 
 
 def _with_late_decay(call: ReferenceCall) -> list[Any] | None:
-    outputs = _run(lambda own: own.with_options(weight_decay=0.0), call)
+    outputs = with_reading(lambda own: own.with_options(weight_decay=0.0), call)
     if outputs is None or "learning_rate" not in call.settings:
         return None
     kept = 1 - call.settings["learning_rate"] * call.settings["weight_decay"]
@@ -208,14 +210,60 @@ def _entry_programs(call: ReferenceCall) -> Iterator[Program]:
                     with_leaf, number=number, f=functools.partial(f, axis=axis)
                 )
                 message = how.format(f"of {name} along axis {axis}")
-                yield Program(message, functools.partial(_run, change))
+                yield Program(message, functools.partial(with_reading, change))
+
+
+def part_readings(call: ReferenceCall) -> Iterator[Program]:
+    """Yield programs that read one or two parts of an array, as those of gates, as another."""
+    leaves = [] if call.form == "jvp" else _float_leaves(call)
+    groups: list[tuple[int, ...]] = [(i,) for i in range(len(leaves))]
+    by_shape: dict[Any, list[int]] = {}
+    for i, (_, a) in enumerate(leaves):
+        by_shape.setdefault(np.shape(a), []).append(i)
+    groups += [tuple(some) for some in by_shape.values() if len(some) > 1]
+    for numbers, count in itertools.product(groups, PARTS):
+        names = " and ".join(leaves[i][0] for i in numbers)
+        shape = np.shape(leaves[numbers[0]][1])
+        for axis in sorted({0, len(shape) - 1}) if shape else ():
+            for order in _orders_of_parts(count) if shape[axis] % count == 0 else ():
+                f = functools.partial(_in_parts, order=order, axis=axis)
+                change = functools.partial(_with_leaves, numbers=numbers, f=f)
+                moved = [i for i, k in enumerate(order) if k != i]
+                which = f"part {moved[0]}" if len(moved) == 1 else "parts {} and {}".format(*moved)
+                message = (
+                    f"part {order[moved[0]]} of {count} of {names} along axis {axis} "
+                    f"is read in place of {which}"
+                )
+                yield Program(message, functools.partial(with_reading, change))
+
+
+#: Parts of an array that holds the weights of several maps: of gates, or of q, k and v.
+PARTS = (2, 3, 4)
+
+
+def _orders_of_parts(count: int) -> Iterator[tuple[int, ...]]:
+    """Yield which part is read in each place: one or two of them are another, the same one."""
+    for k, n in itertools.product(range(count), (1, 2)):
+        others = [i for i in range(count) if i != k]
+        for moved in itertools.combinations(others, n):
+            yield tuple(k if i in moved else i for i in range(count))
+
+
+def _in_parts(a: Any, *, order: tuple[int, ...], axis: int) -> Any:
+    parts = np.split(a, len(order), axis)
+    return np.concatenate([parts[k] for k in order], axis)
+
+
+def _with_leaves(call: ReferenceCall, *, numbers: tuple[int, ...], f: Any) -> ReferenceCall:
+    """Return a call with other arrays in place of some, by their numbers among all."""
+    count = itertools.count()
+    changed = map_floats(lambda a: f(a) if next(count) in numbers else a, call.arguments)
+    return replace(call, arguments=changed)
 
 
 def with_leaf(call: ReferenceCall, *, number: int, f: Any) -> ReferenceCall:
     """Return a call with another array in place of one, by its number among all."""
-    count = itertools.count()
-    changed = map_floats(lambda a: f(a) if next(count) == number else a, call.arguments)
-    return replace(call, arguments=changed)
+    return _with_leaves(call, numbers=(number,), f=f)
 
 
 #: How kernels read the entries of an array along an axis.
@@ -269,7 +317,7 @@ COMPOSED: dict[str, Any] = {
 }
 
 
-def _run(change: Any, call: ReferenceCall) -> list[Any] | None:
+def with_reading(change: Any, call: ReferenceCall) -> list[Any] | None:
     """Return the outputs of the map for a changed call."""
     with contextlib.suppress(Exception):  # the map may refuse it
         parts = tree_leaves(change(call).run())
@@ -282,7 +330,7 @@ def _with_inputs(call: ReferenceCall, *, f: Any, count: int) -> ReferenceCall:
     return replace(call, arguments=(*map_floats(f, first), *rest))
 
 
-def _with_default(call: ReferenceCall, *, key: str, due: float, value: float) -> ReferenceCall:
+def with_default(call: ReferenceCall, *, key: str, due: float, value: float) -> ReferenceCall:
     """Return a call with another value of an option, where it has a certain one."""
     return call.with_options(**{key: value}) if call.settings.get(key) == due else call
 
@@ -329,7 +377,7 @@ class _Block(NamedTuple):
 
     def run(self, call: ReferenceCall) -> list[Any] | None:
         """Return the outputs of that call, in their own sizes."""
-        if (outputs := _run(self.changed, call)) is None:
+        if (outputs := with_reading(self.changed, call)) is None:
             return None
         place, n, size = self.of(call)
         with contextlib.suppress(ValueError):

@@ -21,15 +21,16 @@ from ..formulas import spellings
 from .evidence import Evidence, is_near
 from .heuristics import MIN_SAMPLES
 from .mutations import formula_of, outputs_of
-from .programs import Program, pairs_of_changes, programs, rarer_programs
-from .readings import readings, scaled_programs
+from .programs import Program, pairs_of_changes, programs, programs_with_terms, rarer_programs
+from .readings import part_readings, readings, scaled_programs
 from .slopes import along_directions, slope_searches
+from .values import other_factors, other_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 #: Programs that are tried, at most, and numbers of the case that they are tried on first.
-MAX_PROGRAMS, MAX_NUMBERS = 4000, 2**13
+MAX_PROGRAMS, MAX_TERMS, MAX_NUMBERS = 4000, 2000, 2**13
 #: The largest relative error in float32 with which a program still counts, and the multiple of that
 #: error granted to a candidate, which may run its operations in another order.
 MAX_ERROR, TIMES = 0.01, 8
@@ -215,10 +216,13 @@ def _searches(first: Evidence) -> Iterator[tuple[Iterable[Program], Any]]:
     yield itertools.chain(readings(call), scaled_programs(call)), own[formula]
     for f, outputs in own.items():
         yield itertools.islice(programs(f, call), MAX_PROGRAMS), outputs
+    yield other_values(formula, first), own[formula]
     if any(np.asarray(w).dtype.kind == "b" for w in first.want):
         return  # a few conditions agree with many programs
     for f, outputs in own.items():
         yield itertools.islice(rarer_programs(f, call), MAX_PROGRAMS), outputs
+    yield itertools.chain(part_readings(call), other_factors(formula, first)), own[formula]
+    yield itertools.islice(programs_with_terms(formula, call), MAX_TERMS), own[formula]
     for f, outputs in own.items():
         yield pairs_of_changes(f), outputs
 

@@ -1,0 +1,151 @@
+"""Changed programs in which a number is another one: the one that a result of a candidate needs."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import functools
+import itertools
+import math
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..formulas import parts
+from ..helpers import SOLVED
+from ..stochastic_rounding import EPS
+from .changes import expression
+from .mutations import described, mutants, outputs_of
+from .programs import Program, within
+from .readings import with_default, with_reading
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from ..calls import ReferenceCall
+    from .evidence import Evidence
+
+#: Multiples of a number, and numbers of any size, between which another one is looked for.
+MULTIPLES = (1 / 16, 1 / 4, 1 / 2, 0.9, 1.1, 2.0, 4.0, 16.0)
+SIZES = tuple(10.0**power for power in range(-12, 4))
+#: Numbers that are written as such, beside those of a few digits.
+NAMED = {
+    "pi": math.pi, "2 * pi": 2 * math.pi, "sqrt(pi)": math.sqrt(math.pi), "e": math.e,
+    "sqrt(2)": math.sqrt(2), "1 / sqrt(2)": math.sqrt(0.5), "sqrt(2 * pi)": math.sqrt(2 * math.pi),
+    "log(2)": math.log(2), "1 / log(2)": 1 / math.log(2), "1 / 3": 1 / 3, "1 / 6": 1 / 6,
+    "2 / sqrt(pi)": 2 / math.sqrt(math.pi), "sqrt(2 / pi)": math.sqrt(2 / math.pi),
+}  # fmt: skip
+#: Digits of a number that somebody writes, at most, and places of a formula that get a factor.
+MAX_DIGITS, MAX_FACTORS = 4, 80
+
+
+def other_values(formula: Any, e: Evidence) -> Iterator[Program]:
+    """Yield programs in which an option, or a constant of a formula, has another value."""
+    for key, due in e.call.settings.items():
+        if type(due) is float and math.isfinite(due):
+            outputs = functools.partial(_with_option, e.call, key)
+            for value, text in _values(outputs, e, (*_multiples(due), *SIZES)):
+                change = functools.partial(with_default, key=key, due=due, value=value)
+                yield Program(f"{key} is {text}, not {due:.6g}", _reading(change))
+                change = functools.partial(_with_value, key=key, value=value)
+                yield Program(f"{key} is {text}, whatever is passed", _reading(change))
+    for f in parts(formula):
+        constants = functools.partial(_solved_constants, scope=f.__globals__)
+        yield from _solved(formula, f, constants, e)
+
+
+def other_factors(formula: Any, e: Evidence) -> Iterator[Program]:
+    """Yield programs in which an intermediate has one more factor, a number."""
+    for f in parts(formula):
+        yield from _solved(formula, f, _solved_factors, e)
+
+
+def _multiples(due: float) -> tuple[float, ...]:
+    return tuple(sign * times * (due or 1.0) for sign in (1, -1) for times in (0, *MULTIPLES))
+
+
+def _reading(change: Any) -> Any:
+    return functools.partial(with_reading, change)
+
+
+def _with_value(call: ReferenceCall, *, key: str, value: float) -> ReferenceCall:
+    return call.with_options(**{key: value})
+
+
+def _with_option(call: ReferenceCall, key: str, value: float) -> list[Any] | None:
+    """Return the outputs of the map for another value of an option."""
+    return with_reading(functools.partial(_with_value, key=key, value=value), call)
+
+
+def _solved_constants(node: ast.AST, scope: dict[str, Any]) -> Iterator[ast.expr]:
+    """Yield an unknown in place of a constant, or of a variable of the module that is one."""
+    is_constant = isinstance(node, ast.Constant) and type(node.value) is float
+    if is_constant or (isinstance(node, ast.Name) and type(scope.get(node.id)) is float):
+        yield expression("solved()")
+
+
+def _solved_factors(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield an intermediate times an unknown."""
+    if isinstance(node, ast.BinOp | ast.Call):
+        yield expression(f"solved() * ({ast.unparse(node)})")
+
+
+def _solved(formula: Any, f: Any, change: Any, e: Evidence) -> Iterator[Program]:
+    """Yield the programs in which an unknown of a function has a value that fits."""
+    with contextlib.suppress(OSError):  # the package has no source
+        for stands, due, other in itertools.islice(mutants(formula, change, (f,)), MAX_FACTORS):
+            outputs = functools.partial(_with_unknown, other, e.call)
+            for value, text in _values(outputs, e, _multiples(1.0)):
+                run = functools.partial(_run_with, other, value)
+                if message := described(stands.replace("solved()", text), due):
+                    yield Program(message + within(f, formula), run)
+
+
+def _with_unknown(formula: Any, call: ReferenceCall, value: float) -> list[Any] | None:
+    SOLVED.value = value
+    return outputs_of(formula, call)
+
+
+def _run_with(formula: Any, value: float, call: ReferenceCall) -> list[Any] | None:
+    return _with_unknown(formula, call, value)
+
+
+def _values(
+    outputs: Callable[[float], list[Any] | None], e: Evidence, tried: tuple[float, ...]
+) -> Iterator[tuple[float, str]]:
+    """Yield the numbers of a few digits, or of a name, that lead to the worst number of a case."""
+    pair = e.pairs[0]
+    worst = int(np.nanargmax(np.where(np.isfinite(pair.gaps), pair.gaps, np.nan)))
+    target = pair.got.flat[worst]
+    bound = np.broadcast_to(pair.bound, pair.got.shape).flat[worst]
+    allowed = 4 * bound + 4 * EPS.get(pair.dtype.name, 0.0) * abs(target)
+
+    def error(value: float) -> float:
+        arrays = outputs(value)
+        if arrays is None or np.shape(arrays[pair.number]) != pair.got.shape:
+            return math.nan
+        return float(np.asarray(arrays[pair.number]).flat[worst] - target)
+
+    for root in _roots(error, sorted({*tried})):
+        named = (
+            (value, text)
+            for text, value in NAMED.items()
+            if math.isclose(value, root, rel_tol=1e-4)
+        )
+        short = dict.fromkeys(float(f"{root:.{digits}e}") for digits in range(MAX_DIGITS))
+        for value, text in itertools.chain(((v, f"{v:g}") for v in short), named):
+            if abs(error(value)) <= allowed:
+                yield value, text
+
+
+def _roots(error: Callable[[float], float], tried: list[float]) -> Iterator[float]:
+    """Yield where an error is 0, between some numbers."""
+    from scipy.optimize import brentq  # noqa: PLC0415  # a search alone needs it
+
+    errors = [error(value) for value in tried]
+    for (a, left), (b, right) in itertools.pairwise(zip(tried, errors, strict=True)):
+        if left == 0 != right:
+            yield a
+        elif left * right < 0:
+            with contextlib.suppress(ValueError, RuntimeError):
+                yield brentq(error, a, b, xtol=1e-12 * max(abs(a), abs(b)), maxiter=60)

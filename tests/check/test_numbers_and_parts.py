@@ -1,0 +1,135 @@
+"""Programs whose numbers the results tell, parts read in place of others, and terms twice."""
+
+import functools
+
+import numpy as np
+import pytest
+
+from dlref import activations, check, losses, normalization, positions, recurrent, training
+from dlref.formulas.training import tree_map
+
+R = np.random.default_rng(5)
+REDUCED = {"mean": np.mean, "sum": np.sum, "none": np.asarray}
+
+
+def triplet(a, p, n, *, margin=1.0, reduction="mean"):
+    del margin  # which is written into the kernel
+    return losses.triplet_margin_loss(a, p, n, margin=0.1, reduction=reduction)
+
+
+def gelu(x, *, approximate="none"):
+    """The constant of the cubic term lacks a digit."""
+    if approximate == "none":
+        return activations.gelu(x)
+    inner = np.sqrt(2 / np.pi) * (x + 0.04715 * x**3)
+    return (0.5 * x * (1 + np.tanh(inner))).astype(x.dtype)
+
+
+def softsign(x):
+    return (x / (1 + 1.25 * np.abs(x))).astype(x.dtype)
+
+
+def rms_norm(x, weight=None, *, eps=1e-6, weight_offset=0.0):
+    y = x / np.sqrt(x.var(-1, keepdims=True) + x.dtype.type(eps))
+    return y if weight is None else y * (weight + x.dtype.type(weight_offset))
+
+
+def smoothed(logits, target, *, label_smoothing=0.0, reduction="mean"):
+    """What is left for the class lacks the share of the class itself."""
+    logs, n = activations.log_softmax(logits), logits.shape[-1]
+    given = np.eye(n)[target] * (1 - label_smoothing - label_smoothing / n) + label_smoothing / n
+    return REDUCED[reduction](-(given * logs).sum(-1)).astype(logits.dtype)
+
+
+def policy(log_p, old, advantage, *, clip=0.2):
+    """The smaller ratio is taken before the advantage multiplies it."""
+    ratio = np.exp(log_p - old)
+    return np.mean(-np.minimum(ratio, np.clip(ratio, 1 - clip, 1 + clip)) * advantage)
+
+
+def hinge(chosen, reference, *, beta=0.1, reduction="mean"):
+    return losses.dpo_loss(chosen, reference, beta=beta, kind="hinge", reduction=reduction)
+
+
+def lstm_cell(x, h, c, w_ih, w_hh, b_ih=None, b_hh=None):
+    """The first two gates have the bias of the last."""
+    b_ih, b_hh = (b if b is None else b.reshape(4, -1)[[3, 3, 2, 3]].ravel() for b in (b_ih, b_hh))
+    return recurrent.lstm_cell(x, h, c, w_ih, w_hh, b_ih, b_hh)
+
+
+def l2_norm_vjp(dout, x, *, eps=1e-6):
+    """The gradient counts eps in one place of two, and most rows are too long to show it."""
+    square = (x * x).sum(-1, keepdims=True)
+    d = np.sqrt(square + x.dtype.type(eps))
+    return dout / d - x * (dout * x).sum(-1, keepdims=True) / (square * d)
+
+
+@pytest.mark.parametrize(
+    ("op", "kernel", "cause"),
+    [
+        (losses.triplet_margin_loss, triplet, "margin is 0.1, whatever is passed"),
+        (activations.gelu, gelu, "0.04715 stands where 0.044715 is due"),
+        (activations.softsign, softsign, "1.25 * absolute(x) stands where absolute(x) is due"),
+        (normalization.rms_norm, rms_norm, "var(x, axis=-1) stands where mean(x * x, axis=-1)"),
+        (losses.cross_entropy, smoothed, "1 - label_smoothing - label_smoothing / classes stands"),
+        (losses.policy_loss, policy, "ratio) < clipped stands where free < bounded is due"),
+        (losses.dpo_loss, hinge, "kind is hinge, not sigmoid"),
+        (recurrent.lstm_cell, lstm_cell, "part 3 of 4 of b_ih and b_hh along axis 0 is read in"),
+    ],
+)
+def test_the_cause_is(op, kernel, cause):
+    report = check.check_all(kernel, op)
+    assert cause in report._summary()
+
+
+def test_parts_of_a_gradient_are_recognized():
+    inputs = tuple(
+        R.normal(size=s) for s in ((2, 4, 3), (2, 5), (2, 5), (20, 3), (20, 5), (20,), (20,))
+    )
+    dout = R.normal(size=(2, 2, 4, 5))
+
+    def vjp(*args):
+        *grads, db_ih, db_hh = recurrent.lstm_vjp(*args)
+        return *grads, db_ih.reshape(4, -1)[[1, 1, 2, 1]].ravel(), db_hh
+
+    verdict = check.check_vjp(vjp, recurrent.lstm, tuple(dout), *inputs)
+    assert verdict.cause == "along axis 0, part 0 of 4 holds part 1, part 3 of 4 holds part 1"
+
+
+def test_noise_that_larger_cases_do_not_show_is_no_cause():
+    report = check.check_all(None, normalization.l2_norm, vjp=l2_norm_vjp)
+    assert not report
+    assert "noise" not in str(report)
+
+
+def test_a_cause_of_some_outputs_says_so():
+    def step(params, grads, state, *, learning_rate, weight_decay=0.0):
+        new, state = training.adam_step(params, grads, state, learning_rate=learning_rate)
+        decayed = tree_map(lambda a, b: a - np.float32(weight_decay) * b, new, params)
+        return decayed, state
+
+    report = check.check_all(step, training.adam_step)
+    assert "in some outputs alone, the option 'weight_decay' is ignored" in report._summary()
+    row = next(row for row in report.failed if "ignored" in row.verdict.message)
+    assert "; in output " in row.verdict.message
+
+
+def channels(length, dim, slip):
+    i = np.arange(dim)
+    exponents = {"odd": i / dim, "twice": 2 * i / dim}[slip]
+    angles = np.arange(length)[:, None] / 10000**exponents
+    return np.where(i % 2 == 0, np.sin(angles), np.cos(angles))
+
+
+@pytest.mark.parametrize("slip", ["odd", "twice"])
+def test_exponents_of_channels(slip):
+    verdict = check.check_forward(
+        functools.partial(channels, slip=slip), positions.sinusoidal, 6, 8
+    )
+    assert verdict.cause.endswith(f"{'i / 2' if slip == 'odd' else 'i'} stands where i // 2 is due")
+
+
+def test_a_table_of_another_layout_has_the_usual_formula():
+    wrong = lambda *a, **o: 2 * positions.sinusoidal(*a, **o)  # noqa: E731
+    verdict = check.check_forward(wrong, positions.sinusoidal, 6, 8, layout="halves")
+    assert "2" in verdict.cause
