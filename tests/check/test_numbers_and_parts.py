@@ -1,11 +1,15 @@
 """Programs whose numbers the results tell, parts read in place of others, and terms twice."""
 
+import ast
 import functools
 
 import numpy as np
 import pytest
 
 from dlref import activations, check, losses, normalization, positions, recurrent, training
+from dlref.check._oracle.causes import changes, values
+from dlref.check._oracle.causes.changes import earlier_sides, expression
+from dlref.formulas import activations as formulas
 from dlref.formulas.training import tree_map
 
 R = np.random.default_rng(5)
@@ -64,6 +68,17 @@ def l2_norm_vjp(dout, x, *, eps=1e-6):
     return dout / d - x * (dout * x).sum(-1, keepdims=True) / (square * d)
 
 
+def group_norm(x, groups, weight=None, bias=None, *, eps=1e-5):
+    """The variance is computed in one pass."""
+    parts = x.reshape(*x.shape[:-1], groups, -1)
+    axes = (*range(1, x.ndim - 1), x.ndim)
+    mean = parts.mean(axes, keepdims=True)
+    var = (parts * parts).mean(axes, keepdims=True) - mean * mean
+    y = ((parts - mean) / np.sqrt(np.maximum(var, 0) + x.dtype.type(eps))).reshape(x.shape)
+    y = y if weight is None else y * weight
+    return y if bias is None else y + bias
+
+
 @pytest.mark.parametrize(
     ("op", "kernel", "cause"),
     [
@@ -71,6 +86,7 @@ def l2_norm_vjp(dout, x, *, eps=1e-6):
         (activations.gelu, gelu, "0.04715 stands where 0.044715 is due"),
         (activations.softsign, softsign, "1.25 * absolute(x) stands where absolute(x) is due"),
         (normalization.rms_norm, rms_norm, "var(x, axis=-1) stands where mean(x * x, axis=-1)"),
+        (normalization.group_norm, group_norm, "the variance cancels"),
         (losses.cross_entropy, smoothed, "1 - label_smoothing - label_smoothing / classes stands"),
         (losses.policy_loss, policy, "ratio) < clipped stands where free < bounded is due"),
         (losses.dpo_loss, hinge, "kind is hinge, not sigmoid"),
@@ -133,3 +149,36 @@ def test_a_table_of_another_layout_has_the_usual_formula():
     wrong = lambda *a, **o: 2 * positions.sinusoidal(*a, **o)  # noqa: E731
     verdict = check.check_forward(wrong, positions.sinusoidal, 6, 8, layout="halves")
     assert "2" in verdict.cause
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        ("np.var(x, axis=-1)", ["np.mean(x * x, axis=-1)"]),
+        ("np.mean(np.square(x))", ["np.var(x)"]),
+        ("np.mean(x ** 2)", ["np.var(x)"]),
+        ("np.mean(x ** 3)", []),
+        ("np.mean(x + x)", []),
+        ("np.mean()", []),
+    ],
+)
+def test_squares_are_taken_for_a_variance(text, other):
+    assert [*map(ast.unparse, changes._other_spread(expression(text)))] == other
+
+
+def test_comparisons_are_of_what_both_sides_had_before():
+    definitions = {"a": expression("u * c"), "b": expression("v * c"), "d": expression("v + c")}
+    made = lambda text: [*map(ast.unparse, earlier_sides(expression(text), definitions))]  # noqa: E731
+    assert made("a < b") == ["u < v"]
+    assert made("a < d") == made("a < e") == made("a < b < d") == made("a + b") == []
+
+
+def test_a_number_that_was_tried_may_be_the_one():
+    assert [*values._roots(lambda v: v - 2.0, [1.0, 2.0, 4.0])] == [2.0]
+    assert [*values._roots(lambda v: v - 3.0, [1.0, 2.0, 4.0])] == [pytest.approx(3.0)]
+
+
+def test_a_change_that_is_no_mathematics_has_no_number(monkeypatch):
+    monkeypatch.setattr(values, "described", lambda *_: "")
+    f = formulas.softsign
+    assert [*values._solved(f, f, values._solved_factors, None)] == []

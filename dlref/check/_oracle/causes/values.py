@@ -94,11 +94,13 @@ def _solved(formula: Any, f: Any, change: Any, e: Evidence) -> Iterator[Program]
     """Yield the programs in which an unknown of a function has a value that fits."""
     with contextlib.suppress(OSError):  # the package has no source
         for stands, due, other in itertools.islice(mutants(formula, change, (f,)), MAX_FACTORS):
+            if not described(stands, due):  # it is no mathematics
+                continue
             outputs = functools.partial(_with_unknown, other, e.call)
             for value, text in _values(outputs, e, _multiples(1.0)):
+                message = described(stands.replace("solved()", text), due)
                 run = functools.partial(_run_with, other, value)
-                if message := described(stands.replace("solved()", text), due):
-                    yield Program(message + within(f, formula), run)
+                yield Program(message + within(f, formula), run)
 
 
 def _with_unknown(formula: Any, call: ReferenceCall, value: float) -> list[Any] | None:
