@@ -27,6 +27,7 @@ import test_bounds  # noqa: E402
 import test_documented_defaults as defaults  # noqa: E402
 from activations import test_largest_errors  # noqa: E402
 from equations import (  # noqa: E402
+    backed,
     hypotheses,
     inline,
     ledger,
@@ -38,24 +39,16 @@ from equations import (  # noqa: E402
 )
 
 places.load_checks()
-MATH = re.compile(r":\w+:`[^`]*`|``[^`]*``")
-NUMBER = re.compile(
-    r"(?<![\w.^{/\[-])(\d+(?:\.\d+)?)(?![\w.]*\d)(?![\w/\]])"
-    r"|\b(half|twice|ten|four|three|a quarter|a third)\b"
-)
-CODE = re.compile(r"::|\.\.\.| = |np\.|curves\(|maps\(|\*\*Proposition")
-ENUMERATORS = re.compile(r"(?:^|[.;:`] )\d+\.(?= |$)|[Ee]xercises? \d+|[Ss]teps? \d+")
-PROSE = re.compile(r"^ *[\w*:`(“].*$")
-
-
-def wrong_number(text):
-    """Return another number than a number in digits or words."""
-    words = {"half": "a third", "twice": "half", "ten": "four", "four": "two", "three": "four"}
-    words |= {"a quarter": "half", "a third": "a quarter"}
-    if text in words:
-        return words[text]
-    value = float(text)
-    return f"{2 * value:g}" if value else "1"
+#: Numbers in words, any of which may stand in place of another.
+WORDS = "half", "twice", "three", "four", "ten", "a third", "a quarter"
+def wrong_number(text, rng):
+    """Return another number than a number in digits or words: its double, one more, or a digit."""
+    if text in backed.NUMBERS:
+        return rng.choice([w for w in WORDS if backed.NUMBERS[w] != backed.NUMBERS[text]])
+    number, _ = backed.value(text)
+    digit = rng.choice([m.start() for m in re.finditer(r"\d", text)])
+    other = text[:digit] + rng.choice([d for d in "123456789" if d != text[digit]]) + text[digit + 1 :]
+    return rng.choice([f"{2 * number or 1:.15g}", f"{number + 1:.15g}", other])
 
 
 # Displayed equations.
@@ -111,25 +104,6 @@ def seen_inline(place, text, new):
 
 
 @functools.cache
-def sentences():
-    """Return the sentences with numbers, outside of mathematics, code and tables."""
-    found = []
-    for place, text in inline.sources():
-        if hypotheses.PROGRAMS.match(place) or place.startswith(("dlref/_math", "dlref/formulas")):
-            continue
-        notes = text.partition("Notes\n-----\n")[2] if place.startswith("dlref") else text
-        notes = re.split(r"\n(?:References|Examples)\n-{6,}\n", notes)[0]
-        for paragraph in re.split(r"\n\s*\n", notes):
-            lines = paragraph.split("\n")
-            if not all(map(PROSE.match, lines)) or CODE.search(MATH.sub("", paragraph)):
-                continue
-            parts = re.split(r"(?<=[.:?])\s+(?=[A-Z:*`])", ledger.normalized(paragraph))
-            numbered = [part for part in parts if spots_of(part)]
-            found += [(place, part) for part in numbered if len(part) > 40]
-    return found
-
-
-@functools.cache
 def required():
     """Return what tests require of each file: the texts, and in them the numbers they compute."""
     texts = collections.defaultdict(list)
@@ -154,21 +128,22 @@ def quoted():
 
 
 def number_in_prose(rng):
-    place, sentence = rng.choice(sentences())
-    spot = rng.choice(spots_of(sentence))
-    new = sentence[: spot.start()] + wrong_number(spot[0]) + sentence[spot.end() :]
+    place, sentence, part = rng.choice(backed.sentences())
+    spot = rng.choice(backed.spots(sentence))
+    new = sentence[: spot.start()] + wrong_number(spot[0], rng) + sentence[spot.end() :]
+    return f"{place}: {new}", is_number_seen(place, part, sentence, new, spot)
+
+
+def is_number_seen(place, part, sentence, new, spot):
+    """Whether a number is computed, quoted, or has no longer the backing that it had."""
     texts = [*required()[place.partition("::")[0]], *quoted()]
     seen = any(t in sentence and t not in new for t in texts)
     if "Largest error found" in sentence and not seen:
         seen = is_bound_seen(place, sentence, new)
-    return f"{place}: {new}", seen
-
-
-def spots_of(sentence):
-    """Return the numbers of a sentence that are no part of mathematics, and count no list."""
-    apart = [*MATH.finditer(sentence), *ENUMERATORS.finditer(sentence)]
-    found = NUMBER.finditer(sentence)
-    return [m for m in found if not any(a.start() <= m.start() < a.end() for a in apart)]
+    if seen or not all(right for _, right in worded.phrased(new)):
+        return True
+    moved = [other for other in backed.spots(new) if other.start() == spot.start()]
+    return any(worded.is_alone(place, part, new, other) for other in moved)
 
 
 @functools.cache
@@ -184,8 +159,8 @@ def errors():
 def error_bound(rng):
     place, sentence = rng.choice(errors())
     figures = list(re.finditer(r"\d+(?:\.\d+)?(?= ULP)", sentence))
-    spot = rng.choice(figures or list(NUMBER.finditer(sentence)))
-    new = sentence[: spot.start()] + wrong_number(spot[0]) + sentence[spot.end() :]
+    spot = rng.choice(figures or list(backed.NUMBER.finditer(sentence)))
+    new = sentence[: spot.start()] + wrong_number(spot[0], rng) + sentence[spot.end() :]
     return f"{place}: {new}", is_bound_seen(place, sentence, new)
 
 

@@ -3,7 +3,8 @@ r"""Sentences whose result is a number in words, such as "ten times the step": e
 A check names the file where its sentences stand and yields each of them, the number in square
 brackets, with the value that dlref or the formula gives; a third entry says how far the two may
 be apart, relative to the value, where the sentence rounds. `sentences.toml`
-has those whose value is one expression: a line each.
+has those whose value is one expression: a line each, or one line for several numbers. Its section
+`phrases` has turns that stand on many pages, such as "mean 0 and variance 1", with # for the number.
 """
 
 import csv
@@ -16,7 +17,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from equations import ledger
+from equations import backed, inline, ledger, quantities
 
 from dlref import (
     activations,
@@ -35,13 +36,10 @@ from dlref import (
 )
 
 WORDED = {}
-NUMBERS = {
-    "half": 0.5, "halve": 0.5, "halves": 0.5, "a third": 1 / 3, "a quarter": 0.25,
-    "an eighth": 1 / 8, "one eighth": 1 / 8, "a tenth": 0.1, "three fifths": 0.6, "one": 1,
-    "one millionth": 1e-6, "a hundredth": 0.01,
-    "twice": 2, "two": 2, "three": 3, "four": 4, "Four": 4, "five": 5, "six": 6, "eight": 8,
-    "squared": 2, "fourth": 4, "nine": 9, "ten": 10, "one half": 0.5, "a thousandth": 0.001,
-}  # fmt: skip
+#: Turns with a number, and the expressions that give it, wherever they stand.
+PHRASES = {}
+#: Numbers that no program computes, by the words around them: of models, of papers, of quotations.
+GIVEN = {}
 BRACKETS = re.compile(r"\[([^]]+)\]")
 
 
@@ -51,11 +49,11 @@ worded = ledger.kept_in(WORDED)
 
 def number(word):
     """Return the value of a number in words or digits."""
-    if word in NUMBERS:
-        return NUMBERS[word]
+    if word in backed.NUMBERS:
+        return backed.NUMBERS[word]
     if word.endswith(" %"):
         return float(word.removesuffix(" %")) / 100
-    return float(Fraction(word)) if "/" in word else float(word.replace(",", "").replace("−", "-"))
+    return float(Fraction(word)) if "/" in word else float(re.sub("[, ]", "", word).replace("−", "-"))
 
 
 def marked(sentence):
@@ -65,54 +63,87 @@ def marked(sentence):
 
 
 def holds(said, value, slack=1e-9):
-    return math.isclose(said, value, rel_tol=slack)
+    return math.isclose(said, value, rel_tol=slack, abs_tol=1e-12)
 
 
 # The register of sentences
 
 
-def jump_of(function):
-    """Return the number nearest to 0, in steps of 1/4, where a function jumps."""
-    places = sorted(np.arange(-2, 2.1, 0.25), key=abs)
-    return next(x for x in places if abs(function(x + 1e-9) - function(x - 1e-9)) > 1e-6)
-
-
-def default(function, name):
-    return inspect.signature(function).parameters[name].default
-
-
-def cubed_by(a, b, c, near=1e-3):
-    """Return what a step of a x + b x^3 + c x^5 multiplies the cubed distance from 1 by."""
-    x = 1 - near
-    return round(abs(1 - (a * x + b * x**3 + c * x**5)) / near**3, 1)
-
-
-def smallest_distance(rows):
-    """Return the smallest distance of two rows."""
-    squares = np.sum(rows**2, axis=1)
-    apart = squares[:, None] + squares - 2 * rows @ rows.T
-    return math.sqrt(apart[~np.eye(len(rows), dtype=bool)].min())
-
-
-def largest(name):
-    """Return the largest number that a format of blocks has."""
-    codes, ones = np.resize(np.arange(256 if "8" in name else 16), (256,)), np.full(8, 127)
-    found = quantization.dequantize_blocks(codes, ones, format=name, dtype=np.float64)
-    return np.nanmax(np.where(np.isfinite(found), found, np.nan))
-
-
 def registered():
-    """Register the sentences of the list, each with the value of its expression."""
+    """Register the sentences of the list, each with the values of its expression."""
     file = Path(__file__).with_name("sentences.toml")
     for place, rows in tomllib.loads(file.read_text(encoding="utf-8")).items():
-        check = functools.partial(valued, rows)
-        WORDED[f"register of {place}"] = place, check
+        if place == "given":
+            GIVEN.update(rows)
+        elif place == "phrases":
+            PHRASES.update(rows)
+        else:
+            WORDED[f"register of {place}"] = place, functools.partial(valued, rows)
+
+
+@functools.cache
+def evaluated(expression):
+    """Return the values of an expression, one for each number in brackets."""
+    found = eval(expression, globals() | vars(quantities))
+    return tuple(map(float, found)) if isinstance(found, (tuple, list)) else (float(found),)
 
 
 def valued(rows):
+    """Yield each number of each sentence by itself, with its value."""
     for sentence, value in rows.items():
         expression, *slack = [value] if isinstance(value, str) else value
-        yield sentence, float(eval(expression, globals())), *slack
+        numbers = list(BRACKETS.finditer(sentence))
+        for m, found in zip(numbers, evaluated(expression), strict=True):
+            before, after = sentence[: m.start()], sentence[m.end() :]
+            bare = [BRACKETS.sub(r"\1", part) for part in (before, after)]
+            yield f"{bare[0]}{m[0]}{bare[1]}", found, *slack
+
+
+def phrased(text):
+    """Yield the places in a text where a phrase has a number, and whether it is the right one."""
+    for phrase, expression in PHRASES.items():
+        for m in re.finditer(with_number(phrase), text):
+            yield m, holds(number(m["number"]), *evaluated(expression))
+
+
+@functools.cache
+def with_number(phrase):
+    """Return a phrase as an expression that has its number as a group."""
+    return phrase.replace("#", rf"(?P<number>{backed.NUMBER.pattern})")
+
+
+@functools.cache
+def texts(file):
+    """Return the sentences of a file that are checked, each with the span of its number."""
+    checks = [check for path, check in WORDED.values() if path == file]
+    found = [(sentence, BRACKETS.search(sentence)) for c in checks for sentence, *_ in c()]
+    return [(BRACKETS.sub(r"\1", text), range(m.start(), m.end() - 2)) for text, m in found]
+
+
+def is_computed(place, sentence, spot):
+    """Whether a number of a sentence is checked."""
+    if any(m.start("number") == spot.start() for m, _ in phrased(sentence)):
+        return True
+    return any(
+        spot.start() - m.start() in span
+        for text, span in texts(place.partition("::")[0])
+        for m in re.finditer(re.escape(text), sentence)
+    )
+
+
+def is_alone(place, part, sentence, spot):
+    """Whether nothing backs a number of a sentence, computes it or says that it is given."""
+    return (
+        backed.is_backed(place, part, sentence, spot) is False
+        and not is_computed(place, sentence, spot)
+        and not is_given(sentence, spot)
+    )
+
+
+def is_given(sentence, spot):
+    """Whether a number of a sentence is one that no program computes."""
+    found = (m for phrase in GIVEN for m in re.finditer(with_number(phrase), sentence))
+    return any(m.start("number") == spot.start() for m in found)
 
 
 registered()

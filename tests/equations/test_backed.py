@@ -1,0 +1,45 @@
+"""Every number in prose is backed by what stands beside it, or computed; a wrong one is seen."""
+
+import collections
+
+import pytest
+from equations import backed, worded
+
+BY_FILE = collections.defaultdict(list)
+for _place, _sentence, _part in backed.sentences():
+    BY_FILE[_place.partition("::")[0]].append((_place, _sentence, _part))
+
+
+@pytest.mark.parametrize("file", BY_FILE)
+def test_numbers_are_backed(file):
+    alone = [
+        f"{sentence[: spot.start()]}[{spot[0]}]{sentence[spot.end() :]}"
+        for place, sentence, part in BY_FILE[file]
+        for spot in backed.spots(sentence)
+        if worded.is_alone(place, part, sentence, spot)
+    ]
+    assert not alone, "compute the number in brackets in sentences.toml: " + "\n".join(alone)
+
+
+def test_phrases_have_the_right_numbers():
+    found = [(place, m[0], right) for place, s, _ in backed.sentences() for m, right in worded.phrased(s)]
+    assert not [(place, words) for place, words, right in found if not right]
+    assert len(found) >= 5 * len(worded.PHRASES)
+
+
+def test_few_numbers_are_given():
+    """Each such phrase stands in a sentence; their number only falls."""
+    every = [(s, spot) for _, s, _ in backed.sentences() for spot in backed.spots(s)]
+    given = [(s, spot) for s, spot in every if worded.is_given(s, spot)]
+    assert len(worded.GIVEN) <= len(given) <= 83
+
+
+@pytest.mark.parametrize(
+    ("sentence", "seen"),
+    [("of 12 and 3 rows", True), ("of 3, 12, 7", True), ("of 3, 7, 12", False), ("K - 1", True),
+     ("K - 2", False), ("of 30 %", True), ("of 0.33", True), ("of 0.35", False), ("of 13", False)],
+)  # fmt: skip
+def test_what_backs_a_number(sentence, seen):
+    part = "A sentence.\n\n>>> f([3, 12, 7])\n0.3333\n>>> x[: K - 1], 0.3\n"
+    spots = backed.spots(sentence)
+    assert all(backed.is_backed("docs/a.rst", part, sentence, spot) for spot in spots) is seen
