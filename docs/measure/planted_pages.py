@@ -28,6 +28,7 @@ import test_documented_defaults as defaults  # noqa: E402
 from activations import test_largest_errors  # noqa: E402
 from equations import (  # noqa: E402
     backed,
+    defined,
     hypotheses,
     inline,
     ledger,
@@ -95,7 +96,7 @@ def is_expression(text):
 
 
 def seen_inline(place, text, new):
-    if text in test_defined.KNOWN.get(place, {}):
+    if text in test_defined.KNOWN.get(place, {}) or text in defined.valued().get(place, {}):
         return test_defined.FOUND[place].count(text) == 1
     return test_inline.is_seen(place, text, new)
 

@@ -4,7 +4,8 @@ Many displayed equations are read and evaluated, with values of their symbols. A
 of the same docstring or page is read together with them: it is *checked* by them if all of them
 hold with it, and one does not once a side of it is doubled or gets another sign. `defined.toml` has
 what is checked so, and by which equations; ``cd tests; python -m equations.defined`` writes it,
-which takes four minutes.
+which takes four minutes. Where no equation beside it uses what it defines, `definitions.toml` has
+the values of its symbols, of which the function that it belongs to gives one.
 """
 
 import collections
@@ -13,9 +14,11 @@ import re
 import tomllib
 from pathlib import Path
 
-from equations import inline, ledger, places
+import dlref
+from equations import evaluate, inline, ledger, places, quantities
 
 LIST = Path(__file__).with_name("defined.toml")
+VALUES = Path(__file__).with_name("definitions.toml")
 PART = re.compile(r"docs/(?:exercises|steps)/(\w+)/(\w+)\.rst")
 EQUALS = re.compile(r"(?<![<>:!])=\s*")
 
@@ -33,6 +36,21 @@ def checks():
         if isinstance(check, ledger.Reading):
             name = check.function.__qualname__
             found[place][name] = found[place.partition("::")[0]][name] = check
+    return found
+
+
+@functools.cache
+def valued():
+    """Return the checks of the definitions of each place that have values of their symbols."""
+    names = {**vars(dlref), **vars(evaluate), **vars(quantities)}
+    names |= {chapter: getattr(dlref, chapter) for chapter in quantities.CHAPTERS}
+    found = {}
+    for place, texts in tomllib.loads(VALUES.read_text(encoding="utf-8")).items():
+        for text, expression in texts.items():
+            values = eval(expression, dict(names))
+            within = values.pop("within", 1e-10)
+            check = ledger.Reading(functools.partial(dict, values), rtol=within, atol=1e-20)
+            found.setdefault(place, {})[text] = check
     return found
 
 

@@ -8,10 +8,18 @@ import math
 import re
 
 import numpy as np
+import scipy.special
+import scipy.stats
 from equations import ledger
 
 from dlref import activations, positions, quantization, training
 
+CHAPTERS = (
+    *("activations", "attention", "calculus", "convolution", "losses", "neurons"),
+    *("normalization", "positions", "propagation", "quantization", "recurrent", "training"),
+)
+#: Vectors and matrices for definitions.
+V, U, M, N = (np.random.default_rng(7).normal(size=(8, 3))[rows] for rows in (0, 1, slice(2, 5), slice(5, 8)))
 MEASURED = "docs/measure/positions_measured.py"
 
 
@@ -25,6 +33,11 @@ def moment(f, points=120):
     """Return the mean of a function of a standard normal number."""
     z, weight = np.polynomial.hermite_e.hermegauss(points)
     return weight @ f(z) / weight.sum()
+
+
+def density(z):
+    """Return the density of a standard normal number."""
+    return math.exp(-z * z / 2) / math.sqrt(2 * math.pi)
 
 
 def off_by(bits=8):

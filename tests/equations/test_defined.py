@@ -31,6 +31,15 @@ def test_definitions_stand_in_their_places_and_hold(place):
             ledger.compare(check.lines_of((text, *check.texts)), check)
 
 
+@pytest.mark.parametrize("place", [place for place in defined.valued() if is_selected(place)])
+def test_definitions_hold_with_their_values(place):
+    for text, check in defined.valued()[place].items():
+        assert text in FOUND[place], f"{place} does not define: {text}"
+        assert text not in KNOWN.get(place, {}), f"checked by an equation beside it: {text}"
+        ledger.compare(check.lines_of((text,)), check)
+        assert all(defined.holds(check, other) is False for other in defined.wrong(text))
+
+
 def test_many_are_checked():
     assert sum(map(len, defined.known().values())) >= 340
 
