@@ -42,13 +42,17 @@ from equations import (  # noqa: E402
 places.load_checks()
 #: Numbers in words, any of which may stand in place of another.
 WORDS = "half", "twice", "three", "four", "ten", "a third", "a quarter"
+
+
 def wrong_number(text, rng):
     """Return another number than a number in digits or words: its double, one more, or a digit."""
     if text in backed.NUMBERS:
         return rng.choice([w for w in WORDS if backed.NUMBERS[w] != backed.NUMBERS[text]])
     number, _ = backed.value(text)
     digit = rng.choice([m.start() for m in re.finditer(r"\d", text)])
-    other = text[:digit] + rng.choice([d for d in "123456789" if d != text[digit]]) + text[digit + 1 :]
+    other = (
+        text[:digit] + rng.choice([d for d in "123456789" if d != text[digit]]) + text[digit + 1 :]
+    )
     return rng.choice([f"{2 * number or 1:.15g}", f"{number + 1:.15g}", other])
 
 
@@ -85,19 +89,18 @@ def inline_statement(rng):
 
 def inline_definition(rng):
     """A symbol and an expression, not a number or another symbol."""
-    every = [(p, t) for p, t in relations() if not inline.states(t) and is_expression(t)]
+    every = [(p, t) for p, t in relations() if inline.defines(t)]
     place, text = rng.choice(every)
     new = test_inline.wrong(text, rng)
     return f"{place}: {new}", seen_inline(place, text, new)
 
 
-def is_expression(text):
-    return "=" in text and len(re.findall(r"\\[a-z]+|\w", text.rpartition("=")[2])) > 2
-
-
 def seen_inline(place, text, new):
     if text in test_defined.KNOWN.get(place, {}) or text in defined.valued().get(place, {}):
         return test_defined.FOUND[place].count(text) == 1
+    part = backed.literals().get((place, text))
+    if part and backed.is_literal(place, part, text):
+        return bool(backed.LITERAL.fullmatch(new)) and not backed.is_literal(place, part, new)
     return test_inline.is_seen(place, text, new)
 
 

@@ -13,7 +13,6 @@ import functools
 import itertools
 import math
 import re
-import textwrap
 
 from equations import hypotheses, inline, ledger
 
@@ -43,7 +42,9 @@ NAMES = re.compile(
     r"(?:PyTorch|Keras|IEEE|Llama|Gemma|OLMo|T5|Qwen|ONNX|opset|Python|NumPy|DeepSeek|Phi|Mamba)"
     r"[- ](?:V|v)?\d[\d.]*|\b(?:19|20)\d\d\b"
 )
-LIST = re.compile(r"\(?[-−+]?NUM(?:, [-−+]?NUM)+(?:,? (?:and|or) [-−+]?NUM)?".replace("NUM", f"(?:{DIGITS})"))
+LIST = re.compile(
+    r"\(?[-−+]?NUM(?:, [-−+]?NUM)+(?:,? (?:and|or) [-−+]?NUM)?".replace("NUM", f"(?:{DIGITS})")
+)
 TERM = re.compile(
     r"(?<![\w\\])(?:\w|[a-z]+)\)? [+−-] \d(?![\w.])|(?<![\w\\.])\d [+−-] [a-zA-Z]\b|(?<![\w.])\d [A-Z]\b"
 )
@@ -131,7 +132,9 @@ def values(text):
 
     Indices and exponents of formulas count nothing.
     """
-    text = plain(re.sub(r"[_^](?:\{[^{}]*\}|\d)", " ", text) if "`" in text or "\\" in text else text)
+    text = plain(
+        re.sub(r"[_^](?:\{[^{}]*\}|\d)", " ", text) if "`" in text or "\\" in text else text
+    )
     found = []
     for m in re.finditer(r"(\d+)\s?/\s?(\d+)(?![\w.])|\d+\.?\d*(?:e[-+]?\d+)?", text):
         found.append(int(m[1]) / int(m[2]) if m[1] and int(m[2]) else float(m[0].partition("/")[0]))
@@ -182,3 +185,40 @@ def has_list(words, text):
 def has_term(words, text):
     """Whether a term stands in a text, whatever the spaces."""
     return re.sub(r"[\s)]", "", plain(words)) in re.sub(r"[\s)]", "", plain(text))
+
+
+# Definitions by numbers
+
+LITERAL = re.compile(r"(?!.*\\[lg]e)[^=<>]*= (?:(?:\\t?frac|[\d\s.,(){}+-])+)")
+SIGNED = r"(?:(?<=[\s(\[{=,:])-|)\d+\.?\d*(?:e[-+]?\d+)?"
+
+
+@functools.cache
+def literals():
+    """Return where a name is defined by a number of two digits or a tuple: the part of the place."""
+    return {
+        (place, text): part
+        for place, whole in inline.sources()
+        for part in parts(place, whole)
+        for text in map(ledger.normalized, inline.MATH.findall(part))
+        if LITERAL.fullmatch(text) and inline.defines(text) and inline.verdict(text) != "number"
+    }
+
+
+def is_literal(place, part, text):
+    """Whether the numbers of such a definition stand in the code of its place, in their order."""
+    try:
+        wanted = eval(
+            re.sub(r"\\t?frac\s*\{?(\d+)\}?\s*\{?(\d+)\}?", r"\1/\2", text.split("= ")[1])
+        )
+    except (SyntaxError, TypeError):
+        return False
+    wanted = wanted if isinstance(wanted, tuple) else (wanted,)
+    for words in evidence(place, part):
+        if "math:" not in words:
+            have = [float(n) for n in re.findall(SIGNED, plain(words))]
+            have += [int(a) / int(b) for a, b in re.findall(r"(-?\d+) ?/ ?(\d+)", words) if int(b)]
+            runs = (have[k : k + len(wanted)] for k in range(len(have) - len(wanted) + 1))
+            if any(all(map(math.isclose, wanted, run)) for run in runs):
+                return True
+    return False

@@ -14,8 +14,9 @@ import re
 import tomllib
 from pathlib import Path
 
-import dlref
 from equations import evaluate, inline, ledger, places, quantities
+
+import dlref
 
 LIST = Path(__file__).with_name("defined.toml")
 VALUES = Path(__file__).with_name("definitions.toml")

@@ -6,6 +6,8 @@ each place, so that a change of one is noticed; ``cd tests; python -m equations.
 A sentence's definition or assumption is neither, and is left alone.
 """
 
+import functools
+import itertools
 import math
 import re
 from pathlib import Path
@@ -187,10 +189,30 @@ def is_named_rightly(text):
     return bool(found) and found["index"] in (None, found["by"])
 
 
+@functools.cache
+def texts():
+    return dict(sources())
+
+
+def is_name(place, text):
+    """Whether a gradient has a name that its place uses elsewhere, and no operand has."""
+    found, source = GRADIENT.fullmatch(text), texts()[place]
+    operands = re.findall(r"^(\w+(?:, \w+)*) : ", source, re.MULTILINE)
+    name = rf"(?<![a-zA-Z\\]){re.escape(found['name'])}(?![a-zA-Z])"
+    elsewhere = re.search(name, ledger.normalized(source).replace(text, ""))
+    return bool(elsewhere) and found["name"] not in ", ".join(operands).split(", ")
+
+
 def states(text):
     """Whether a relation states something of an expression, not of one symbol."""
     left = SIGN.split(text)[0].strip()
     return len(left) >= 4 and not SYMBOL.fullmatch(left) and text not in ASSUMED
+
+
+def defines(text):
+    """Whether a relation gives a symbol an expression, not a digit or another symbol."""
+    parts = re.findall(r"\\[a-z]+|\w", text.rpartition("=")[2])
+    return "=" in text and not states(text) and len(parts) > 2
 
 
 def main():

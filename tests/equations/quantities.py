@@ -8,8 +8,6 @@ import math
 import re
 
 import numpy as np
-import scipy.special
-import scipy.stats
 from equations import ledger
 
 from dlref import activations, positions, quantization, training
@@ -19,7 +17,9 @@ CHAPTERS = (
     *("normalization", "positions", "propagation", "quantization", "recurrent", "training"),
 )
 #: Vectors and matrices for definitions.
-V, U, M, N = (np.random.default_rng(7).normal(size=(8, 3))[rows] for rows in (0, 1, slice(2, 5), slice(5, 8)))
+V, U, M, N = (
+    np.random.default_rng(7).normal(size=(8, 3))[rows] for rows in (0, 1, slice(2, 5), slice(5, 8))
+)
 MEASURED = "docs/measure/positions_measured.py"
 
 
@@ -132,13 +132,13 @@ def bfloat16(number):
 
 def last_bucket(bidirectional):
     """Return the least distance in the last bucket of T5."""
-    buckets = positions.t5_relative_position_bucket(
-        -np.arange(200), bidirectional=bidirectional
-    )
+    buckets = positions.t5_relative_position_bucket(-np.arange(200), bidirectional=bidirectional)
     return int(np.argmax(buckets == buckets.max()))
 
 
 def loss_of(scheme):
     """Return the loss at 32 characters that positions_measured.py wrote."""
     text = (ledger.ROOT / "docs/results/positions_measured.csv").read_text(encoding="utf-8")
-    return float(next(r["loss at 32"] for r in csv.DictReader(text.splitlines()) if r["scheme"] == scheme))
+    return float(
+        next(r["loss at 32"] for r in csv.DictReader(text.splitlines()) if r["scheme"] == scheme)
+    )

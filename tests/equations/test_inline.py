@@ -57,6 +57,7 @@ def test_gradients_are_named_without_a_factor():
     named = [(place, t) for place, ts in FOUND.items() for t in ts if inline.names_gradient(t)]
     assert len(named) >= 60
     assert not [pair for pair in named if not inline.is_named_rightly(pair[1])]
+    assert not [pair for pair in named if not inline.is_name(*pair)]
     for text in (r"u = -\partial L / \partial y", r"\vec u_t = \partial L / \partial \vec h_s"):
         assert not inline.is_named_rightly(text)
 
@@ -112,7 +113,9 @@ def is_seen(place, text, planted):
     if VERDICTS[text] == "number":
         return inline.verdict(planted) == "false"
     if inline.names_gradient(text):
-        return inline.names_gradient(planted) and not inline.is_named_rightly(planted)
+        return inline.names_gradient(planted) and not (
+            inline.is_named_rightly(planted) and inline.is_name(place, planted)
+        )
     if text in IDENTITIES.get(place, []) or text in DEFINED.get(place, {}):
         return FOUND[place].count(text) == 1
     return (file, text) in checked() and here.count(text) == 1

@@ -9,7 +9,6 @@ has those whose value is one expression: a line each, or one line for several nu
 
 import csv
 import functools
-import inspect
 import math
 import re
 import tomllib
@@ -17,7 +16,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
-from equations import backed, inline, ledger, quantities
+from equations import backed, ledger, quantities
 
 from dlref import (
     activations,
@@ -53,7 +52,9 @@ def number(word):
         return backed.NUMBERS[word]
     if word.endswith(" %"):
         return float(word.removesuffix(" %")) / 100
-    return float(Fraction(word)) if "/" in word else float(re.sub("[, ]", "", word).replace("−", "-"))
+    return (
+        float(Fraction(word)) if "/" in word else float(re.sub("[, ]", "", word).replace("−", "-"))
+    )
 
 
 def marked(sentence):
