@@ -1,11 +1,10 @@
 r"""Numbers in prose are backed by mathematics, code or results of the same place.
 
-A number of a sentence must stand beside it once more: in a formula, in an example or its output, in a
+A number of a sentence stands beside it once more: in a formula, in an example or its output, in a
 literal, in the code of the function that the docstring documents, or in a table that the section
-shows. A list of numbers must stand there in its order, and a number in a term such as T + S − 1 with
-the letters around it. A wrong number then loses what backs it. Zero, one and two stand nearly
-everywhere, so they are backed as parts of lists and terms only; by themselves, and wherever nothing
-stands beside a number, `sentences.toml` has an expression that gives it.
+shows. A list of numbers stands there in its order, and a number in a term such as T + S − 1 with
+the letters around it. A wrong number loses what backs it, unless another number is there by chance.
+Where nothing stands beside a number, `sentences.toml` has an expression that gives it.
 """
 
 import ast
@@ -21,7 +20,8 @@ NUMBERS = {
     "an eighth": 1 / 8, "one eighth": 1 / 8, "a tenth": 0.1, "three fifths": 0.6, "one": 1,
     "one millionth": 1e-6, "a hundredth": 0.01,
     "twice": 2, "two": 2, "three": 3, "four": 4, "Four": 4, "five": 5, "six": 6, "eight": 8,
-    "seven": 7, "twenty": 20, "squared": 2, "fourth": 4, "nine": 9, "ten": 10, "one half": 0.5, "a thousandth": 0.001,
+    "seven": 7, "twenty": 20, "squared": 2, "fourth": 4, "nine": 9, "ten": 10,
+    "one half": 0.5, "a thousandth": 0.001,
 }  # fmt: skip
 MARKUP = re.compile(r":\w+:`[^`]*`|``[^`]*``")
 WORDS = r"half|twice|three|four|five|six|seven|eight|nine|ten|twenty|a quarter|a third"
@@ -46,13 +46,14 @@ LIST = re.compile(
     r"\(?[-−+]?NUM(?:, [-−+]?NUM)+(?:,? (?:and|or) [-−+]?NUM)?".replace("NUM", f"(?:{DIGITS})")
 )
 TERM = re.compile(
-    r"(?<![\w\\])(?:\w|[a-z]+)\)? [+−-] \d(?![\w.])|(?<![\w\\.])\d [+−-] [a-zA-Z]\b|(?<![\w.])\d [A-Z]\b"
+    r"(?<![\w\\])(?:\w|[a-z]+)\)? [+−-] \d(?![\w.])|(?<![\w\\.])\d [+−-] [a-zA-Z]\b"
+    r"|(?<![\w.])\d [A-Z]\b"
 )
 
 
 @functools.cache
 def sentences():
-    """Return the sentences with numbers, outside of mathematics, code and tables, with their part."""
+    """Return the sentences with numbers, outside of mathematics, code and tables, with parts."""
     found = []
     for place, text in inline.sources():
         if hypotheses.PROGRAMS.match(place) or place.startswith(("dlref/_math", "dlref/formulas")):
@@ -62,9 +63,8 @@ def sentences():
             notes = re.split(r"\n(?:References|Examples)\n-{6,}\n", notes)[0]
             for paragraph in filter(is_prose, re.split(r"\n\s*\n", notes)):
                 normal = ledger.normalized(paragraph)
-                for sentence in re.split(r"(?<=[.:?])\s+(?=[A-Z:*`])", normal):
-                    if len(sentence) > 40 and spots(sentence):
-                        found.append((place, sentence, part))
+                every = re.split(r"(?<=[.:?])\s+(?=[A-Z:*`])", normal)
+                found += [(place, s, part) for s in every if len(s) > 40 and spots(s)]
     return found
 
 
@@ -132,13 +132,13 @@ def values(text):
 
     Indices and exponents of formulas count nothing.
     """
-    text = plain(
-        re.sub(r"[_^](?:\{[^{}]*\}|\d)", " ", text) if "`" in text or "\\" in text else text
-    )
-    found = []
-    for m in re.finditer(r"(\d+)\s?/\s?(\d+)(?![\w.])|\d+\.?\d*(?:e[-+]?\d+)?", text):
-        found.append(int(m[1]) / int(m[2]) if m[1] and int(m[2]) else float(m[0].partition("/")[0]))
-    return found
+    if "`" in text or "\\" in text:
+        text = re.sub(r"[_^](?:\{[^{}]*\}|\d)", " ", text)
+    found = re.finditer(r"(\d+)\s?/\s?(\d+)(?![\w.])|\d+\.?\d*(?:e[-+]?\d+)?", plain(text))
+    return [
+        int(m[1]) / int(m[2]) if m[1] and int(m[2]) else float(m[0].partition("/")[0])
+        for m in found
+    ]
 
 
 def value(word):
@@ -195,7 +195,7 @@ SIGNED = r"(?:(?<=[\s(\[{=,:])-|)\d+\.?\d*(?:e[-+]?\d+)?"
 
 @functools.cache
 def literals():
-    """Return where a name is defined by a number of two digits or a tuple: the part of the place."""
+    """Return where a name is defined by a number of two digits or a tuple, and the part."""
     return {
         (place, text): part
         for place, whole in inline.sources()

@@ -200,7 +200,8 @@ def is_name(place, text):
     operands = re.findall(r"^(\w+(?:, \w+)*) : ", source, re.MULTILINE)
     name = rf"(?<![a-zA-Z\\]){re.escape(found['name'])}(?![a-zA-Z])"
     elsewhere = re.search(name, ledger.normalized(source).replace(text, ""))
-    return bool(elsewhere) and found["name"] not in ", ".join(operands).split(", ")
+    is_upstream = found["of"] not in "yY" or found["name"] in "uU"  # the letter of all derivations
+    return bool(elsewhere) and is_upstream and found["name"] not in ", ".join(operands).split(", ")
 
 
 def states(text):

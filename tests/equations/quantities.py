@@ -3,7 +3,6 @@
 import csv
 import functools
 import inspect
-import itertools
 import math
 import re
 
@@ -89,10 +88,12 @@ def rounded_angles(count, width=128):
 
 def layers_of_gelu(variance):
     """Return after how many layers of GELU and weights of variance 4 / n it passes a million."""
-    for layer in itertools.count():
-        if variance > 1e6:
-            return layer
-        variance = 4 * moment(lambda z, s=math.sqrt(variance): activations.gelu(s * z) ** 2)
+    layers = 0
+    while variance <= 1e6:
+        spread = math.sqrt(variance)
+        variance = 4 * moment(lambda z, s=spread: activations.gelu(s * z) ** 2)
+        layers += 1
+    return layers
 
 
 def nadam_momentum(step):

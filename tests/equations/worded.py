@@ -4,7 +4,7 @@ A check names the file where its sentences stand and yields each of them, the nu
 brackets, with the value that dlref or the formula gives; a third entry says how far the two may
 be apart, relative to the value, where the sentence rounds. `sentences.toml`
 has those whose value is one expression: a line each, or one line for several numbers. Its section
-`phrases` has turns that stand on many pages, such as "mean 0 and variance 1", with # for the number.
+`phrases` has turns of many pages, such as "mean 0 and variance 1", with # for the number.
 """
 
 import csv
