@@ -144,14 +144,15 @@ def values(text):
 def value(word):
     """Return a number and how far it may be from what it rounds."""
     if word in NUMBERS:
-        return NUMBERS[word], 1e-9
+        return NUMBERS[word], 0.0
     word = re.sub(r"(?<=\d)[ ,](?=\d{3})", "", word).replace("−", "-")
-    digits = len(word.partition("e")[0].partition(".")[2])
-    return float(word), 0.501 * 10.0**-digits if "." in word else 1e-9
+    mantissa, _, exponent = word.partition("e")
+    digits = len(mantissa.partition(".")[2])
+    return float(word), 0.501 * 10.0 ** (int(exponent or 0) - digits) if digits else 0.0
 
 
 def is_near(number, slack, other):
-    return abs(number - other) <= slack + 1e-12 * number
+    return abs(number - other) <= slack + 1e-9 * number
 
 
 def is_backed(place, part, sentence, spot):

@@ -68,7 +68,8 @@ def holds(check, text):
 
 def wrong(text):
     """Return the text with its last side doubled, and with another sign."""
-    *_, last = EQUALS.finditer(text)
+    every = [(m, text[: m.start()]) for m in EQUALS.finditer(text)]
+    last = [m for m, before in every if before.count("{") == before.count("}")][-1]
     before, after = text[: last.end()], text[last.end() :]
     return rf"{before} 2 \bigl( {after} \bigr)", rf"{before} - \bigl( {after} \bigr)"
 
