@@ -179,3 +179,18 @@ def of_attention_with_dropout():
     yield text, dv, [sum(m[i, j] * p[i, j] * u[i] for i in range(2)) for j in range(3)]
     out = attention.scaled_dot_product_attention(q, k, v, dropout=m)
     yield r"\vec o_i = \sum_j m_{ij} p_{ij} \vec v_j", out, (m * p) @ v
+
+
+@stated("dlref/attention/_merge_attention.py")
+def of_merged_parts():
+    s, v = draw(60, 5, (5, 2))
+    parts = slice(0, 2), slice(2, 5)
+    ell = np.array([-np.log(softmax(s[p])[0]) + s[p][0] for p in parts])
+    outs = np.array([softmax(s[p]) @ v[p] for p in parts])
+    p, weights = parts[1], np.exp(ell - np.log(np.sum(np.exp(s))))
+    yield r"\ell_p = \log \sum_{j \in K_p} e^{s_j}", ell[1], np.log(np.sum(np.exp(s[p])))
+    text = r"\vec o_p = \sum_{j \in K_p} e^{s_j - \ell_p} \vec v_j"
+    yield text, outs[1], np.exp(s[p] - ell[1]) @ v[p]
+    merged, _ = attention.merge_attention(outs[:, None], ell[:, None])
+    yield r"\vec o = \sum_p w_p\, \vec o_p", merged[0], weights @ outs, softmax(s) @ v
+    yield r"w_p = e^{\ell_p - \ell}", weights, [softmax(s)[p].sum() for p in parts]

@@ -184,3 +184,9 @@ def of_changes_of_exponentials():
     x, v = 0.7, 0.3
     y = np.exp(x)
     yield r"\dot y / y = \dot x", calculus.exp_jvp(x, v) / y, v
+
+
+@stated("dlref/calculus/_norm.py")
+def of_the_euclidean_norm():
+    x = draw(61, 4)[0]
+    yield r"y = \lVert x \rVert_2", calculus.norm_grad(x) @ x, np.sqrt(np.sum(x**2))

@@ -209,3 +209,12 @@ def of_the_logarithm():
         m, k = math.frexp(w)
         m, k = (2 * m, k - 1) if m < math.sqrt(0.5) else (m, k)
         yield r"\log w = k \log 2 + \log m", math.log(w), k * math.log(2) + math.log(m)
+
+
+@stated("docs/adjoints.rst")
+def of_differentials():
+    t, (da, db) = 0.3, (np.cos(0.3), np.exp(0.3))
+    total = slope(lambda t: np.sin(t) + np.exp(t), t)
+    yield r"\dd(a + b) = \dd a + \dd b", total, da + db
+    product = slope(lambda t: np.sin(t) * np.exp(t), t)
+    yield r"\dd(ab) = a\, \dd b + b\, \dd a", product, np.sin(t) * db + np.exp(t) * da
