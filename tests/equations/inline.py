@@ -7,7 +7,6 @@ A sentence's definition or assumption is neither, and is left alone.
 """
 
 import functools
-import itertools
 import math
 import re
 from pathlib import Path
