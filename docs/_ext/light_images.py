@@ -10,7 +10,16 @@ def lighten(path, source=None):
     with Image.open(source or path) as image:
         if image.mode != "P":
             small = image.quantize(256, method=Image.Quantize.FASTOCTREE)
+            keep_paper(image, small)
             small.save(path, optimize=True)
+
+
+def keep_paper(image, small):
+    """Give the paper, which is in the corner, the color of the page: an octree takes one beside."""
+    mode, corner = small.palette.mode, (0, 0)
+    colors, at = small.getpalette(mode), len(mode) * small.getpixel(corner)
+    colors[at : at + len(mode)] = image.convert(mode).getpixel(corner)
+    small.putpalette(colors, mode)
 
 
 def reduce(app):
