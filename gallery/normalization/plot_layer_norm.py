@@ -48,7 +48,10 @@ for k, (title, points) in enumerate(stages.items(), 1):
         yticks=[],
         zticks=[],
     )
-    ax.set(xlabel="$x_1$", ylabel="$x_2$", zlabel="$x_3$")
+    for number, axis in enumerate((ax.xaxis, ax.yaxis, ax.zaxis), 1):
+        axis.set_rotate_label(False)
+        axis.set_label_text(f"$x_{number}$")
+        axis.labelpad = -13  # near the axis, since there are no numbers
     ax.view_init(20, 20)
 fig.alt_text = (
     "Three stages in three dimensions: a cloud of points, the cloud flattened "
