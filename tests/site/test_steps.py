@@ -1,6 +1,7 @@
 """Derivations step by step: every value on the screen, against dlref's."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -282,6 +283,18 @@ def test_formulas_are_set_and_nodes_show_their_values(opened, topic):
     page.locator(".steps-path button").last.click()
     nodes = page.locator(".graph-node").all()
     assert all(node.locator(".graph-number").first.text_content() for node in nodes)
+
+
+@pytest.mark.parametrize("topic", PAGES)
+def test_words_of_a_step_use_the_letters_of_the_page(opened, topic):
+    """Not the names of the program, where the two differ."""
+    page = opened(topic)
+    chips = page.locator(".steps-chip[data-name]")
+    names = chips.evaluate_all("all => all.map(chip => [chip.dataset.name, chip.textContent])")
+    renamed = [name for name, letter in names if letter != name and BAR not in name]
+    for words in page.locator(".graph-why").all_text_contents():
+        for name in renamed:
+            assert not re.search(rf"(?<![\w’']){re.escape(name)}(?!\w)", words), words
 
 
 @pytest.mark.parametrize("topic", PAGES)
