@@ -3,10 +3,12 @@
 Grays are ink or paper and are mirrored; colors are data and stay.
 """
 
+import base64
 import math
 import pickle
+import re
 from html import escape
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 
 import matplotlib.pyplot as plt
@@ -17,6 +19,7 @@ from matplotlib.collections import Collection, QuadMesh
 from matplotlib.colors import ListedColormap, to_rgba, to_rgba_array
 from matplotlib.contour import ContourSet
 from matplotlib.text import Text
+from PIL import Image
 from sphinx.errors import ExtensionError
 from sphinx_gallery.scrapers import figure_rst
 
@@ -43,6 +46,11 @@ CARDS = {
     "plot_layouts": 0,
 }
 READABLE = 9  # pixels: on no screen is the smallest text of a figure shown smaller
+#: Coordinates of an SVG, and a number among them with more than two digits behind the point.
+COORDINATES = re.compile(r'(?<= d=")[^"]+|(?<= [xy]=")[^"]+|(?<=translate\()[^)]+')
+DIGITS = re.compile(r"(\.\d\d)\d+")
+EMBEDDED = re.compile(r"(?<=data:image/png;base64,)[^\"]+")
+PATHS = 500  # a collection with more of them is a picture in an SVG, not a path for each
 COLORS = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
 
 
@@ -174,6 +182,32 @@ def save(fig, sizes, rename):
         lighten(file, drawn)
 
 
+def save_svg(fig, path):
+    """Write a figure for slides: its text can be edited, and it is the same in each build."""
+    for artist in fig.findobj(Collection):
+        count = len(artist.get_paths()) + len(artist.get_offsets())
+        artist.set_rasterized(isinstance(artist, QuadMesh) or count > PATHS)
+    drawn = StringIO()
+    with plt.rc_context({"svg.hashsalt": path.name, "svg.fonttype": "none"}):
+        fig.savefig(drawn, format="svg", dpi=2 * fig.dpi, metadata={"Date": None})
+    text = drawn.getvalue().replace("'DejaVu Sans'", "'DejaVu Sans', Verdana, sans-serif")
+    text = EMBEDDED.sub(with_palette, COORDINATES.sub(in_hundredths, text))
+    path.write_text(text, encoding="utf-8")
+
+
+def in_hundredths(coordinates):
+    """Cut coordinates to hundredths of a point."""
+    return DIGITS.sub(r"\1", coordinates[0])
+
+
+def with_palette(encoded):
+    """Give an embedded picture 256 colors, as the figures of the pages have."""
+    picture, small = BytesIO(base64.b64decode(encoded[0])), BytesIO()
+    with Image.open(picture) as image:
+        image.quantize(256, method=Image.Quantize.FASTOCTREE).save(small, "png", optimize=True)
+    return base64.b64encode(small.getvalue()).decode()
+
+
 def card(fig, panel):
     """Return a copy of one panel for the start page: 2.6 by 1 inch, without words around it."""
     copy = pickle.loads(pickle.dumps(fig))
@@ -222,6 +256,7 @@ def dual_scraper(block, block_vars, gallery_conf):
             fig.draw_without_rendering()
             fig.set_layout_engine("none")
             save(fig, sizes, Path)
+            save_svg(fig, path.with_suffix(".svg"))
             least = least_width(fig)
             darken(fig)
             save(fig, sizes, dark_name)

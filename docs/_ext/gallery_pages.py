@@ -1,7 +1,7 @@
 """Pages of the gallery: what a script draws stands before its code, and the code is folded.
 
 A page also offers the files that its script reads, so that the script runs without the repository,
-and the models that it saved.
+the models that it saved, and its figures for slides.
 """
 
 import re
@@ -47,6 +47,8 @@ def offer_companions(docname, text):
     ]
     folder = Path("/..", docname).parent.as_posix()
     offers += [f"Trained parameters: {name} <{folder}/{name}>" for name in SAVED.findall(text)]
+    if "/plot_" in docname:
+        offers.append(f"Figures as SVG (zip): {Path(docname).name} </{docname}_svg.zip>")
     downloads = [
         f"    .. container:: sphx-glr-download\n\n      :download:`{offer}`\n\n" for offer in offers
     ]
