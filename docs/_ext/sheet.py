@@ -1,5 +1,7 @@
 """The cheat sheet of the reference: all topics by chapter, with formula and backward formula.
 
+Chapters and topics stand in the order of the reference.
+
 Formulas are parts of displayed equations of the topic's docstrings, which tests/equations checks.
 By default they are the first equation of the definition and the gradients of the backward pass;
 the record of a topic in docs/topics names other ones: the function, the number of its equation, and
@@ -8,7 +10,7 @@ the numbers of the parts of that equation, all from 0.
 
 import re
 
-from topics import form, with_roles
+from topics import form, heading, in_order, with_roles
 
 EQUATION = re.compile(r"^( *)\.\. math::(.*)\n((?:\1 +.*\n|\s*\n)*)", re.MULTILINE)
 FIELD = re.compile(r"^\s*:(label|name):.*$", re.MULTILINE)
@@ -102,29 +104,28 @@ def cell(statements):
     return "\n       ".join(f":math:`{s}`" for s in statements) or "–"
 
 
-def listed(heads, rows, kind, widths):
+def listed(heads, rows, kind, widths, caption=""):
     """Return a table with three heads; a row is a title, and the statements of two cells."""
     top = "\n     - ".join(heads)
     body = "".join(
         f"   * - {title}\n     - {cell(first)}\n     - {cell(second)}\n"
         for title, first, second in rows
     )
-    return (
-        f".. list-table::\n   :class: {kind}\n   :header-rows: 1\n   :widths: {widths}\n\n"
-        f"   * - {top}\n{body}\n"
-    )
+    options = f":class: {kind}\n   :header-rows: 1\n   :widths: {widths}"
+    return f".. list-table:: {caption}\n   {options}\n\n   * - {top}\n{body}\n"
 
 
-def table(topics):
+def table(topics, caption):
     """Return the rows of a chapter."""
     rows = ((f":doc:`{t.title} </{t.page}>`", forward(t), backward(t)) for t in topics)
-    return listed(("Topic", "Formula", "Backward"), rows, "sheet", "22 44 34")
+    return listed(("Topic", "Formula", "Backward"), rows, "sheet filtered", "22 44 34", caption)
 
 
-def plain_list(topics):
+def plain_list(topics, caption):
     """Return the topics of a chapter of tools, with the first sentence of each."""
     rows = "".join(f"   * - :doc:`{t.title} </{t.page}>`\n     - {t.summary}\n" for t in topics)
-    return f".. list-table::\n   :class: sheet tools\n   :widths: 22 78\n\n{rows}\n"
+    options = ":class: sheet filtered tools\n   :header-rows: 1\n   :widths: 22 78"
+    return f".. list-table:: {caption}\n   {options}\n\n   * - Topic\n     - Purpose\n{rows}\n"
 
 
 def exam_sheet(app):
@@ -138,6 +139,16 @@ def exam_sheet(app):
     return listed(("Topic", "Forward", "Gradients"), rows, "sheet exam", "20 36 44")
 
 
+def chapter_table(app, chapter):
+    """Return the table of a chapter under its title."""
+    text = (app.srcdir / "reference" / f"{chapter}.rst").read_text(encoding="utf-8")
+    topics = in_order(app.topics.values(), chapter, text)
+    title = text.partition("\n")[0]
+    tools = not any(forward(t) for t in topics) or chapter in {"check", "interop"}
+    caption = f"Topics of the chapter :doc:`{title} <{chapter}>`"
+    return f"{heading(title, '-')}\n\n{(plain_list if tools else table)(topics, caption)}"
+
+
 def fill(app, docname, source):
     """Put the tables where reference/index.rst and the exam sheet want them."""
     if docname == "learn/exam_sheet":
@@ -145,15 +156,8 @@ def fill(app, docname, source):
         source[0] = source[0].replace(".. sheet::\n", exam_sheet(app))
     if docname != "reference/index":
         return
-    out = []
-    for chapter in app.config.topic_chapters:
-        topics = [t for t in app.topics.values() if t.chapter == chapter]
-        title = f":doc:`{chapter.capitalize()} <{chapter}>`"
-        tools = not any(forward(t) for t in topics) or chapter in {"check", "interop"}
-        out.append(
-            f".. rst-class:: chapter\n\n{title}\n\n{(plain_list if tools else table)(topics)}"
-        )
-    source[0] = source[0].replace(".. sheet::\n", "\n".join(out))
+    chapters = (chapter_table(app, chapter) for chapter in app.config.topic_chapters)
+    source[0] = source[0].replace(".. sheet::\n", "\n".join(chapters))
 
 
 def setup(app):

@@ -383,6 +383,13 @@ def with_figure(app, chapter, text):
     return f"{text[:end]}{figure(app.srcdir, script)}\n\n{more}\n\n{text[end:]}"
 
 
+def in_order(topics, chapter, text):
+    """Return the topics of a chapter in the order in which its page, of this text, lists them."""
+    page_of = {n: t for t in topics if t.chapter == chapter for n in t.names}
+    names = (n for listed in LISTED.finditer(text) for n in listed[1].split())
+    return list(dict.fromkeys(page_of[n] for n in names))
+
+
 def list_topics(app, docname, source):
     """On a chapter's page: a figure, and one entry for each topic in place of its functions."""
     if docname in facts.PAGES:
