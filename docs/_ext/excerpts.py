@@ -15,6 +15,7 @@ from docutils import nodes
 from dlref._core.names import called
 
 MOST = 150  # characters of an excerpt
+NO_PROSE = {"symbols", "learn-it", "concerned"}
 SKIPPED = ("Used in", "References", "Figures", "Parameters and errors", "Before you go on")
 
 
@@ -32,11 +33,11 @@ def words(node):
 
 
 def first_words(section):
-    """Return the beginning of the first paragraph of a section that is no symbols or links."""
+    """Return the beginning of the first paragraph of a section that is no symbols and no links."""
     for child in section.children:
         if isinstance(child, nodes.section):
             break
-        prose = isinstance(child, nodes.paragraph) and "symbols" not in child.get("classes", [])
+        prose = isinstance(child, nodes.paragraph) and not NO_PROSE & {*child["classes"]}
         if prose and len(text := words(child)) > 15:
             return text
     return ""

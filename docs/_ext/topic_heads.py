@@ -68,7 +68,7 @@ def signatures(topic):
     for name in shown:
         signature = inspect.signature(function(topic, name))
         plain = [p.replace(annotation=p.empty) for p in signature.parameters.values()]
-        links.append(f":func:`{name}`\\ ``{inspect.Signature(plain)}``")
+        links.append(f":obj:`{name}`\\ ``{inspect.Signature(plain)}``")
     line = f"from dlref.{topic.chapter} import {', '.join(shown)}"
     since = f"Since version {topic.record.since}."
     head = f".. code-block:: python\n   :class: import\n\n   {line}\n"
