@@ -4,6 +4,7 @@ import json
 import os
 import re
 import sys
+import tomllib
 from pathlib import Path
 
 import dlref
@@ -12,6 +13,8 @@ HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
 from topic_records import load  # noqa: E402
 
+_project = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+_repository = _project["urls"]["Repository"]
 project = "dlref"
 version = release = dlref.__version__
 language = "en"
@@ -29,6 +32,7 @@ extensions = [
     "vendor_assets",
     "math_lint",
     "gallery_pages",
+    "figures_zip",
     "dark_twins",
     "light_images",
     "inline_variables",
@@ -40,6 +44,7 @@ extensions = [
     "sheet",
     "excerpts",
     "page_heads",
+    "page_assets",
     "public_site",
     "checked",
     "stale",
@@ -146,7 +151,8 @@ html_theme_options = {
     "search_as_you_type": True,
     "show_toc_level": 2,
     "header_links_before_dropdown": 5,
-    "footer_start": [],
+    "collapse_navigation": True,  # pages of other chapters are a click away: 8 MB less
+    "footer_start": ["colophon.html"],
     "footer_end": [],
 }
 # Where the versions are published, if they are: the one place for the address. A page that is read
@@ -159,7 +165,7 @@ if address := os.environ.get("DLREF_DOCS_ADDRESS", "").rstrip("/"):
         "check_switcher": False,
     }
 about = (
-    "404 accuracy adjoints changelog check_your_kernel conformance contributing conventions "
+    "404 about accuracy adjoints changelog check_your_kernel conformance contributing conventions "
     "elementary error_bounds expectations gradients_through_depth inside names rates_of_descent "
     "references speed why_attention withstands"
 )
@@ -167,19 +173,17 @@ no_subpages = f"{about} equations/** genindex index search"
 html_sidebars = {page: [] for page in no_subpages.split()}
 html_sidebars |= {page: ["learn-path.html"] for page in ("learn", "learn/**")}
 templates_path = ["_templates"]
-html_context = {"default_mode": "auto"}
+html_context = {
+    "default_mode": "auto",
+    "licence": _project["license"],
+    "repository": "" if ".example/" in _repository else _repository,  # no link to a placeholder
+}
 html_static_path = ["_static"]
 html_css_files = ["dlref.css"]
-defer = {"defer": "defer"}
-html_js_files = [
-    "names.js",
-    "filter.js",
-    "ifig.js",
-    "steps.js",
-    "tryit.js",
-    ("minisearch/index.js", defer),
-    ("search.js", defer),
-]
+# A page loads those that it needs, see _ext/page_assets.py.
+_scripts = ["names", "filter", "ifig", "steps", "tryit", "later", "minisearch/index", "search"]
+html_js_files = [(f"{name}.js", {"defer": "defer"}) for name in _scripts]
+html_js_files += [("typeset.js", {"defer": "defer", "priority": 400})]  # before MathJax
 html_show_sourcelink = html_copy_source = False
 html_show_search_summary = False
 copybutton_prompt_text = r">>> |\.\.\. "

@@ -4,6 +4,9 @@ import re
 import tomllib
 from pathlib import Path
 
+import package
+import pytest
+
 import dlref
 
 ROOT = Path(__file__).parents[1]
@@ -17,6 +20,18 @@ def test_citation_agrees_with_the_package():
     assert "authors:\n  - name: " + PROJECT["authors"][0]["name"] in text
     assert said["version"] == dlref.__version__
     assert said["license"] == PROJECT["license"]
+
+
+@pytest.mark.parametrize("address", ["https://code.invalid/dlref", "https://dlref.example/source"])
+def test_a_release_needs_the_address_of_the_repository(tmp_path, monkeypatch, address):
+    """Not the placeholder of RFC 2606, for which the pages have no link."""
+    (tmp_path / "pyproject.toml").write_text(f'[project.urls]\nRepository = "{address}"\n')
+    monkeypatch.setattr(package, "ROOT", tmp_path)
+    if ".example/" in address:
+        with pytest.raises(AssertionError, match="placeholder"):
+            package.repository()
+    else:
+        assert package.repository() == address
 
 
 def test_licence_is_the_one_that_the_package_names():

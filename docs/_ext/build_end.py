@@ -1,4 +1,6 @@
-"""The end of a build: an honest cache, and where to look."""
+"""The end of a build: an honest cache, nothing that no page loads, and where to look."""
+
+import re
 
 from sphinx.application import ENV_PICKLE_FILENAME
 from sphinx.util import logging
@@ -15,11 +17,21 @@ def forget_pages_with_warnings(app, _exception):
         (app.doctreedir / ENV_PICKLE_FILENAME).unlink(missing_ok=True)
 
 
-def drop_source_maps(app, exception):
-    """Remove the theme's source maps: two megabytes that only a debugger of the theme reads."""
+#: Files of the theme that no page loads: for its debugger, and its icons, which dlref.css draws.
+UNUSED = ("**/*.map", "scripts/fontawesome.js*", "vendor/fontawesome/webfonts/*")
+
+#: What its style sheet says of two thousand icons.
+ICONS = re.compile(r'(?:\.fa-[\w-]+,?)+\{--fa:"[^"]*"\}|@font-face\{[^}]*fontawesome[^}]*\}')
+
+
+def drop_unused(app, exception):
+    """Remove what no page loads: more than two megabytes."""
     if exception is None and app.builder.format == "html":
-        for path in (app.outdir / "_static").rglob("*.map"):
-            path.unlink()
+        for pattern in UNUSED:
+            for path in (app.outdir / "_static").glob(pattern):
+                path.unlink()
+        style = app.outdir / "_static" / "styles" / "pydata-sphinx-theme.css"
+        style.write_text(ICONS.sub("", style.read_text(encoding="utf-8")), encoding="utf-8")
 
 
 def say_where(app, exception):
@@ -31,6 +43,6 @@ def say_where(app, exception):
 def setup(app):
     """Connect all to the end of the build."""
     app.connect("build-finished", forget_pages_with_warnings, priority=900)
-    app.connect("build-finished", drop_source_maps, priority=900)
+    app.connect("build-finished", drop_unused, priority=900)
     app.connect("build-finished", say_where, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

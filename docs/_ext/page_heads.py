@@ -10,7 +10,6 @@ from PIL import Image
 
 IMAGE = re.compile(r'<img (?![^>]*\bwidth=)([^>]*?src="[^"]*_images/([^"/]+\.png)"[^>]*?)(/?)>')
 PARAGRAPH = re.compile(r"<p>(.*?)</p>", re.DOTALL)
-THUMB = "_thumb"
 #: Names, punctuation and space in code, which have the color of text: a third of a page.
 PLAIN = re.compile(r'<span class="(?:n|p|w)">([^<]*)</span>')
 #: How sphinx-gallery begins a page.
@@ -29,14 +28,16 @@ def sizes(app):
 
 
 def with_sizes(app, body):
-    """Return the HTML of a page with the sizes of its images; thumbnails are loaded when seen."""
+    """Return the HTML of a page with the sizes of its images, which are loaded when seen.
+
+    So that of two twins, for light and for dark pages, one is loaded.
+    """
 
     def sized(match):
         size = sizes(app).get(match[2])
         if size is None:
             return match[0]
-        lazy = 'loading="lazy" ' if THUMB in match[2] else ""
-        return f'<img {lazy}width="{size[0]}" height="{size[1]}" {match[1]}{match[3]}>'
+        return f'<img loading="lazy" width="{size[0]}" height="{size[1]}" {match[1]}{match[3]}>'
 
     return IMAGE.sub(sized, body)
 

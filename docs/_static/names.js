@@ -1,5 +1,22 @@
 // Names that the theme and sphinx-gallery leave out or get wrong for screen readers.
 document.addEventListener("DOMContentLoaded", () => {
+  // On a narrow screen the side bar has the links of the header, without the menu in which some stand.
+  const place = document.querySelector("#pst-primary-sidebar .sidebar-header-items__center");
+  const links = document.querySelectorAll(".bd-header .navbar-header-items__center nav a");
+  if (place && links.length) {
+    const list = document.createElement("ul"), nav = document.createElement("nav");
+    list.className = "bd-navbar-elements navbar-nav";
+    for (const link of links) {
+      const item = document.createElement("li"), copy = link.cloneNode(true);
+      item.className = `nav-item ${link.closest("li").matches(".current") ? "current active" : ""}`;
+      copy.classList.remove("dropdown-item");
+      item.append(copy);
+      list.append(item);
+    }
+    nav.setAttribute("aria-label", "Chapters of the site");
+    nav.append(list);
+    place.append(nav);
+  }
   // A toggle in the side bar has only an icon: name it after the page that it unfolds.
   for (const toggle of document.querySelectorAll("details > summary:has(.toctree-toggle)")) {
     const link = toggle.closest("li").querySelector("a");

@@ -3,8 +3,8 @@
 The files are built twice and have to be the same, byte for byte, so that anyone can build a release
 again and compare its checksums. The wheel is installed with the lowest versions that it allows and
 with the newest, for each Python from 3.11 to 3.14 that is on this machine; there, one function of
-each chapter is called. ``tox run -e package -- dist`` keeps the files in a folder dist, and their
-checksums in dist.sha256.
+each chapter is called. ``tox run -e package -- dist``, for a release, keeps the files in a folder
+dist, and their checksums in dist.sha256; it demands an address of the repository.
 """
 
 import argparse
@@ -62,6 +62,14 @@ def version():
     newest = re.search(r"^(.+)\n-+$", changelog, re.MULTILINE)[1]
     assert newest == "Unreleased" or newest.startswith(own), f"{newest} leads the changelog"
     return own
+
+
+def repository():
+    """Return where the repository is, which a release has to say."""
+    text = (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    address = tomllib.loads(text)["project"]["urls"]["Repository"]
+    assert ".example/" not in address, "pyproject.toml has a placeholder for the repository"
+    return address
 
 
 def built(folder):
@@ -123,7 +131,7 @@ def main():
     keep = parser.parse_args().keep
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        print(f"dlref {version()}")
+        print(f"dlref {version()}", repository() if keep else "")
         sums = "".join(f"{digest}  {file}\n" for file, digest in built(folder).items())
         print(sums, end="", flush=True)
         (sdist,), (wheel,) = folder.glob("*.tar.gz"), folder.glob("*.whl")
