@@ -16,7 +16,7 @@ from dlref._core.names import called
 
 MOST = 150  # characters of an excerpt
 NO_PROSE = {"symbols", "learn-it", "concerned"}
-SKIPPED = ("Used in", "References", "Figures", "Parameters and errors", "Before you go on")
+SKIPPED = ("Used in", "References", "Figures", "Before you go on")
 
 
 def words(node):
@@ -118,4 +118,4 @@ def setup(app):
     app.connect("env-merge-info", merge)
     app.connect("build-finished", write)
     safe = {"parallel_read_safe": True, "parallel_write_safe": True}
-    return {"version": "1", "env_version": 1, **safe}
+    return {"version": "1", "env_version": 2, **safe}

@@ -1,6 +1,6 @@
 """Small things that every page owes: sizes of its images, a title of its own, a description.
 
-With its size known, an image does not push the text down when it arrives.
+With its size known, an image or a formula does not push the text down when it arrives.
 """
 
 import re
@@ -12,6 +12,11 @@ IMAGE = re.compile(r'<img (?![^>]*\bwidth=)([^>]*?src="[^"]*_images/([^"/]+\.png
 PARAGRAPH = re.compile(r"<p>(.*?)</p>", re.DOTALL)
 #: Names, punctuation and space in code, which have the color of text: a third of a page.
 PLAIN = re.compile(r'<span class="(?:n|p|w)">([^<]*)</span>')
+DISPLAYED = re.compile(r'<div class="math [^>]*(?=>(.*?)</div>)', re.DOTALL)
+#: What makes a line of a displayed formula taller.
+TALL = re.compile(r"\\(d?frac|pdv|dv|sum|prod|int|Bigl|left)(?![a-zA-Z])")
+#: Its height in rem: margins, each line, each tall line; fitted to the formulas of ten pages.
+ROOM = (2.95, 1.37, 1.09)
 #: How sphinx-gallery begins a page.
 DOWNLOAD = "Go to the end to download"
 START = "The mathematics of deep learning"
@@ -42,6 +47,18 @@ def with_sizes(app, body):
     return IMAGE.sub(sized, body)
 
 
+def with_room(body):
+    """Return the HTML of a page in which displayed formulas say how much room they will take."""
+
+    def roomy(match):
+        lines = match[1].split(r"\\")
+        counts = (1, len(lines), sum(TALL.search(line) is not None for line in lines))
+        room = sum(size * count for size, count in zip(ROOM, counts, strict=True))
+        return f'{match[0]} style="--room: {room:.1f}rem"'
+
+    return DISPLAYED.sub(roomy, body)
+
+
 def description(body):
     """Return the first paragraph of a page as plain text."""
     for found in PARAGRAPH.finditer(body):
@@ -56,7 +73,7 @@ def complete(app, pagename, _template, context, _doctree):
     body = context.get("body")
     if not body:
         return
-    context["body"] = PLAIN.sub(r"\1", with_sizes(app, body))
+    context["body"] = PLAIN.sub(r"\1", with_room(with_sizes(app, body)))
     if pagename == app.config.root_doc:
         context["title"] = START
     elif pagename.startswith("gallery/"):

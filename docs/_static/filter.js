@@ -11,6 +11,7 @@ document.addEventListener("DOMContentLoaded", () => {
     script.onload = script.onerror = () => done(window.dlrefExcerpts?.aliases ?? {});
     document.body.append(script);
   });
+  const bare = word => word.replace(/^([a-z_]\w*\.)+/, "");  // without torch.nn. before it
   const page = row => {
     const address = row.querySelector("a.internal")?.href.split(/[?#]/)[0] ?? "";
     return address.slice(address.indexOf("reference/")).replace(/\.html$/, "");
@@ -25,7 +26,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const rows = tables.flatMap(table => [...table.tBodies[0].rows]);
     let known = {};
     const show = () => {
-      const words = field.value.toLowerCase().split(/\s+/).filter(Boolean);
+      const words = field.value.toLowerCase().split(/\s+/).map(bare).filter(Boolean);
       for (const row of rows) {
         const text = [row.textContent, ...(known[page(row)] ?? [])].join(" ").toLowerCase();
         row.hidden = !words.every(word => text.includes(word));

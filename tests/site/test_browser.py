@@ -129,6 +129,39 @@ def test_tab_reaches_every_control_in_the_order_of_the_page(visit, kind, width):
     assert page.evaluate(UNREACHABLE) == []
 
 
+#: Controls without a ring when a key focuses them, or with one that a box cuts on three sides.
+UNSEEN = """
+() => {
+    const out = []
+    for (const e of document.querySelectorAll('a[href], button, input, select, summary')) {
+        const box = e.getBoundingClientRect()
+        if (!box.width || !box.height || getComputedStyle(e).visibility === 'hidden') continue
+        e.focus({ focusVisible: true, preventScroll: true })
+        if (document.activeElement !== e) continue
+        const style = getComputedStyle(e)
+        const ring = style.outlineStyle === 'none' ? 0 : parseFloat(style.outlineWidth)
+        const reach = ring + parseFloat(style.outlineOffset) - 1
+        let cut = false
+        for (let p = e.parentElement; p && p !== document.body; p = p.parentElement) {
+            if (getComputedStyle(p).overflow === 'visible') continue
+            const b = p.getBoundingClientRect()
+            cut ||= [b.left - box.left, b.top - box.top, box.right - b.right, box.bottom - b.bottom]
+                .filter(beyond => beyond + reach > 0).length > 2
+        }
+        if (cut || !(ring || style.boxShadow !== 'none')) out.push(e.outerHTML.slice(0, 120))
+    }
+    return out
+}
+"""
+
+
+@pytest.mark.parametrize("kind", ["start", "topic", "gallery", "script"])
+def test_focus_is_seen(visit, kind):
+    page = visit(kind).typeset().page
+    page.keyboard.press("Tab")  # from here on, focus is one of the keyboard
+    assert page.evaluate(UNSEEN) == []
+
+
 def test_the_first_stop_skips_to_the_article(visit):
     page = visit("topic").page
     page.keyboard.press("Tab")
@@ -306,6 +339,15 @@ def test_displayed_formulas_are_as_large_as_those_in_the_text(visit, site, topic
     inline = [size for is_displayed, size in measured if not is_displayed]
     displayed = sorted(size for is_displayed, size in measured if is_displayed)
     assert displayed[len(displayed) // 2] >= 0.95 * min(inline)
+
+
+def test_a_letter_has_one_shape_on_a_page(visit, site):
+    """In its symbols, its formulas and its figures: ε and φ, which mathematics writes in two ways."""
+    page = visit(site / "reference" / "normalization" / "layer_norm.html").typeset().page
+    assert "ε" in page.locator("p.symbols").inner_text()
+    letters = "".join(page.locator("article mjx-assistive-mml").all_text_contents())
+    assert "ε" in letters
+    assert not {*letters} & {*"ϵϕ"}
 
 
 def test_a_mark_leads_to_the_check_unfolded(visit, site):
@@ -521,6 +563,38 @@ def test_search_finds_what_readers_ask(visit, sample):
             late[question] = hrefs[:4]
     assert len(SEARCHES) >= 60
     assert not late, json.dumps(late, indent=1)
+
+
+#: Questions that one section answers: the page, and how the section's address begins.
+SECTIONS = {
+    "layer norm backward": "normalization/layer_norm.html#backward-pass",
+    "softmax jacobian": "activations/softmax.html#jacobian",
+    "layer norm precision": "normalization/layer_norm.html#numerics",
+    "softmax overflow": "activations/softmax.html#numerics",
+    "attention float32 error": "attention/scaled_dot_product.html#numerics",
+    "lstm gate order": "recurrent/lstm.html#conventions",
+    "adam epsilon convention": "training/adam.html#conventions",
+    "group norm conventions": "normalization/group_norm.html#conventions",
+    "rms norm parameters": "normalization/rms_norm.html#parameters",
+    "window mask": "attention/masks.html#window-mask",
+    "gelu second derivative": "activations/gelu.html#second-derivative",
+    "attention exercises": "attention/scaled_dot_product.html#exercises",
+    "dropout backward": "neurons/dropout.html#backward-pass",
+    "which model pairs rope how": "interop.html#which-model-rotates",
+    "sliding window by model": "interop.html#which-model-rotates",
+}
+
+
+def test_search_leads_to_the_section_that_answers(visit, sample):
+    page, wrong = visit("search").page, {}
+    page.goto(f"{sample['search'].as_uri()}?q=softmax")
+    found(page)
+    for question, wanted in SECTIONS.items():
+        page.evaluate(SEARCH, question)
+        first = [href for href in found(page) if "learn/" not in href][0]
+        if not first.startswith(f"reference/{wanted}"):
+            wrong[question] = first
+    assert not wrong, json.dumps(wrong, indent=1)
 
 
 def test_a_result_shows_the_section_and_its_first_words(visit, sample):
