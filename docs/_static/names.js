@@ -13,7 +13,7 @@ document.addEventListener("DOMContentLoaded", () => {
       item.append(copy);
       list.append(item);
     }
-    nav.setAttribute("aria-label", "Chapters of the site");
+    nav.setAttribute("aria-label", "Pages of the site");
     nav.append(list);
     place.append(nav);
   }

@@ -13,7 +13,7 @@
   ];
   // What else readers call the sections that all topics have.
   const ALSO = {
-    "Numerics": "precision accuracy error rounding overflow underflow stable stability nan inf float64 float32 float16 bfloat16 half ulp",
+    "Numerics": "precision accuracy error rounding overflow underflow stable stability float64 float32 float16 bfloat16 half ulp",
     "Conventions and traps": "order layout default differs difference pytorch jax keras onnx torch pitfall",
     "Parameters and errors": "arguments options signature shapes dtypes raises",
     "Examples": "usage",
@@ -128,7 +128,7 @@
       || (synonyms.get(word) || []).some(other => own.has(other)))).size;
     let best = sections[0], most = sections.length ? count(`${best[1]} ${best[2]}`) : 0;
     for (const one of sections.slice(1)) {
-      const found = count(`${one[1]} ${ALSO[one[1]] || ""}`) + 0.5 * count(one[2]);
+      const found = count(one[1]) + 1.5 * count(ALSO[one[1]] || "") + 0.5 * count(one[2]);
       if (found > most) [best, most] = [one, found];
     }
     return best;

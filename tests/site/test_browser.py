@@ -330,6 +330,17 @@ def test_the_reader_can_switch_the_theme(visit):
         assert page.evaluate("document.documentElement.dataset.theme") == choice
 
 
+def test_the_menu_of_a_phone_has_the_links_of_the_header(visit):
+    page = visit("topic", 390).page
+    page.get_by_role("button", name="Site navigation").click()
+    menu = page.get_by_role("navigation", name="Pages of the site")
+    menu.wait_for()
+    hrefs = "links => links.map(link => link.href)"
+    header = page.locator("header .navbar-header-items__center nav a").evaluate_all(hrefs)
+    assert len(header) > 15
+    assert menu.locator("a:visible").evaluate_all(hrefs) == header
+
+
 @pytest.mark.parametrize("topic", ["activations/softmax", "attention/scaled_dot_product"])
 def test_displayed_formulas_are_as_large_as_those_in_the_text(visit, site, topic):
     page = visit(site / "reference" / f"{topic}.html").typeset().page
@@ -342,7 +353,7 @@ def test_displayed_formulas_are_as_large_as_those_in_the_text(visit, site, topic
 
 
 def test_a_letter_has_one_shape_on_a_page(visit, site):
-    """In its symbols, its formulas and its figures: ε and φ, which mathematics writes in two ways."""
+    """In its symbols and its formulas: ε and φ, which mathematics writes in two ways."""
     page = visit(site / "reference" / "normalization" / "layer_norm.html").typeset().page
     assert "ε" in page.locator("p.symbols").inner_text()
     letters = "".join(page.locator("article mjx-assistive-mml").all_text_contents())
@@ -591,7 +602,7 @@ def test_search_leads_to_the_section_that_answers(visit, sample):
     found(page)
     for question, wanted in SECTIONS.items():
         page.evaluate(SEARCH, question)
-        first = [href for href in found(page) if "learn/" not in href][0]
+        first = next(href for href in found(page) if "learn/" not in href)
         if not first.startswith(f"reference/{wanted}"):
             wrong[question] = first
     assert not wrong, json.dumps(wrong, indent=1)
