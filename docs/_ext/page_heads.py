@@ -4,8 +4,9 @@ With its size known, an image or a formula does not push the text down when it a
 """
 
 import re
-from html import escape
+from html import escape, unescape
 
+from formula_room import displayed_height, inline_width
 from PIL import Image
 
 IMAGE = re.compile(r'<img (?![^>]*\bwidth=)([^>]*?src="[^"]*_images/([^"/]+\.png)"[^>]*?)(/?)>')
@@ -13,10 +14,7 @@ PARAGRAPH = re.compile(r"<p>(.*?)</p>", re.DOTALL)
 #: Names, punctuation and space in code, which have the color of text: a third of a page.
 PLAIN = re.compile(r'<span class="(?:n|p|w)">([^<]*)</span>')
 DISPLAYED = re.compile(r'<div class="math [^>]*(?=>(.*?)</div>)', re.DOTALL)
-#: What makes a line of a displayed formula taller.
-TALL = re.compile(r"\\(d?frac|pdv|dv|sum|prod|int|Bigl|left)(?![a-zA-Z])")
-#: Its height in rem: margins, each line, each tall line; fitted to the formulas of ten pages.
-ROOM = (2.95, 1.37, 1.09)
+INLINE = re.compile(r'<span class="math [^>]*(?=>\\\((.*?)\\\)</span>)', re.DOTALL)
 #: How sphinx-gallery begins a page.
 DOWNLOAD = "Go to the end to download"
 START = "The mathematics of deep learning"
@@ -48,15 +46,15 @@ def with_sizes(app, body):
 
 
 def with_room(body):
-    """Return the HTML of a page in which displayed formulas say how much room they will take."""
+    """Return the HTML of a page in which formulas say about how much room they will take."""
 
-    def roomy(match):
-        lines = match[1].split(r"\\")
-        counts = (1, len(lines), sum(TALL.search(line) is not None for line in lines))
-        room = sum(size * count for size, count in zip(ROOM, counts, strict=True))
-        return f'{match[0]} style="--room: {room:.1f}rem"'
+    def high(match):
+        return f'{match[0]} style="--room: {displayed_height(unescape(match[1])):.1f}rem"'
 
-    return DISPLAYED.sub(roomy, body)
+    def wide(match):
+        return f'{match[0]} style="--room: {inline_width(unescape(match[1])):.1f}em"'
+
+    return INLINE.sub(wide, DISPLAYED.sub(high, body))
 
 
 def description(body):

@@ -16,6 +16,7 @@ EQUATION = re.compile(r"^( *)\.\. math::(.*)\n((?:\1 +.*\n|\s*\n)*)", re.MULTILI
 FIELD = re.compile(r"^\s*:(label|name):.*$", re.MULTILINE)
 INLINE = re.compile(r":math:`([^`]+)`")
 BETWEEN = ("\\qquad", "\\\\", "\\quad", "\\;\\;", ", &", ",\\; &")
+FILTER = '.. raw:: html\n\n   <div class="sheet-filter"></div>\n'  # filter.js puts a field there
 LONG = 150  # characters of TeX that still fit into a column
 
 
@@ -157,7 +158,7 @@ def fill(app, docname, source):
     if docname != "reference/index":
         return
     chapters = (chapter_table(app, chapter) for chapter in app.config.topic_chapters)
-    source[0] = source[0].replace(".. sheet::\n", "\n".join(chapters))
+    source[0] = source[0].replace(".. sheet::\n", f"{FILTER}\n" + "\n".join(chapters))
 
 
 def setup(app):

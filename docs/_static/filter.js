@@ -22,7 +22,7 @@ document.addEventListener("DOMContentLoaded", () => {
     Object.assign(field, { type: "search", placeholder: label, ariaLabel: label });
     bar.className = "table-filter";
     bar.append(field, " ", count);
-    place.before(bar);
+    place.append(bar);
     const rows = tables.flatMap(table => [...table.tBodies[0].rows]);
     let known = {};
     const show = () => {
@@ -41,6 +41,11 @@ document.addEventListener("DOMContentLoaded", () => {
   }
 
   const all = [...document.querySelectorAll("table.filtered")], sheet = all.filter(table => table.matches(".sheet"));
-  for (const table of all) if (!sheet.includes(table)) filtered([table], box(table), "Filter the rows of the table", false);
-  if (sheet.length) filtered(sheet, sheet[0].closest("section"), "Filter topics by name", true);
+  for (const table of all) {
+    if (sheet.includes(table)) continue;
+    const place = document.createElement("div");
+    box(table).before(place);
+    filtered([table], place, "Filter the rows of the table", false);
+  }
+  if (sheet.length) filtered(sheet, document.querySelector(".sheet-filter"), "Filter topics by name", true);
 });
