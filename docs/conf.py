@@ -175,7 +175,7 @@ html_sidebars |= {page: ["learn-path.html"] for page in ("learn", "learn/**")}
 templates_path = ["_templates"]
 html_context = {
     "default_mode": "auto",
-    "licence": _project["license"],
+    "license": _project["license"],
     "repository": "" if ".example/" in _repository else _repository,  # no link to a placeholder
 }
 html_static_path = ["_static"]

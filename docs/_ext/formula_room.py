@@ -13,7 +13,7 @@ TOKEN = re.compile(r"\\[a-zA-Z]+|\\.|\s+|.")
 SCALE = 1.285
 RELATION = re.compile(
     r"[=<>]|\\(leq?|geq?|ne|approx|in|to|mapsto|sim|propto|Rightarrow|equiv|ll|gg|leftarrow|"
-    r"rightarrow|mid|notin|subset)"
+    r"rightarrow|mid|subset)"
 )
 OPERATION = re.compile(r"[-+*]|\\(odot|times|pm|otimes|circ|oplus|wedge)")
 FUNCTION = re.compile(r"\\(exp|log|ln|sinh?|cosh?|tanh?|max|min|sup|det|arg|lim)")

@@ -547,7 +547,7 @@ def test_the_side_bar_shows_the_chapter_of_the_page(site, trees, topics):
         assert {page.parent.with_suffix(".html"), site / "reference" / "check.html"} <= chapters
 
 
-def test_every_page_says_version_licence_and_citation(site, trees, report):
+def test_every_page_says_version_license_and_citation(site, trees, report):
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     problems = []
     for page, tree in trees.items():
@@ -556,7 +556,7 @@ def test_every_page_says_version_licence_and_citation(site, trees, report):
             problems.append((page, "no colophon"))
             continue
         if not re.search(
-            rf"dlref \d+\.\d+.*{project['license']} licence", " ".join(foot.text_content().split())
+            rf"dlref \d+\.\d+.*{project['license']} license", " ".join(foot.text_content().split())
         ):
             problems.append((page, foot.text_content()))
         address = project["urls"]["Repository"]
