@@ -236,7 +236,7 @@ FIGURES = """
     .map(e => {
         const box = e.closest('.figure-box'), width = b => b.getBoundingClientRect().width;
         const least = parseFloat(box.style.getPropertyValue('--least'));
-        return [width(e), least, e.naturalWidth, width(box)];
+        return [width(e), least, parseFloat(e.getAttribute('width')), width(box)];
     })
 """
 #: Pages with figures: those of the gallery by chapter, and some texts.
