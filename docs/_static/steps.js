@@ -82,7 +82,7 @@
         ["h1", "w x", r`h_1 = \tanh(w \cdot 0 + x_1)`, r`h_1 = w \tanh x_1`, "The state starts at 0.", v => Math.tanh(v.x[0])],
         ...[2, 3, 4].map(t => [`h${t}`, `h${t - 1} w x`, `h_${t} = \\tanh(w h_${t - 1} + x_${t})`, `h_${t} = \\tanh(w x_${t} + h_${t - 1})`, "The same weight again, with the state of the step before.", v => Math.tanh(v.w * v[`h${t - 1}`] + v.x[t - 1])]),
         ["L", "h4", r`L = h_4`, r`L = h_1 + h_2 + h_3 + h_4`, "The loss is the last state, to keep the numbers clean.", v => v.h4],
-        [g("h4"), "L", r`\pdv{L}{h_4} = 1`, r`\pdv{L}{h_4} = h_4`, "The loss is h4 itself.", () => 1],
+        [g("h4"), "L", r`\pdv{L}{h_4} = 1`, r`\pdv{L}{h_4} = h_4`, "The loss is the last state itself.", () => 1],
         ...[4, 3, 2, 1].flatMap(t => [
           [g(`z${t}`), t < 4 ? `h${t + 1}` : "L", `${pd(`z_${t}`)} = (1 - h_${t}^2)\\, ${pd(`h_${t}`)}`, `${pd(`z_${t}`)} = (1 - z_${t}^2)\\, ${pd(`h_${t}`)}`, "The slope of tanh, from its value.", v => (1 - v[`h${t}`] ** 2) * v[g(`h${t}`)]],
           [`part ${t}`, `h${t} w`, `\\text{step ${t} adds } ${pd(`z_${t}`)}\\, h_${t - 1}`, `\\text{step ${t} adds } ${pd(`z_${t}`)}\\, x_${t}`, t > 1 ? "The weight was used here with the state before; all uses are added up." : "The state before the first step is 0, so the weight had no effect here.", v => v[g(`z${t}`)] * (t > 1 ? v[`h${t - 1}`] : 0)],
