@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dlref import activations, check, losses, normalization, positions, recurrent, training
+from dlref.check._oracle import usual
 from dlref.check._oracle.causes import changes, values
 from dlref.check._oracle.causes.changes import earlier_sides, expression
 from dlref.formulas import activations as formulas
@@ -145,10 +146,10 @@ def test_exponents_of_channels(slip):
     assert verdict.cause.endswith(f"{'i / 2' if slip == 'odd' else 'i'} stands where i // 2 is due")
 
 
-def test_a_table_of_another_layout_has_the_usual_formula():
-    wrong = lambda *a, **o: 2 * positions.sinusoidal(*a, **o)  # noqa: E731
-    verdict = check.check_forward(wrong, positions.sinusoidal, 6, 8, layout="halves")
-    assert "2" in verdict.cause
+@pytest.mark.parametrize("options", [{}, {"offset": 2}, {"layout": "halves"}])
+def test_a_table_by_channels_is_the_usual_one(options):
+    table = usual.sinusoidal_by_channels(5, 8, **options)
+    np.testing.assert_allclose(table, positions.sinusoidal(5, 8, **options), 0, 4e-15)
 
 
 @pytest.mark.parametrize(

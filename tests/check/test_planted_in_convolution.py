@@ -38,7 +38,7 @@ FORWARD = [
     *(
         (mode, c.conv, lambda x, w, b, *, padding, mode=mode: c.conv(around(x, mode), w, b),
          (X, W, B), {"padding": 1}, message)
-        for mode, message in (("edge", "repeats"), ("reflect", "mirrors"), ("wrap", "other end"))
+        for mode, message in (("edge", "repeats"), ("reflect", "mirrors"), ("wrap", "circular"))
     ),
 ]  # fmt: skip
 

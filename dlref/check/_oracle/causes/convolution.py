@@ -85,7 +85,6 @@ def other_padding(call: ReferenceCall) -> Trials:
     modes: tuple[tuple[Literal["edge", "reflect", "wrap"], str], ...] = (
         ("edge", "the padding repeats the values at the ends, it is not zero"),
         ("reflect", "the padding mirrors the values, it is not zero"),
-        ("wrap", "the padding takes the values from the other end, it is not zero"),
     )
     for mode, message in modes:
         around = np.pad(x, width, mode)

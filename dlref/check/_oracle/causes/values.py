@@ -15,6 +15,7 @@ from ..formulas import parts
 from ..helpers import SOLVED
 from ..stochastic_rounding import EPS
 from .changes import expression
+from .heuristics import multiple
 from .mutations import described, mutants, outputs_of
 from .programs import Program, within
 from .readings import with_default, with_reading
@@ -55,7 +56,9 @@ def other_values(formula: Any, e: Evidence) -> Iterator[Program]:
 
 
 def other_factors(formula: Any, e: Evidence) -> Iterator[Program]:
-    """Yield programs in which an intermediate has one more factor, a number."""
+    """Yield programs in which an intermediate has one more factor, a number; not the result."""
+    if all("times" in multiple(pair) for pair in e.pairs):
+        return
     for f in parts(formula):
         yield from _solved(formula, f, _solved_factors, e)
 
