@@ -24,7 +24,7 @@ def zip_of(page):
 
 
 def pack(app):
-    """After the gallery ran: write what has changed."""
+    """Write the zip file of each script whose figures have changed, once the gallery has run."""
     for page in app.srcdir.glob("gallery/*/plot_*.rst"):
         figures = page.parent.glob(f"images/sphx_glr_{page.stem}_[0-9][0-9][0-9].svg")
         data, path = packed(figures), zip_of(page)

@@ -17,7 +17,7 @@ RELATION = re.compile(
 )
 OPERATION = re.compile(r"[-+*]|\\(odot|times|pm|otimes|circ|oplus|wedge)")
 FUNCTION = re.compile(r"\\(exp|log|ln|sinh?|cosh?|tanh?|max|min|sup|det|arg|lim)")
-#: Commands whose argument is as wide as it was, with what they add.
+#: Commands that do not resize their argument, each with the width that it adds.
 AROUND = {
     "\\vec": 0.05, "\\mat": 0.1, "\\hat": 0, "\\bar": 0, "\\tilde": 0, "\\dot": 0, "\\mathbf": 0.1,
     "\\overline": 0, "\\mathcal": 0.1, "\\mathbb": 0, "\\widehat": 0, "\\boldsymbol": 0.05,

@@ -2,7 +2,7 @@
 
 import re
 
-#: What the body of a page has, if it needs a file, by the end of the file's name.
+#: For each file name, a pattern that matches the body of every page that needs the file.
 NEEDED_BY = {
     "typeset.js": 'class="math',
     "ifig.js": 'class="ifig"',
@@ -33,7 +33,7 @@ def needed(file, pagename, body):
 
 
 def choose(_app, pagename, _template, context, _doctree):
-    """Leave out what a page does not need."""
+    """Drop the scripts and style sheets that a page does not use."""
     body = context.get("body") or ""
     for kind in ("script_files", "css_files"):
         context[kind] = [file for file in context[kind] if needed(file, pagename, body)]

@@ -33,7 +33,7 @@ def sizes(app):
 def with_sizes(app, body):
     """Return the HTML of a page with the sizes of its images, which are loaded when seen.
 
-    So that of two twins, for light and for dark pages, one is loaded.
+    Of a figure's light and dark versions, the browser then loads only the one that it shows.
     """
 
     def sized(match):

@@ -40,7 +40,7 @@ from equations import (  # noqa: E402
 )
 
 places.load_checks()
-#: Numbers in words, any of which may stand in place of another.
+#: Numbers in words, one of which is drawn to replace another.
 WORDS = "half", "twice", "three", "four", "ten", "a third", "a quarter"
 
 

@@ -434,7 +434,7 @@ def shifted(pair: Pair) -> str:
 
 
 def of_other_blocks(pair: Pair) -> str:
-    """Find an output whose parts along an axis, as those of gates, hold what is due in others."""
+    """Find an output whose parts along an axis, such as the gates, are in the wrong places."""
     for axis, count in itertools.product(range(pair.got.ndim), (2, 3, 4)):
         if pair.got.shape[axis] % count or pair.got.size < count * MIN_SAMPLES:
             continue

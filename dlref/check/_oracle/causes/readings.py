@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 
 #: Numbers of an array that is padded, at most.
 MAX_PADDED = 2**16
+#: Numbers of parts of a fused array, which holds the weights of gates, or of q, k and v.
+PARTS = (2, 3, 4)
 
 
 def readings(call: ReferenceCall) -> Iterator[Program]:
@@ -214,7 +216,7 @@ def _entry_programs(call: ReferenceCall) -> Iterator[Program]:
 
 
 def part_readings(call: ReferenceCall) -> Iterator[Program]:
-    """Yield programs that read one or two parts of an array, as those of gates, as another."""
+    """Yield programs that read one part of a fused array, such as a gate, in place of others."""
     leaves = [] if call.form == "jvp" else _float_leaves(call)
     groups: list[tuple[int, ...]] = [(i,) for i in range(len(leaves))]
     by_shape: dict[Any, list[int]] = {}
@@ -235,10 +237,6 @@ def part_readings(call: ReferenceCall) -> Iterator[Program]:
                     f"is read in place of {which}"
                 )
                 yield Program(message, functools.partial(with_reading, change))
-
-
-#: Parts of an array that holds the weights of several maps: of gates, or of q, k and v.
-PARTS = (2, 3, 4)
 
 
 def _orders_of_parts(count: int) -> Iterator[tuple[int, ...]]:

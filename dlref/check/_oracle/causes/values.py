@@ -1,4 +1,4 @@
-"""Changed programs in which a number is another one: the one that a result of a candidate needs."""
+"""Changed programs with another number, which is solved for from a result of the candidate."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ if TYPE_CHECKING:
     from ..calls import ReferenceCall
     from .evidence import Evidence
 
-#: Multiples of a number, and numbers of any size, between which another one is looked for.
+#: Multiples of the right number, and powers of ten, between which the root is bracketed.
 MULTIPLES = (1 / 16, 1 / 4, 1 / 2, 0.9, 1.1, 2.0, 4.0, 16.0)
 SIZES = tuple(10.0**power for power in range(-12, 4))
-#: Numbers that are written as such, beside those of a few digits.
+#: Constants that people write by name rather than in digits.
 NAMED = {
     "pi": math.pi, "2 * pi": 2 * math.pi, "sqrt(pi)": math.sqrt(math.pi), "e": math.e,
     "sqrt(2)": math.sqrt(2), "1 / sqrt(2)": math.sqrt(0.5), "sqrt(2 * pi)": math.sqrt(2 * math.pi),
@@ -47,9 +47,10 @@ def other_values(formula: Any, e: Evidence) -> Iterator[Program]:
             outputs = functools.partial(_with_option, e.call, key)
             for value, text in _values(outputs, e, (*_multiples(due), *SIZES)):
                 change = functools.partial(with_default, key=key, due=due, value=value)
-                yield Program(f"{key} is {text}, not {due:.6g}", _reading(change))
-                change = functools.partial(_with_value, key=key, value=value)
-                yield Program(f"{key} is {text}, whatever is passed", _reading(change))
+                run = functools.partial(with_reading, change)
+                yield Program(f"{key} is {text}, not {due:.6g}", run)
+                run = functools.partial(_with_option, key=key, value=value)
+                yield Program(f"{key} is {text}, whatever is passed", run)
     for f in parts(formula):
         constants = functools.partial(_solved_constants, scope=f.__globals__)
         yield from _solved(formula, f, constants, e)
@@ -67,17 +68,9 @@ def _multiples(due: float) -> tuple[float, ...]:
     return tuple(sign * times * (due or 1.0) for sign in (1, -1) for times in (0, *MULTIPLES))
 
 
-def _reading(change: Any) -> Any:
-    return functools.partial(with_reading, change)
-
-
-def _with_value(call: ReferenceCall, *, key: str, value: float) -> ReferenceCall:
-    return call.with_options(**{key: value})
-
-
 def _with_option(call: ReferenceCall, key: str, value: float) -> list[Any] | None:
     """Return the outputs of the map for another value of an option."""
-    return with_reading(functools.partial(_with_value, key=key, value=value), call)
+    return with_reading(lambda own: own.with_options(**{key: value}), call)
 
 
 def _solved_constants(node: ast.AST, scope: dict[str, Any]) -> Iterator[ast.expr]:
@@ -102,17 +95,13 @@ def _solved(formula: Any, f: Any, change: Any, e: Evidence) -> Iterator[Program]
             outputs = functools.partial(_with_unknown, other, e.call)
             for value, text in _values(outputs, e, _multiples(1.0)):
                 message = described(stands.replace("solved()", text), due)
-                run = functools.partial(_run_with, other, value)
+                run = functools.partial(_with_unknown, other, value=value)
                 yield Program(message + within(f, formula), run)
 
 
 def _with_unknown(formula: Any, call: ReferenceCall, value: float) -> list[Any] | None:
     SOLVED.value = value
     return outputs_of(formula, call)
-
-
-def _run_with(formula: Any, value: float, call: ReferenceCall) -> list[Any] | None:
-    return _with_unknown(formula, call, value)
 
 
 def _values(
