@@ -66,10 +66,15 @@ def holds(check, text):
     return True
 
 
+def is_closed(text):
+    """Whether each brace and bracket of a text is closed."""
+    return text.count("{") == text.count("}") and text.count("[") == text.count("]")
+
+
 def wrong(text):
     """Return the text with its last side doubled, and with another sign."""
     every = [(m, text[: m.start()]) for m in EQUALS.finditer(text)]
-    last = [m for m, before in every if before.count("{") == before.count("}")][-1]
+    last = [m for m, before in every if is_closed(before)][-1]
     before, after = text[: last.end()], text[last.end() :]
     return rf"{before} 2 \bigl( {after} \bigr)", rf"{before} - \bigl( {after} \bigr)"
 

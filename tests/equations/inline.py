@@ -49,7 +49,7 @@ def variables(node):
 
 def read(text):
     """Return the sides of a relation, the signs between them, and the names of the variables."""
-    ((node, _, _),) = tex.equations(text.replace("{,}", ""), FUNCTIONS.__contains__)
+    ((node, _, _),) = tex.equations(text, FUNCTIONS.__contains__)
     if not KNOWN.issuperset(CALL.findall(text)):
         raise tex.UnreadableError(text)
     return node.parts, node.text.split(), sorted({*variables(node)})
@@ -89,6 +89,7 @@ def verdict(text):
         try:
             with np.errstate(all="raise"):
                 values = [evaluator.at(side, {}) for side in sides]
+                values = [float(v) if isinstance(v, int) else v for v in values]
         except evaluate.UnknownError:
             return None
         except (ArithmeticError, ValueError, TypeError, LookupError):

@@ -7,6 +7,7 @@ import math
 import re
 
 import numpy as np
+import scipy.integrate
 from equations import ledger
 
 from dlref import activations, positions, quantization, training
@@ -32,6 +33,19 @@ def moment(f, points=120):
     """Return the mean of a function of a standard normal number."""
     z, weight = np.polynomial.hermite_e.hermegauss(points)
     return weight @ f(z) / weight.sum()
+
+
+def spread_of_differences(activation, gain, variance=1.0):
+    """Return what a layer multiplies small differences by, once the variance has settled."""
+    phi, slope = (getattr(activations, activation + kind) for kind in ("", "_deriv"))
+
+    def mean_square(f):
+        f_squared = functools.partial(lambda z, s: f(s * z) ** 2 * density(z), s=variance**0.5)
+        return scipy.integrate.quad(f_squared, -12, 12, points=[0])[0]
+
+    for _ in range(200):
+        variance = gain**2 * mean_square(phi)
+    return gain**2 * mean_square(slope)
 
 
 def density(z):
@@ -62,6 +76,16 @@ def cubed_by(a, b, c, near=1e-3):
     """Return what a step of a x + b x^3 + c x^5 multiplies the cubed distance from 1 by."""
     x = 1 - near
     return round(abs(1 - (a * x + b * x**3 + c * x**5)) / near**3, 1)
+
+
+def adam_by_hand():
+    """Return the state of Adam after gradients of 2 and -2, with decays of 1/2 and 3/4."""
+    state = None
+    for gradient in (2.0, -2.0):
+        _, state = training.adam_step(
+            [0.0], [gradient], state, learning_rate=1.0, betas=(0.5, 0.75)
+        )
+    return state
 
 
 def smallest_distance(rows):

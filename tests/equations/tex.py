@@ -691,9 +691,16 @@ def whole(piece, is_function):
     return parser.inside(piece)
 
 
+SYMBOL = r"((?:\\(?:vec|mat|hat|bar)\s*)?\\?[a-zA-Z]+'?(?:_(?:\{[^{}]*\}|\w))?)"
+#: A derivative in a line of text, one symbol by another; and what separates thousands.
+PARTIAL = re.compile(rf"\\partial\s+{SYMBOL}\s*/\s*\\partial\s+{SYMBOL}")
+THOUSANDS = re.compile(r"(?<=\d)(?:\\,|\{,\})(?=\d{3})")
+
+
 def equations(text, is_function):
     """Return the chains of a display, the number of each after an 'or', and its condition."""
     result, label, count, before = [], None, 0, None
+    text = PARTIAL.sub(r"\\frac{\\partial \1}{\\partial \2}", THOUSANDS.sub("", text))
     for piece in pieces(text):
         word = text_of(piece[0])
         if word.endswith(":"):  # a label, whose name is the alternative

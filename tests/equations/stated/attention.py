@@ -48,14 +48,6 @@ def of_attention():
     yield r"\ell = m + \log z", np.log(sum(np.exp(s))), m + np.log(z)
     a = sum(np.exp(s[j] - m) * v[j] for j in range(3))
     yield r"\vec o = \vec a / z", out, a / z
-    yield (
-        r"\partial \ell_i / \partial s_{ij} = p_{ij}",
-        jacobian_of(lambda s: np.log(np.sum(np.exp(s))), s),
-        p,
-    )
-    grads = attention.scaled_dot_product_attention_vjp(u[None], q[None], k, v)
-    text = r"\partial L / \partial \vec v_j = \sum_i p_{ij} \vec u_i"
-    yield text, grads[2], np.outer(p, u)
     of_p = jacobian_of(lambda p: u @ (p @ v), p)
     text = r"w_{ij} = \partial L / \partial p_{ij} = \vec u_i \cdot \vec v_j"
     yield text, of_p, [u @ v[j] for j in range(3)]

@@ -70,11 +70,6 @@ def of_gradients_through_an_rnn():
     z = W @ x[0] + V @ h + b
     delta = (1 - np.tanh(z) ** 2) * u[0]
     grads = recurrent.rnn_vjp(u, x, h, W, V, b)
-    yield (
-        r"\partial L / \partial \vec x_t = \mat W_{ih}^\top \vec\delta_t",
-        grads[0][0],
-        W.T @ delta,
-    )
     yield r"\partial L / \partial \vec h_0 = \mat W_{hh}^\top \vec\delta_1", grads[1], V.T @ delta
     dz = W @ dx + V @ dh
     new = rate(lambda x, h: np.tanh(W @ x + V @ h + b), [x[0], h], [dx, dh])
