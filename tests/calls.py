@@ -149,6 +149,7 @@ def _perceptron(rng):
     classes = rng.integers(0, 3, (B, T))
     for form in ("", "_grad", "_value_and_grad"):
         yield f"training.mlp_loss{form}", (x, classes, layers), options
+    yield "training.mlp_loss_hvp", (x, classes, layers, layers), options
 
     def value_and_grad(params, x, y):
         return training.mlp_loss_value_and_grad(x, y, params)

@@ -27,12 +27,16 @@ def essay(name):
         "The five ways at a glance",
         "The formula",
         "The rates at a glance",
+        "The curvatures at a glance",
         "The bounds at a glance",
     }
     return found
 
 
-NAMES = "gradients_through_depth", "rates_of_descent", "why_attention", "error_bounds"
+NAMES = (
+    *("gradients_through_depth", "rates_of_descent", "why_attention", "error_bounds"),
+    "curvature",
+)
 ESSAYS = {name: essay(name) for name in NAMES}
 STEPS = {title: step for steps in ESSAYS.values() for title, step in steps.items()}
 
@@ -45,7 +49,7 @@ def sketches():
 
 
 def test_the_essays_have_six_to_eight_steps():
-    assert [len(steps) for steps in ESSAYS.values()] == [7, 6, 8, 7]
+    assert [len(steps) for steps in ESSAYS.values()] == [7, 6, 8, 7, 6]
     assert set(STEPS) - set(TRUE) == {"A gradient is a product"}
     assert set(TRUE) < set(STEPS)
 
@@ -120,6 +124,26 @@ TRUE = {
     ),
     "The cache": lambda x, without, with_one: (
         np.all(np.diff(np.divide(without, with_one)) > 0) and np.allclose(without, with_one * x)
+    ),
+    "A product in place of a matrix": lambda _, lengths: (
+        np.allclose(lengths[5:], 1.042, atol=1e-3) and max(lengths[:4]) < 1.035
+    ),
+    "The curvature of the softmax": lambda _, probability, slope, bend: (
+        max(bend) == 0.25 and max(bend[0], bend[-1]) < 1e-3 and slope[0] > 0.999 > probability[0]
+    ),
+    "Two kinds of curvature": lambda _, lowest, share: np.allclose(
+        [lowest[0], lowest[-1], share[0], share[-1]], [0.13, 0.006, 0.3, 0.08], rtol=0.05
+    ),
+    "Gauss-Newton is Fisher": lambda _, fisher, empirical: (
+        fisher[30] == empirical[30] == 0.25
+        and empirical[0] > 0.99
+        and np.all(empirical[31:] < fisher[31:])
+    ),
+    "A step that knows the curvature": lambda _, descent, newton: np.allclose(
+        [descent[-1], newton[-1]], [0.62, 0.017], rtol=0.05
+    ),
+    "Kronecker factors": lambda exact, product: np.allclose(
+        np.abs(exact - product).max(), 0.15, atol=0.01
     ),
     "Count the roundings of a sum": lambda _, bound, one_by_one, pairs: (
         np.all(one_by_one <= bound) and one_by_one[-1] > 0.99 * bound[-1] and max(pairs) < 16

@@ -45,6 +45,7 @@ __all__ = [
     "check_tree",
     "declared",
     "displayed",
+    "filled",
     "is_float",
     "leaves",
     "map_floats",
@@ -229,7 +230,7 @@ def as_tree_tangents(
     both |= {f"tangents.{n}": t for n, t in zip(names, directions, strict=True)}
     dtype, trees = as_float_trees(both)
     fixed, moved = trees[:count], trees[count:]
-    return dtype, fixed, [_filled(t, p) for t, p in zip(moved, fixed, strict=True)]
+    return dtype, fixed, [filled(t, p) for t, p in zip(moved, fixed, strict=True)]
 
 
 def params_tangents(
@@ -271,11 +272,11 @@ def check_tree(name: str, tree: Any, like: Any) -> None:
         check_shape(name, as_array(name, tree), as_array(name, like).shape)
 
 
-def _filled(tree: Any, like: Any) -> Any:
+def filled(tree: Any, like: Any) -> Any:
     """Put zeros where `tree` is None and `like` is not."""
     if isinstance(like, tuple):
         parts = tree if tree is not None else (None,) * len(like)
-        return rebuilt(like, [_filled(t, p) for t, p in zip(parts, like, strict=True)])
+        return rebuilt(like, [filled(t, p) for t, p in zip(parts, like, strict=True)])
     return np.zeros_like(like) if tree is None and like is not None else tree
 
 

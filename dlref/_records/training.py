@@ -120,6 +120,17 @@ def _mlp_loss_options(rng: Any) -> Cases:
     yield option_case("loss"), inputs, {"loss": "squared_error"}
 
 
+def _with_direction(cases: Cases, rng: Any) -> Cases:
+    for text, inputs, options in cases:
+        yield text, (*inputs, dense_layers(rng)), options
+
+
+def _hvp_options(rng: Any) -> Cases:
+    yield from _with_direction(_mlp_loss_options(rng), rng)
+    [inputs] = [inputs for _, inputs, _ in mlp_options(rng, _targets(rng))]
+    yield option_case("gauss_newton"), (*inputs, dense_layers(rng)), {"gauss_newton": True}
+
+
 RECORDS = [
     *(
         optimizer(f)
@@ -153,6 +164,10 @@ RECORDS = [
     MapSpec(
         f=t.mlp_loss, hard=lambda rng: mlp_calls(rng, _targets(rng)), options=_mlp_loss_options,
         is_loss=True,
+    ),
+    MapSpec(
+        f=t.mlp_loss_hvp, hard=lambda rng: _with_direction(mlp_calls(rng, _targets(rng)), rng),
+        options=_hvp_options,
     ),
     MapSpec(
         f=t.fit_neuron, hard=[call((7, 3), (7,), (3,), (), learning_rate=0.1, epochs=3)],

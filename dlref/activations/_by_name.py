@@ -47,14 +47,15 @@ class Forms(NamedTuple):
     map: Callable[[FloatArray], FloatArray]
     deriv: Callable[[FloatArray], FloatArray]
     vjp: Callable[[FloatArray, FloatArray], FloatArray]
+    deriv2: Callable[[FloatArray], FloatArray]
 
 
 def by_name(name: str) -> Forms:
     """Return an activation, or raise if there is none of that name."""
     choice("activation", name, ACTIVATIONS)
     if name == "identity":
-        return Forms(np.positive, np.ones_like, lambda dout, x: dout)
+        return Forms(np.positive, np.ones_like, lambda dout, x: dout, np.zeros_like)
     tanh = name == "gelu_tanh"
     stem = "gelu" if tanh else name
-    forms = [getattr(activations, stem + form) for form in ("", "_deriv", "_vjp")]
+    forms = [getattr(activations, stem + form) for form in ("", "_deriv", "_vjp", "_deriv2")]
     return Forms(*(partial(f, approximate="tanh") for f in forms) if tanh else forms)

@@ -38,9 +38,19 @@ def identity_deriv(x):
     return np.ones_like(x)
 
 
+def identity_deriv2(x):
+    """A line does not bend."""
+    return np.zeros_like(x)
+
+
 def activation_of(name):
     """An activation and its slope, by name."""
     return globals()[name], globals()[f"{name}_deriv"]
+
+
+def second_slope_of(name):
+    """The second derivative of an activation, by name."""
+    return globals()[f"{name}_deriv2"]
 
 
 # == relu

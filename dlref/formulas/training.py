@@ -9,8 +9,9 @@ first entry is the number of steps so far. A state of None starts.
 
 import numpy as np
 
+from .activations import activation_of, second_slope_of, softmax_vjp
 from .losses import cross_entropy, cross_entropy_grad, squared_error, squared_error_grad
-from .neurons import mlp, mlp_vjp
+from .neurons import as_rows, mlp, mlp_vjp
 
 # == shared
 
@@ -776,6 +777,57 @@ def mlp_loss_value_and_grad(
     options = {"loss": loss, "activation": activation, "dropout": dropout}
     value = mlp_loss(x, targets, params, **options)
     return value, mlp_loss_grad(x, targets, params, **options)
+
+
+def mlp_loss_hvp(
+    x, targets, params, direction,
+    *, loss="cross_entropy", activation="relu", dropout=None, gauss_newton=False,
+):  # fmt: skip
+    """
+    Backpropagation, and the tangent of each of its lines.
+
+    >>> from collections import namedtuple
+    >>> Layer = namedtuple("Layer", "weight bias")
+    >>> params = (Layer(np.zeros((2, 1)), np.zeros(2)),)
+    >>> direction = (Layer(np.zeros((2, 1)), np.array([1.0, 0.0])),)
+    >>> [layer] = mlp_loss_hvp(np.array([[3.0]]), np.array([0]), params, direction)
+    >>> print(layer.bias)
+    [ 0.25 -0.25]
+    """
+    f, slope = activation_of(activation)
+    bend = second_slope_of(activation)
+    masks = [1.0 if m is None else m for m in dropout or [None] * (len(params) - 1)]
+    h, dh, inputs, zs = x, np.zeros_like(x), [], []
+    for l, (layer, move) in enumerate(zip(params, direction, strict=True)):
+        inputs.append((h, dh))
+        bias, dbias = (0.0, 0.0) if layer.bias is None else (layer.bias, move.bias)
+        z = h @ layer.weight.T + bias
+        dz = dh @ layer.weight.T + h @ move.weight.T + dbias
+        zs.append((z, dz))
+        if l < len(masks):
+            h, dh = masks[l] * f(z), masks[l] * slope(z) * dz
+    if loss == "cross_entropy":
+        if np.ndim(targets) < np.ndim(z):  # classes
+            mass = targets[..., None] != -100
+            count = int(np.sum(mass))
+        else:
+            mass, count = np.sum(targets, axis=-1, keepdims=True), z.size / z.shape[-1]
+        delta, ddelta = cross_entropy_grad(z, targets), mass * softmax_vjp(dz, z) / count
+    else:
+        delta, ddelta = squared_error_grad(z, targets), 2 * dz / z.size
+    products = []
+    for l in reversed(range(len(params))):
+        delta = 0 * delta if gauss_newton else delta
+        (h, dh), layer, move = inputs[l], params[l], direction[l]
+        dweight = as_rows(ddelta).T @ as_rows(h) + as_rows(delta).T @ as_rows(dh)
+        dbias = None if layer.bias is None else np.sum(as_rows(ddelta), axis=0)
+        products.insert(0, type(layer)(dweight, dbias))
+        if l > 0:
+            (z, dz), mask = zs[l - 1], masks[l - 1]
+            g = mask * (delta @ layer.weight)
+            dg = mask * (ddelta @ layer.weight + delta @ move.weight)
+            delta, ddelta = slope(z) * g, slope(z) * dg + bend(z) * dz * g
+    return tuple(products)
 
 
 # == minibatch_descent

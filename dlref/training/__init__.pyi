@@ -21,6 +21,7 @@ from ._minibatch_descent import minibatch_descent as minibatch_descent
 from ._minibatch_descent import minibatches as minibatches
 from ._mlp_loss import mlp_loss as mlp_loss
 from ._mlp_loss import mlp_loss_grad as mlp_loss_grad
+from ._mlp_loss import mlp_loss_hvp as mlp_loss_hvp
 from ._mlp_loss import mlp_loss_value_and_grad as mlp_loss_value_and_grad
 from ._momentum import MomentumState as MomentumState
 from ._momentum import momentum_step as momentum_step

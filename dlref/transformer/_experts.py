@@ -40,7 +40,7 @@ class Mixture(NamedTuple):
 
     def hidden(self, gate: FloatArray, up: FloatArray) -> tuple[FloatArray, ...]:
         """Return hidden units, and their derivatives by gate and up."""
-        f, slope, _ = by_name(self.activation)
+        f, slope, *_ = by_name(self.activation)
         g, u = gate, up
         dg: Any = 1.0
         du: Any = 1.0

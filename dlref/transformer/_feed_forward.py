@@ -40,7 +40,7 @@ Pullback = Any  # a function from a cotangent to the cotangents of the inputs
 @np.errstate(all="ignore")
 def network_forward(x: FloatArray, p: Params, activation: str) -> tuple[FloatArray, Pullback]:
     """Run either kind of network."""
-    f, _, vjp = by_name(activation)
+    f, _, vjp, _ = by_name(activation)
     if isinstance(p, FeedForwardParams):
         a = affine(x, p.w1, p.b1)
         h = f(a)
@@ -83,7 +83,7 @@ def network_tangent(
     x: FloatArray, v: FloatArray, p: Params, dp: Any, activation: str
 ) -> tuple[FloatArray, FloatArray]:
     """Run either kind of network with a tangent."""
-    f, _, vjp = by_name(activation)
+    f, _, vjp, _ = by_name(activation)
     if isinstance(p, FeedForwardParams):
         a, da = affine_tangent(x, v, p.w1, dp[0], p.b1, dp[1])
         return affine_tangent(f(a), vjp(da, a), p.w2, dp[2], p.b2, dp[3])

@@ -1,4 +1,4 @@
-"""The displayed equations of the essays: on depth, on attention, on rates of descent."""
+"""The displayed equations of the essays: depth, attention, rates of descent, curvature."""
 
 import functools
 
@@ -6,10 +6,11 @@ import numpy as np
 import scipy.optimize
 from equations.evaluate import From, Of, Random
 from equations.ledger import equation, reads
-from equations.numeric import jacobian_of
+from equations.numeric import complex_step, hessian_of, jacobian_of
 
-from dlref import attention, formulas
+from dlref import attention, formulas, training
 from dlref.formulas.activations import sigmoid, softmax
+from dlref.neurons import LinearParams
 from dlref.positions import rope_matrix
 from dlref.transformer import LanguageModelConfig
 
@@ -322,3 +323,90 @@ def the_noise_ball():
     some = np.quantile(theta, (np.arange(500) + 0.5) / 500)
     drawn = {r"\E": [Random(np.ones(500), **{r"\theta_\infty": some})], r"\theta_\infty": 0.0}
     return {**drawn, r"\eta": eta, r"\lambda": lam, r"\sigma": sigma}
+
+
+# == curvature
+
+
+def network(theta, x):
+    """Return the logits of two layers, whose weights stand in one vector."""
+    first, second = theta[:6].reshape(3, 2), theta[6:].reshape(3, 3)
+    return second @ np.tanh(first @ x)
+
+
+def a_small_network():
+    rng = np.random.default_rng(11)
+    return rng.normal(size=15) / 2, np.array([0.4, -1.1]), rng.normal(size=15)
+
+
+def cost(z, label):
+    return np.log(np.sum(np.exp(z))) - z[label]
+
+
+@equation(r"\mat H \vec v = \dv{}{t} \nabla L(\theta + t \vec v) \Big|_{t = 0} .")
+def a_hessian_times_a_direction():
+    theta, x, v = a_small_network()
+
+    def layers(theta):
+        weights = theta[:6].reshape(3, 2), theta[6:].reshape(3, 3)
+        return tuple(LinearParams(weight) for weight in weights)
+
+    def gradient(theta):
+        found = formulas.training.mlp_loss_grad(
+            x[None], np.array([1]), layers(theta), activation="tanh"
+        )
+        return np.concatenate([layer.weight.ravel() for layer in found])
+
+    product = training.mlp_loss_hvp(x[None], [1], layers(theta), layers(v), activation="tanh")
+    yield (
+        hessian_of(lambda theta: cost(network(theta, x), 1), theta) @ v,
+        complex_step(lambda t: gradient(theta + t * v), 0.0),
+        np.concatenate([layer.weight.ravel() for layer in product]),
+    )
+
+
+@reads(r"\mat H_z = \operatorname{diag}(\vec p) - \vec p\, \vec p^\top , \qquad \vec v^\top…")
+def curvature_of_the_logits():
+    z, v = np.array([0.3, -1.2, 0.7]), np.array([1.5, 0.2, -0.4])
+    return {"H_z": hessian_of(lambda z: cost(z, 2), z), "p": softmax(z), "v": v}
+
+
+@reads(
+    r"\mat H = \mat J^\top \mat H_z\, \mat J + \sum_k (p_k - t_k)\, \mat C_k ,",
+    r"\mat F = \mat J^\top \Bigl( \sum_k p_k\, (\vec p - \vec e_k) (\vec p - \vec e_k)^\top…",
+    r"(\mat G + \rho\, \mat I)\, \vec d = -\vec g .",
+    rtol=1e-9,
+)
+def curvature_of_a_network():
+    theta, x, _ = a_small_network()
+    z, J = network(theta, x), jacobian_of(lambda theta: network(theta, x), theta)
+    p, one_hot = softmax(z), np.eye(3)
+    grads = [jacobian_of(lambda theta, k=k: cost(network(theta, x), k), theta) for k in range(3)]
+    H_z = hessian_of(lambda z: cost(z, 1), z)
+    G = J.T @ H_z @ J
+    values, vectors = np.linalg.eigh(G)
+    return {
+        "H": hessian_of(lambda theta: cost(network(theta, x), 1), theta),
+        "C": [hessian_of(lambda theta, k=k: network(theta, x)[k], theta) for k in range(3)],
+        "J": J, "H_z": H_z, "p": p, "t": one_hot[1], r"\vec{e}": one_hot,
+        "F": sum(p[k] * np.outer(grads[k], grads[k]) for k in range(3)),
+        "G": G, r"\rho": 0.3, "I": np.eye(15), "g": grads[1],
+        "d": -vectors @ (vectors.T @ grads[1] / (values + 0.3)),
+    }  # fmt: skip
+
+
+@reads(
+    r"\mat F_W = \E\bigl[ \vec h \vec h^\top \otimes \vec \delta \vec \delta^\top \bigr]…",
+    r"(\mat A \otimes \mat B)^{-1} \operatorname{vec}(\mat D)…",
+)
+def kronecker_factors():
+    rng = np.random.default_rng(12)
+    h, delta = rng.normal(size=(3, 2)), rng.normal(size=(4, 3))  # independent: exact
+    blocks = [np.kron(np.outer(a, a), np.outer(b, b)) for a in h for b in delta]
+    return {
+        r"\E": [Random(np.ones(3), h=h), Random(np.ones(4), **{r"\delta": delta})],
+        "h": h[0], r"\delta": delta[0], "F_W": np.mean(blocks, axis=0),
+        "A": np.mean([np.outer(a, a) for a in h], axis=0),
+        "B": np.mean([np.outer(b, b) for b in delta], axis=0),
+        "D": rng.normal(size=(3, 2)), "vec": lambda matrix: np.ravel(matrix, order="F"),
+    }  # fmt: skip

@@ -567,3 +567,22 @@ def regret_of_adagrad():
     yield closest > 0.7, True  # much less of a bound would be too little: D^2 / (4 eta) + eta is
     many = np.ones(100_000)
     yield round(np.sum(many / np.sqrt(np.cumsum(many))) / np.sqrt(many.size), 2), 2.0  # sharp
+
+
+@reads(
+    r"\dot{\vec \delta}_K = \frac1N \bigl( \operatorname{diag}(\vec p) - \vec p\, \vec p^\top…",
+    r"\vec g_l &= \mat W_{l+1}^\top \vec \delta_{l+1} , \qquad \dot{\vec g}_l = \mat W_{l+1}^\top…",
+)
+def tangents_of_backpropagation():
+    rng = np.random.default_rng(21)
+    W, deltas, h = rng.normal(size=(3, 4)), rng.normal(size=(2, 3)), rng.normal(size=2)
+    softmax = lambda z: np.exp(z) / np.sum(np.exp(z))  # noqa: E731
+    z_K, z, mask = deltas[0], rng.normal(size=4), np.array([2.0, 0.0, 2.0, 2.0])
+    return {
+        "N": 4, "z_K": z_K, "p": softmax(z_K), "W_{l+1}": W, r"\delta_{l+1}": deltas[1],
+        r"\delta_K": Of(lambda z: (softmax(z) - np.eye(3)[1]) / 4, "z_K"),
+        "g_l": Of(lambda W, delta: W.T @ delta, "W_{l+1}", r"\delta_{l+1}"),
+        r"\delta_l": Of(lambda z, g: mask * (1 - np.tanh(z) ** 2) * g, "z_l", "g_l"),
+        "m_l": mask, r"\phi": np.tanh, "z_l": z, "h_{l-1}": h,
+        "D_l": Of(np.multiply.outer, r"\delta_l", "h_{l-1}"),
+    }  # fmt: skip

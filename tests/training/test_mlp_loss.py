@@ -5,9 +5,10 @@ import peers
 import pytest
 import trees
 
+from dlref.activations._by_name import ACTIVATIONS
 from dlref.losses import cross_entropy, squared_error
-from dlref.neurons import LinearParams, mlp
-from dlref.training import mlp_loss, mlp_loss_grad, mlp_loss_value_and_grad
+from dlref.neurons import LinearParams, mlp, mlp_jvp, mlp_vjp
+from dlref.training import mlp_loss, mlp_loss_grad, mlp_loss_hvp, mlp_loss_value_and_grad
 
 
 @pytest.fixture
@@ -69,6 +70,77 @@ class TestLoss:
         assert got == pytest.approx(value, rel=4e-15)
         for g, w in zip(trees.leaves(dparams), grads, strict=True):
             trees.assert_close(g, w, 4e-15)
+
+    def test_hessian_against_pytorch(self, rng, params, loss):
+        torch = peers.torch
+        x, targets = batch(rng, loss)
+        direction = trees.drawn(rng, params)
+        functional = torch.nn.functional
+        criterion = functional.cross_entropy if loss == "cross_entropy" else functional.mse_loss
+
+        def theirs(*flat):
+            h = torch.tensor(x)
+            for w, b in zip(flat[:-2:2], flat[1:-2:2], strict=True):
+                h = torch.nn.functional.silu(functional.linear(h, w, b))
+            return criterion(functional.linear(h, *flat[-2:]), torch.tensor(targets))
+
+        flat, along = ([torch.tensor(a) for a in trees.leaves(t)] for t in (params, direction))
+        _, want = torch.autograd.functional.hvp(theirs, (*flat,), (*along,))
+        got = mlp_loss_hvp(x, targets, params, direction, loss=loss, activation="silu")
+        trees.assert_close(got, tuple(w.numpy() for w in want), 4e-15)
+
+    def test_gauss_newton_sees_the_loss_through_the_network(self, rng, params, loss):
+        x, targets = batch(rng, loss)
+        direction = trees.drawn(rng, params)
+        options = {"activation": "tanh", "dropout": (np.array([2.0, 0, 2, 2, 0, 2]), None)}
+        dz = mlp_jvp((x, params), (None, direction), **options)
+        if loss == "cross_entropy":
+            p = np.exp(mlp(x, params, **options))
+            p /= p.sum(axis=-1, keepdims=True)
+            dz = (p * dz - p * np.sum(p * dz, axis=-1, keepdims=True)) / 7
+        else:
+            dz = 2 * dz / 21
+        _, want = mlp_vjp(dz, x, params, **options)
+        got = mlp_loss_hvp(x, targets, params, direction, loss=loss, gauss_newton=True, **options)
+        trees.assert_close(got, want, 4e-15)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_hessian_is_a_difference_of_gradients(rng, params, activation):
+    x, direction = rng.normal(size=(7, 4)), trees.drawn(rng, params)
+    at = (x, rng.integers(0, 3, 7))
+    forward, back = (
+        mlp_loss_grad(*at, trees.filled(params, moved), activation=activation)
+        for moved in (
+            [p + h * v for p, v in zip(*map(trees.leaves, (params, direction)), strict=True)]
+            for h in (1e-5, -1e-5)
+        )
+    )
+    pairs = zip(trees.leaves(forward), trees.leaves(back), strict=True)
+    want = tuple((a - b) / 2e-5 for a, b in pairs)
+    trees.assert_close(mlp_loss_hvp(*at, params, direction, activation=activation), want, 1e-6)
+
+
+def test_a_missing_direction_is_zero_and_ignored_rows_have_no_curvature(rng, params):
+    x, classes = rng.normal(size=(7, 4)), np.array([0, -100, 2, 1, -100, 0, 1])
+    direction = None, LinearParams(None, rng.normal(size=5)), None
+    zeros = trees.mapped(np.zeros_like, params)
+    filled = zeros[0], LinearParams(zeros[1].weight, direction[1].bias), zeros[2]
+    got = mlp_loss_hvp(x, classes, params, direction)
+    kept = mlp_loss_hvp(x[classes >= 0], classes[classes >= 0], params, filled)
+    trees.assert_close(got, kept, 4e-15)
+    shares = np.eye(3)[classes[classes >= 0]]
+    trees.assert_close(mlp_loss_hvp(x[classes >= 0], 2 * shares, params, filled), tuple(
+        LinearParams(2 * w, 2 * b) for w, b in kept
+    ), 4e-15)  # fmt: skip
+
+
+def test_a_direction_of_another_shape_is_refused(params):
+    with pytest.raises(ValueError, match=r"'direction' must be a tuple of 3, not a tuple of 2"):
+        mlp_loss_hvp(np.ones((2, 4)), [0, 1], params, params[:2])
+    other = (*params[:2], LinearParams(np.ones((3, 4)), None))
+    with pytest.raises(ValueError, match=r"'direction\.2\.weight' must have shape \(3, 5\)"):
+        mlp_loss_hvp(np.ones((2, 4)), [0, 1], params, other)
 
 
 def test_an_unknown_loss_is_refused(rng, params):
