@@ -28,6 +28,7 @@ def essay(name):
         "The formula",
         "The rates at a glance",
         "The curvatures at a glance",
+        "The estimates at a glance",
         "The bounds at a glance",
     }
     return found
@@ -35,7 +36,7 @@ def essay(name):
 
 NAMES = (
     *("gradients_through_depth", "rates_of_descent", "why_attention", "error_bounds"),
-    "curvature",
+    *("curvature", "gradient_estimators"),
 )
 ESSAYS = {name: essay(name) for name in NAMES}
 STEPS = {title: step for steps in ESSAYS.values() for title, step in steps.items()}
@@ -49,7 +50,7 @@ def sketches():
 
 
 def test_the_essays_have_six_to_eight_steps():
-    assert [len(steps) for steps in ESSAYS.values()] == [7, 6, 8, 7, 6]
+    assert [len(steps) for steps in ESSAYS.values()] == [7, 6, 8, 7, 6, 7]
     assert set(STEPS) - set(TRUE) == {"A gradient is a product"}
     assert set(TRUE) < set(STEPS)
 
@@ -144,6 +145,31 @@ TRUE = {
     ),
     "Kronecker factors": lambda exact, product: np.allclose(
         np.abs(exact - product).max(), 0.15, atol=0.01
+    ),
+    "Where the parameters are": lambda _, estimate, exact: (
+        (exact[0], exact[-1]) == (1, 2) and np.sum(np.diff(estimate) < 0) == 17
+    ),
+    "The score function": lambda n, estimate, exact: (
+        np.all(exact == 0.25) and abs(estimate[0] - 0.25) > 0.1 and abs(estimate[-1] - 0.25) < 0.01
+    ),
+    "A baseline costs nothing": lambda b, variance: (
+        np.allclose([variance[0], variance[30]], [0.5625, 0], atol=1e-12) and b[30] == 1.5
+    ),
+    "Move the noise out": lambda _, score, pathwise: (
+        np.all(pathwise == 4) and (score[0], score[-1]) == (15, 222)
+    ),
+    "Straight through a choice": lambda theta, true, through: (
+        abs(theta[np.argmax(true)]) < 1e-9
+        and abs(theta[np.argmax(through)] - np.log(2)) < 0.05
+        and np.all((through < true) == (theta < -np.log(2)))
+    ),
+    "Many choices in a row": lambda _, every, later, less: np.allclose(
+        [every[-1], later[-1], less[-1]], [16_500, 5600, 126], rtol=0.05
+    ),
+    "The best policy in closed form": lambda policies: np.allclose(
+        [policies[0][0], policies[0][3], policies[1][3], policies[2][3]],
+        [0.165, 0.35, 0.644, 0.98],
+        atol=0.01,
     ),
     "Count the roundings of a sum": lambda _, bound, one_by_one, pairs: (
         np.all(one_by_one <= bound) and one_by_one[-1] > 0.99 * bound[-1] and max(pairs) < 16

@@ -1,10 +1,12 @@
-"""The displayed equations of the essays: depth, attention, rates of descent, curvature."""
+"""The displayed equations of the essays: depth, attention, descent, curvature, estimates."""
 
 import functools
+import itertools
+import math
 
 import numpy as np
 import scipy.optimize
-from equations.evaluate import From, Of, Random
+from equations.evaluate import From, Of, Random, normal
 from equations.ledger import equation, reads
 from equations.numeric import complex_step, hessian_of, jacobian_of
 
@@ -410,3 +412,93 @@ def kronecker_factors():
         "B": np.mean([np.outer(b, b) for b in delta], axis=0),
         "D": rng.normal(size=(3, 2)), "vec": lambda matrix: np.ravel(matrix, order="F"),
     }  # fmt: skip
+
+
+# == gradients of expectations
+
+
+@reads(
+    r"J = \sum_x p_x f_x , \qquad \pdv{J}{\theta_k}…",
+    r"\pdv{J}{\theta_k} = \sum_x p_x\, f_x \pdv{\ell_x}{\theta_k} .",
+)
+def gradient_of_a_mean():
+    theta, f = np.array([0.3, -1.2, 0.7]), np.array([2.0, -1.0, 0.5])
+    return {
+        r"\theta": theta, "f": f, "p": Of(softmax, r"\theta"), r"\ell": Of(np.log, "p"),
+        "J": Of(lambda p: p @ f, "p"),
+    }  # fmt: skip
+
+
+@reads(r"b = \frac{\sum_x p_x s_x^2\, f_x}{\sum_x p_x s_x^2} .", rtol=1e-6)
+def the_best_baseline():
+    p, f = np.array([0.2, 0.5, 0.3]), np.array([2.0, -1.0, 0.5])
+    s = jacobian_of(lambda theta: np.log(softmax(theta)), np.log(p))[:, 0]
+
+    def variance(b):
+        estimate = (f - b) * s
+        return p @ estimate**2 - (p @ estimate) ** 2
+
+    found = scipy.optimize.minimize_scalar(variance, (-1.0, 2.0), method="brent", tol=1e-12)
+    return {"p": p, "f": f, "s": s, "b": found.x}
+
+
+@reads(r"\dv{}{\mu} \E f(\mu + \sigma z) = \E f'(\mu + \sigma z)…", rtol=1e-6)
+def a_derivative_inside_the_mean():
+    return {r"\mu": 0.7, r"\sigma": 0.8, "z": 0.0, "f": np.sin, r"\E": [normal("z")]}
+
+
+@reads(r"\operatorname{Var}(2 x) = 4 , \qquad \operatorname{Var}(x^2 z)…")
+def variances_of_both_estimates():
+    z, chances = np.polynomial.hermite_e.hermegauss(20)
+    return {r"\mu": 0.7, "z": 0.0, "x": 0.0, r"\E": [Random(chances, z=z, x=0.7 + z)]}
+
+
+@reads(r"\pdv{J}{\theta} = \sigma'(\theta)\, \bigl( f(1) - f(0) \bigr) , \qquad G…")
+def straight_through_a_choice():
+    f, p = np.sin, sigmoid(0.7)
+    slopes = [complex_step(f, y) * complex_step(sigmoid, 0.7) for y in (1.0, 0.0)]
+    mean = Of(lambda t: sigmoid(t) * f(1.0) + (1 - sigmoid(t)) * f(0.0), r"\theta")
+    return {
+        r"\theta": 0.7, r"\sigma": sigmoid, "f": f, "p": p, "J": mean,
+        "G": p * slopes[0] + (1 - p) * slopes[1],
+    }  # fmt: skip
+
+
+@equation(
+    r"""\pdv{J}{\theta} = \E \Bigl[ \sum_{t=1}^T s_t \sum_{i=t}^T r_i \Bigr] , \qquad
+    s_t = \pdv{}{\theta} \log p(a_t) ."""
+)
+def rewards_from_its_own_time_on():
+    texts = [*itertools.product((0, 1), repeat=3)]
+
+    def reward(text, i):
+        return (1 + text[0]) * text[i] * (i + 1.5)
+
+    def chance(theta, a):
+        return sigmoid(theta) if a else 1 - sigmoid(theta)
+
+    def mean(theta, of_text):
+        return sum(np.prod([chance(theta, a) for a in text]) * of_text(text) for text in texts)
+
+    def estimate(text):
+        s = [complex_step(lambda theta, a=a: np.log(chance(theta, a)), 0.4) for a in text]
+        return sum(s[t] * sum(reward(text, i) for i in range(t, 3)) for t in range(3))
+
+    whole = lambda text: sum(reward(text, i) for i in range(3))  # noqa: E731
+    yield complex_step(lambda theta: mean(theta, whole), 0.4), mean(0.4, estimate)
+
+
+@reads(
+    r"m_x = \frac{1}{Z}\, q_x\, e^{r_x / \beta} , \qquad Z…",
+    rtol=1e-5,
+)
+def the_best_policy():
+    q, r, beta = np.array([0.5, 0.3, 0.2]), np.array([0.3, -1.0, 2.0]), 0.7
+
+    def objective(z):
+        p = softmax(z)
+        return p @ (beta * np.log(p / q) - r)
+
+    found = scipy.optimize.minimize(objective, np.log(q), tol=1e-14)
+    Z = np.exp(-found.fun / beta)  # of the best objective, beta log Z
+    return {"q": q, "r": r, r"\beta": beta, "e": math.e, "m": softmax(found.x), "Z": Z}
