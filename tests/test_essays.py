@@ -29,6 +29,7 @@ def essay(name):
         "The rates at a glance",
         "The curvatures at a glance",
         "The estimates at a glance",
+        "The targets at a glance",
         "The bounds at a glance",
     }
     return found
@@ -36,7 +37,7 @@ def essay(name):
 
 NAMES = (
     *("gradients_through_depth", "rates_of_descent", "why_attention", "error_bounds"),
-    *("curvature", "gradient_estimators"),
+    *("curvature", "gradient_estimators", "scores"),
 )
 ESSAYS = {name: essay(name) for name in NAMES}
 STEPS = {title: step for steps in ESSAYS.values() for title, step in steps.items()}
@@ -50,7 +51,7 @@ def sketches():
 
 
 def test_the_essays_have_six_to_eight_steps():
-    assert [len(steps) for steps in ESSAYS.values()] == [7, 6, 8, 7, 6, 7]
+    assert [len(steps) for steps in ESSAYS.values()] == [7, 6, 8, 7, 6, 7, 6]
     assert set(STEPS) - set(TRUE) == {"A gradient is a product"}
     assert set(TRUE) < set(STEPS)
 
@@ -170,6 +171,28 @@ TRUE = {
         [policies[0][0], policies[0][3], policies[1][3], policies[2][3]],
         [0.165, 0.35, 0.644, 0.98],
         atol=0.01,
+    ),
+    "Noise that is known": lambda y, little, some, much: (
+        abs(abs(y[np.argmax(little)]) - 0.95) < 0.06
+        and little[60] < 0.02
+        and np.argmax(some) != 60 == np.argmax(much)
+    ),
+    "The best guess": lambda y, little, some, much: (
+        np.allclose(np.sign(y[y != 0]), little[y != 0], atol=0.6)
+        and np.allclose(much[np.isclose(y, 0.6)], 0.31, atol=0.01)
+    ),
+    "One guess gives all others": lambda sigma, example, noise: (
+        np.allclose([example[0], example[-1], noise[-1], max(noise)], [0, 1, 0, 0.48], atol=0.01)
+        and abs(sigma[np.argmax(noise)] - 0.63) < 0.01
+    ),
+    "A flow without noise": lambda _, *paths: all(
+        np.sign(path[0]) == np.sign(path[-1]) and abs(abs(path[-1]) - 1) < 0.05 for path in paths
+    ),
+    "What the loss bounds": lambda _, bound, noise: np.allclose(
+        (bound / noise)[[0, 48, 80]], [8.8, 2.5, 5.8], atol=0.1
+    ),
+    "Towards a condition": lambda _, free, given, guided: np.allclose(
+        [free[0], given[0], guided[0]], [-2, -4.7, -10], atol=0.05
     ),
     "Count the roundings of a sum": lambda _, bound, one_by_one, pairs: (
         np.all(one_by_one <= bound) and one_by_one[-1] > 0.99 * bound[-1] and max(pairs) < 16

@@ -1,4 +1,4 @@
-"""The displayed equations of the essays: depth, attention, descent, curvature, estimates."""
+"""The displayed equations of the essays."""
 
 import functools
 import itertools
@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import scipy.optimize
+import scipy.stats
 from equations.evaluate import From, Of, Random, normal
 from equations.ledger import equation, reads
 from equations.numeric import complex_step, hessian_of, jacobian_of
@@ -502,3 +503,111 @@ def the_best_policy():
     found = scipy.optimize.minimize(objective, np.log(q), tol=1e-14)
     Z = np.exp(-found.fun / beta)  # of the best objective, beta log Z
     return {"q": q, "r": r, r"\beta": beta, "e": math.e, "m": softmax(found.x), "Z": Z}
+
+
+# == scores
+
+
+def mixture(alpha, sigma):
+    """Return the density of a noisy example, which is one of three numbers before."""
+    x, q = np.array([-1.0, 0.4, 1.3]), np.array([0.5, 0.2, 0.3])
+
+    def normal_of(mean):
+        factor = 1 / (sigma * np.sqrt(2 * np.pi))
+        return lambda y: factor * np.exp(-((y - alpha * mean) ** 2) / (2 * sigma**2))
+
+    parts = [normal_of(mean) for mean in x]
+    return x, q, parts, lambda y: sum(c * part(y) for c, part in zip(q, parts, strict=True))
+
+
+def noisy(y=0.37, alpha=0.8, sigma=0.6):
+    """Return the values of the symbols, with the best guess as the mean given y."""
+    x, q, parts, p = mixture(alpha, sigma)
+    weights = q * [part(y) for part in parts]
+    guess = weights @ x / weights.sum()
+    return {
+        r"\alpha": alpha, r"\sigma": sigma, "x": x, "q": q, "y": y, "p": p, r"\hat{x}": guess,
+        r"\hat{z}": weights @ (y - alpha * x) / sigma / weights.sum(), "e": math.e, r"\pi": math.pi,
+        "n_x": lambda y: np.array([part(y) for part in parts]), r"\ell": lambda y: np.log(p(y)),
+    }  # fmt: skip
+
+
+@equation(r"y = \alpha x + \sigma z ,")
+def a_noisy_example():
+    x, z, alpha, sigma = np.array([0.7, 0.1]), np.array([0.3, -1.2]), 0.8, 0.6
+    kinds = {"noise": z, "data": x, "velocity": alpha * z - sigma * x, "flow": z - x}
+    for kind, want in kinds.items():
+        yield formulas.training.diffusion_target(x, z, alpha, sigma, kind=kind), want
+    y = alpha * x + sigma * z
+    yield alpha * y - sigma * kinds["velocity"], x  # so the velocity tells the example
+
+
+@equation(
+    r"""p(y) = \sum_x q_x\, n_x(y) , \qquad
+    n_x(y) = \frac{1}{\sigma \sqrt{2 \pi}}\, e^{-(y - \alpha x)^2 / (2 \sigma^2)} .""",
+    r"""p'(y) = \sum_x q_x\, \frac{\alpha x - y}{\sigma^2}\, n_x(y)
+    = \frac{\alpha \hat x - y}{\sigma^2}\, p(y) .""",
+    rtol=1e-8,
+)
+def density_of_noisy_examples():
+    y, alpha, sigma = 0.37, 0.8, 0.6
+    x, q, _, p = mixture(alpha, sigma)
+    n = np.array([scipy.stats.norm.pdf(y, alpha * mean, sigma) for mean in x])
+    yield p(y), q @ n
+    guess = noisy(y, alpha, sigma)[r"\hat{x}"]
+    slope = sum(q * (alpha * x - y) / sigma**2 * n)
+    yield complex_step(p, y), slope, (alpha * guess - y) / sigma**2 * p(y)
+
+
+@reads(
+    r"\hat x = \frac{1}{\alpha} \bigl( y + \sigma^2\, \ell'(y) \bigr) .",
+    r"\hat z = \frac{y - \alpha \hat x}{\sigma} = -\sigma\, \ell'(y) .",
+)
+def the_best_guesses():
+    return noisy()
+
+
+@reads(r"u = \alpha' \hat x + \sigma' \hat z = \frac{\alpha'}{\alpha}\, y…")
+def the_mean_velocity():
+    symbols = noisy()
+    slopes = {r"\alpha'": -0.9, r"\sigma'": 1.7}
+    u = -0.9 * symbols[r"\hat{x}"] + 1.7 * symbols[r"\hat{z}"]
+    return {**symbols, **slopes, "u": u}
+
+
+@equation(r"\pdv{p}{t} = - \pdv{}{y} \bigl( p\, u \bigr) .", rtol=1e-7)
+def a_density_that_flows():
+    alpha, sigma = np.cos, np.sin  # of the time
+
+    def flux(y, t=0.8):
+        symbols = noisy(y.real, alpha(t), sigma(t))
+        u = -np.sin(t) * symbols[r"\hat{x}"] + np.cos(t) * symbols[r"\hat{z}"]
+        return symbols["p"](y.real) * u
+
+    density = lambda t: mixture(alpha(t), sigma(t))[3](0.37)  # noqa: E731
+    h = 1e-5
+    slope = (flux(np.float64(0.37 + h)) - flux(np.float64(0.37 - h))) / (2 * h)
+    yield complex_step(density, 0.8), -slope
+
+
+@reads(r"D = \frac12 \Bigl( \frac{\alpha_s^2}{\sigma_s^2} - \frac{\alpha_t^2}{\sigma_t^2}…")
+def nats_of_a_step():
+    a, s = np.array([0.9, 0.5]), np.array([0.3, 0.8])  # at the times s and t
+    x, guess, y = 0.7, -0.2, 0.4
+    ratio = a[1] / a[0]  # y_t = ratio y_s + noise of this variance
+    added = s[1] ** 2 - ratio**2 * s[0] ** 2
+    variance = 1 / (1 / s[0] ** 2 + ratio**2 / added)
+    means = [variance * (a[0] * at / s[0] ** 2 + ratio * y / added) for at in (x, guess)]
+    return {
+        r"\alpha_s": a[0], r"\alpha_t": a[1], r"\sigma_s": s[0], r"\sigma_t": s[1],
+        "x": x, r"\hat{x}": guess, "D": (means[0] - means[1]) ** 2 / (2 * variance),
+    }  # fmt: skip
+
+
+@reads(r"\ell_w'(y) = \ell'(y) + w\, \bigl( \ell_c'(y) - \ell'(y) \bigr) ,")
+def a_guided_score():
+    free, given, w = np.sin, np.cos, 2.5
+    return {
+        "y": 0.7, "w": w, r"\ell": free, r"\ell_c": given,
+        r"\ell_w": lambda y: (1 - w) * free(y) + w * given(y),  # p^(1-w) p_c^w
+    }  # fmt: skip
