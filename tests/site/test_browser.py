@@ -3,6 +3,8 @@
 import gzip
 import json
 import re
+import tomllib
+from collections import Counter
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
@@ -606,6 +608,32 @@ def test_search_leads_to_the_section_that_answers(visit, sample):
         if not first.startswith(f"reference/{wanted}"):
             wrong[question] = first
     assert not wrong, json.dumps(wrong, indent=1)
+
+
+#: Fifty questions as people type them, with what answers them.
+QUESTIONS = tomllib.loads((Path(__file__).parent / "questions.toml").read_text("utf-8"))["question"]
+
+
+def test_fifty_questions_lead_to_their_page_and_section(visit, sample):
+    """The first result but for lessons on the same thing: 48 pages and 46 sections."""
+    page, right, wrong = visit("search").page, Counter(), {}
+    page.goto(f"{sample['search'].as_uri()}?q=softmax")
+    found(page)
+    for question in QUESTIONS:
+        page.evaluate(SEARCH, question["asked"])
+        first = next((href for href in found(page) if "learn/" not in href), "")
+        wanted = [
+            (answer[1:] if answer[0] == "/" else f"reference/{answer}").partition("#")
+            for answer in question["answers"]
+        ]
+        own = [anchor for name, _, anchor in wanted if first.partition(".html")[0] == name]
+        right["page"] += bool(own)
+        hit = any(first.partition(".html")[2].startswith(f"#{a}" if a else "") for a in own)
+        right["section"] += hit
+        if not hit:
+            wrong[question["asked"]] = first
+    assert len(QUESTIONS) == 50
+    assert right["page"] >= 48 and right["section"] >= 46, json.dumps(wrong, indent=1)
 
 
 def test_a_result_shows_the_section_and_its_first_words(visit, sample):
