@@ -1,9 +1,9 @@
 """Data of the search that Sphinx's index lacks: what each section says, and aliases.
 
-The index of Sphinx has the words of a page, and not in which of its sections they stand. It has the entries of index
-directives, too, but an incremental build loses the entries of all pages that it does not read
-again. The browser loads this file with the first search; it also says which pages of the gallery
-draw which topics, so that a topic is listed once.
+The index of Sphinx has the words of a page, and not in which of its sections they stand. It has the
+entries of index directives, too, but an incremental build loses the entries of all pages that it
+does not read again. The browser loads this file with the first search; it also says which pages of
+the gallery draw which topics, so that a topic is listed once.
 """
 
 import json
