@@ -118,8 +118,18 @@
     const name = asking.trim().toLowerCase();
     const exact = Search.performObjectSearch(name, new Set([name]))
       .filter(([, full]) => full.toLowerCase().split(".").includes(name) || full.toLowerCase() === name)
-      .map(([doc, full, anchor]) => ({ doc, title: full, anchor }));
+      .map(([doc, full, anchor]) => ({ doc, title: full, anchor: headed(doc, name) ? undefined : anchor }));
     return once([...exact, ...pages]);
+  }
+
+  // Whether the head of a page, or one of its sections, is about a function: it has the import, and
+  // says what the function does. Its entry among the parameters, far below, does neither.
+  function headed(doc, name) {
+    const [top, ...sections] = window.dlrefExcerpts?.pages[doc] || [], words = stems(name.split(".").pop());
+    return Boolean(top) && [top, ...sections].some(([, title]) => {
+      const called = stems(title);
+      return [...words].every(word => called.has(word));
+    });
   }
 
   // One entry a page, and none for a page of the gallery that draws a topic that is listed.

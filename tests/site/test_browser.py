@@ -610,6 +610,26 @@ def test_search_leads_to_the_section_that_answers(visit, sample):
     assert not wrong, json.dumps(wrong, indent=1)
 
 
+#: Names of functions: where the import stands, or the section on this form, not the parameters.
+NAMES = {
+    "rms_norm": "normalization/rms_norm.html",
+    "rms_norm_vjp": "normalization/rms_norm.html#backward-pass-vjp-rms-norm-vjp",
+    "window_mask": "attention/masks.html#window-mask",
+    "check_all": "check/reports.html#dlref.check.check_all",
+}
+
+
+def test_the_name_of_a_function_leads_to_its_head(visit, sample):
+    page = visit("search").page
+    page.goto(f"{sample['search'].as_uri()}?q=softmax")
+    found(page)
+    first = {}
+    for name in NAMES:
+        page.evaluate(SEARCH, name)
+        first[name] = found(page)[0]
+    assert first == {name: f"reference/{place}" for name, place in NAMES.items()}
+
+
 #: Fifty questions as people type them, with what answers them.
 QUESTIONS = tomllib.loads((Path(__file__).parent / "questions.toml").read_text("utf-8"))["question"]
 
@@ -843,7 +863,7 @@ def test_the_search_field_ranks_as_the_search_page_does(visit, sample):
 def test_a_search_for_a_name_leads_to_the_name(visit, sample):
     page = visit("search").page
     page.goto(f"{sample['search'].as_uri()}?q=softmax_jacobian")
-    assert found(page)[0].endswith("activations/softmax.html#dlref.activations.softmax_jacobian")
+    assert found(page)[0].endswith("activations/softmax.html#jacobian-softmax-jacobian")
 
 
 def test_a_search_without_a_hit_says_so(visit, sample):
