@@ -951,3 +951,74 @@ def its_way_back():
     }
     gradients = {rf"\pdv{{L}}{{{name}}}": value for name, value in known.items()}
     return {"W_1": W1, "W_2": W2, "x": x, "h": h, "z": x, "L": 0.0, **gradients}
+
+
+@reads("slope", 3, 4)
+def a_small_change():
+    return {"w": 1.3, "x": 2.0, "y": 5.0, r"\mathrm{Dw}": 0.1, "L": lambda w: (w * 2 - 5) ** 2}
+
+
+@reads("autograd", 3)
+@reads("paths", 6)
+def a_sum_over_paths():
+    known = {r"\pdv{L}{v}": From(1, [2.0, -1.0]), r"\pdv{v}{u}": From(1, [0.5, 3.0])}
+    total = {r"\pdv{L}{u}": -2.0, r"\dv{L}{u}": -2.0}
+    return {"L": 0.0, "u": 0.0, "v": From(1, [0.0, 0.0]), "n": 2, **known, **total}
+
+
+@reads("two_layers", 4, 6)
+def its_gradients():
+    x, W1 = np.array([2.0, 1.0]), np.array([[1.0, 2.0], [-1.0, 1.0], [1.0, -1.0]])
+    W2 = np.array([[1.0, 1, 0], [-1, 2, 1], [1, -1, 0]])
+    return {
+        "x": x, "W_1": W1, "b_1": np.array([-3.0, 0.0, 1.0]), "W_2": W2,
+        "b_2": np.log([1.0, 3.0, 6.0]), "z_1": Of(affine, "W_1", "x", "b_1"), "h": Of(relu, "z_1"),
+        "z_2": Of(affine, "W_2", "h", "b_2"), "L": Of(lambda z: -np.log(softmax(z))[1], "z_2"),
+        r"\delta_2": np.array([0.1, -0.7, 0.6]), r"\delta_1": np.array([1.4, 0.0, -0.7]),
+    }  # fmt: skip
+
+
+def affine(W, x, b):
+    return W @ x + b
+
+
+@reads("feed_forward", 4, 6)
+def a_feed_forward_network_back():
+    W1, W2 = np.array([[1.0, -1.0], [-1.0, 1.0]]), np.array([[1.0, 1.0], [0.5, -0.5]])
+    return {
+        "x": [3.0, 1.0], "W_1": W1, "W_2": W2, "z": Of(lambda W, x: W @ x, "W_1", "x"),
+        "h": Of(relu, "z"), "L": Of(lambda W, h: (W @ h)[0], "W_2", "h"),
+    }  # fmt: skip
+
+
+@reads("convolution", 3, 4)
+def a_convolution_back():
+    rng = np.random.default_rng(4)
+    x, w, delta = rng.normal(size=7), rng.normal(size=3), rng.normal(size=5)
+    known = {r"\pdv{L}{x}": np.convolve(delta, w), r"\pdv{L}{w}": np.correlate(x, delta)}
+    ranges = {"t": range(5), "j": range(3), "s": range(7)}
+    return {**ranges, "x": x, "w": From(0, w, outside=0.0), r"\delta": delta, "L": 0.0, **known}
+
+
+@reads("quantization", 1)
+def a_rounded_weight():
+    return {"w": 0.31, "s": 0.25, r"\hat{w}": 0.25}
+
+
+@reads("quantization", 2)
+def a_slope_across_a_step():
+    return {"w": 0.31, "s": 0.25, r"\hat{w}": lambda w: 0.25 * np.round(np.real(w) / 0.25)}
+
+
+@reads("rope", 1)
+def a_rotation():
+    c, s = np.cos(0.6), np.sin(0.6)
+    return {"n": 3.0, r"\omega": 0.2, "R_n": np.array([[c, -s], [s, c]])}
+
+
+@reads("block", 1)
+def a_block():
+    middle = 0.3 + np.tanh(2 * 0.3)
+    norms = {"norm_1": lambda x: 2 * x, "norm_2": lambda x: 3 * x}
+    maps = {"attention": np.tanh, "network": np.sin}
+    return {"x": 0.3, "x'": middle, "output": middle + np.sin(3 * middle), **norms, **maps}
