@@ -1,5 +1,7 @@
 """Kernels as engineers have them, put to dlref.check: the code of docs/check_your_kernel.rst."""
 
+import pathlib
+import re
 from functools import partial
 
 import numpy as np
@@ -84,6 +86,18 @@ def of_the_module(x, weight, eps=1e-6):
 
 
 SHAPES = [[(1, 2, 128, 64)] * 3, [(1, 1, 192, 64)] * 3]
+
+
+def test_the_readme_shows_the_report_of_its_kernel():
+    """Word for word; the sizes of the errors depend on the processor."""
+    text = (pathlib.Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    code = re.search(r">>> def backward.*?(?=\n>>> )", text, re.S)[0]
+    scope = {"np": np}
+    exec(re.sub(r"^(>>>|\.\.\.) ", "", code, flags=re.MULTILINE), scope)
+    report = str(check_all(None, softmax, vjp=scope["backward"], shapes=[((3,),)]))
+    shown = re.search(r"```text\n(.*?)\n```", text, re.S)[1]
+    sizes = re.compile(r"\d(\.\d)?e\+\d\d +")
+    assert sizes.sub("", report) == sizes.sub("", shown)
 
 
 def test_a_function_of_torch_and_its_own_gradient():

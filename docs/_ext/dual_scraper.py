@@ -1,6 +1,7 @@
 """sphinx-gallery scraper: every figure drawn once for light, once for dark pages.
 
-Grays are ink or paper and are mirrored; colors are data and stay.
+Grays are ink or paper and are mirrored; colors are data and stay. A legend becomes names at the
+ends of the lines, where they fit.
 """
 
 import base64
@@ -14,6 +15,7 @@ from pathlib import Path
 import matplotlib.pyplot as plt
 import numpy as np
 from alternative import describe, plain
+from direct_labels import label_directly
 from light_images import lighten
 from matplotlib.collections import Collection, QuadMesh
 from matplotlib.colors import ListedColormap, to_rgba, to_rgba_array
@@ -45,6 +47,7 @@ CARDS = {
     "plot_errors": 1,
     "plot_layouts": 0,
 }
+FINE = 2  # pixels per point of a drawing
 READABLE = 9  # pixels: on no screen is the smallest text of a figure shown smaller
 #: Coordinates of an SVG, and a number among them with more than two digits behind the point.
 COORDINATES = re.compile(r'(?<= d=")[^"]+|(?<= [xy]=")[^"]+|(?<=translate\()[^)]+')
@@ -146,6 +149,8 @@ def darken(fig):
             for axis in (artist.xaxis, artist.yaxis, artist.zaxis):
                 grid = axis._axinfo["grid"]
                 grid["color"] = mirror(grid["color"])[0]
+    if not any(on_data(ax) or ax.patches for ax in fig.axes):
+        return  # all texts lie on paper
     for text, old, under in zip(texts, before, backdrops(fig, texts), strict=True):
         if under is not None and contrast(old, under) > contrast(to_rgba(text.get_color()), under):
             text.set_color(old)  # it lies on data
@@ -171,15 +176,16 @@ def least_width(fig):
 
 
 def save(fig, sizes, rename):
-    """Write a figure for screens with one and with two pixels per point."""
-    for scale, path in sizes.items():
-        file, dpi = rename(path), (scale or 1) * fig.dpi
-        if file == path and not scale:  # sphinx-gallery scales it to a thumbnail, with all colors
-            fig.savefig(file, dpi=dpi)
-            continue
-        drawn = BytesIO()
-        fig.savefig(drawn, dpi=dpi, pil_kwargs={"compress_level": 0})
-        lighten(file, drawn)
+    """Write a figure for screens with one and with two pixels per point, from one drawing."""
+    drawn = BytesIO()
+    fig.savefig(drawn, dpi=FINE * fig.dpi, pil_kwargs={"compress_level": 0})
+    with Image.open(drawn) as fine:
+        for scale, path in sizes.items():
+            file, image = rename(path), fine if scale else fine.reduce(FINE)
+            if file == path and not scale:  # sphinx-gallery makes a thumbnail of it, of all colors
+                image.save(file)
+            else:
+                lighten(file, image)
 
 
 def save_svg(fig, path):
@@ -254,6 +260,8 @@ def dual_scraper(block, block_vars, gallery_conf):
             save_cards(fig, block_vars, path)
             # One layout for all variants: that of axes with an aspect changes from draw to draw.
             fig.draw_without_rendering()
+            if label_directly(fig):
+                fig.draw_without_rendering()
             fig.set_layout_engine("none")
             save(fig, sizes, Path)
             save_svg(fig, path.with_suffix(".svg"))

@@ -1,20 +1,26 @@
-"""Data of the search that Sphinx's index lacks: the first words of each section, and aliases.
+"""Data of the search that Sphinx's index lacks: what each section says, and aliases.
 
-The index of Sphinx has words and headings, but no sentences. It has the entries of index
-directives, too, but an incremental build loses the entries of all pages that it does not read
-again. The browser loads this file with the first search; it also says which pages of the gallery
-draw which topics, so that a topic is listed once.
+The index of Sphinx has the words of a page, and not in which of its sections they stand. It has the
+entries of index directives, too, but an incremental build loses the entries of all pages that it
+does not read again. The browser loads this file with the first search; it also says which pages of
+the gallery draw which topics, so that a topic is listed once.
 """
 
 import json
 import re
+from collections import Counter
 from pathlib import Path
 
 from docutils import nodes
+from sphinx import addnodes
 
 from dlref._core.names import called
 
 MOST = 150  # characters of an excerpt
+COMMON = 0.15  # share of the sections of the site that have a word which tells them apart no more
+WORD = re.compile(r"[a-z][a-z0-9]+")
+NO_WORDS = nodes.math, nodes.math_block, nodes.doctest_block, nodes.literal_block, nodes.comment
+WITHOUT_WORDS = "gallery/", "learn/", "changelog"  # pages of one subject, or of all
 NO_PROSE = {"symbols", "learn-it", "concerned"}
 SKIPPED = ("Used in", "References", "Figures", "Before you go on")
 
@@ -43,15 +49,51 @@ def first_words(section):
     return ""
 
 
+def vocabulary(section):
+    """Return the words of a section without its subsections: prose and names, no formulas."""
+    found = set()
+    for leaf in section.findall(nodes.Text):
+        above = leaf.parent
+        while above is not section and not isinstance(above, (nodes.section, *NO_WORDS)):
+            above = above.parent
+        if above is section:
+            found |= {*WORD.findall(leaf.astext().lower())}
+    return found
+
+
+def searched_for(section):
+    """Return the words of the index directives of a section, which people search for."""
+    directives = (child for child in section.children if isinstance(child, addnodes.index))
+    texts = (entry[1] for node in directives for entry in node["entries"])
+    return {word for text in texts for word in WORD.findall(text.lower())}
+
+
 def page(doctree):
-    """Return [anchor, title, first words] for each section of a page; the page itself first."""
+    """Return [anchor, title, first words, names, words] of each section; the page itself first."""
     out = []
     for section in doctree.findall(nodes.section):
         title = section.next_node(nodes.title).astext()
         if title not in SKIPPED:
             anchor = section["ids"][0] if out else ""
-            out.append([anchor, title, first_words(section)])
+            names = " ".join(sorted(searched_for(section))) if out else ""
+            out.append([anchor, title, first_words(section), names, vocabulary(section)])
     return out
+
+
+def telling(pages):
+    """Return the pages with the words of each section that few sections of the site have."""
+    sections = [section for page in pages.values() for section in page]
+    count = Counter(word for *_, words in sections for word in words)
+    most = COMMON * len(sections)
+    return {
+        doc: [
+            [*section, " ".join(sorted(w for w in words if count[w] <= most))]
+            if not doc.startswith(WITHOUT_WORDS)
+            else section
+            for *section, words in page
+        ]
+        for doc, page in pages.items()
+    }
 
 
 def aliases(env, doc):
@@ -104,7 +146,7 @@ def write(app, exception):
     for topic in app.topics.values():
         if known := elsewhere(topic):
             named[topic.page] = sorted({*named.get(topic.page, ()), *known})
-    content = {"pages": pages, "drawn": drawn, "aliases": named}
+    content = {"pages": telling(pages), "drawn": drawn, "aliases": named}
     data = json.dumps(content, ensure_ascii=False, separators=(",", ":"))
     path = Path(app.outdir) / "_static" / "excerpts.js"
     path.write_text(f"window.dlrefExcerpts={data};\n", encoding="utf-8")
@@ -118,4 +160,4 @@ def setup(app):
     app.connect("env-merge-info", merge)
     app.connect("build-finished", write)
     safe = {"parallel_read_safe": True, "parallel_write_safe": True}
-    return {"version": "1", "env_version": 2, **safe}
+    return {"version": "1", "env_version": 3, **safe}

@@ -1,13 +1,14 @@
 """Figures with a palette of 256 colors: a third of the size, and no difference that one sees."""
 
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 
 from PIL import Image
 
 
-def lighten(path, source=None):
-    """Rewrite a figure if it still has all colors; the source is the figure itself, or a stream."""
-    with Image.open(source or path) as image:
+def lighten(path, drawn=None):
+    """Write a figure that was drawn with a palette, or the one that is there with all colors."""
+    with nullcontext(drawn) if drawn else Image.open(path) as image:
         if image.mode != "P":
             small = image.quantize(256, method=Image.Quantize.FASTOCTREE)
             keep_paper(image, small)

@@ -24,12 +24,12 @@ class Printed(Directive):
             exec(compile(code, env.docname, "exec"), scopes)
         output = out.getvalue().rstrip()
         blocks = [nodes.literal_block(code, code, language="python")]
-        if output:
-            blocks.append(
-                nodes.literal_block(
-                    output, output, language="none", classes=["output", "check-output"]
-                )
-            )
+        # The first line says it all, and wraps; the lines of a table scroll below it.
+        head, _, table = output.partition("\n")
+        for part, kind in ((head, "headline"), (table, "table")):
+            if part:
+                classes = ["output", f"check-{kind}"]
+                blocks.append(nodes.literal_block(part, part, language="none", classes=classes))
         return blocks
 
 

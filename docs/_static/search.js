@@ -9,12 +9,14 @@
     ["jvp", "tangent"], ["nan", "masked"], ["pairing", "interleaved"], ["mse", "squared"],
     ["layernorm", "layer"], ["rmsnorm", "rms"], ["batchnorm", "batch"], ["overflow", "stable"],
     ["transpose", "transposed"], ["initialization", "init", "initialize", "initialise"],
-    ["optimizer", "optimiser"], ["lr", "learning"], ["ffn", "feed"], ["mha", "head"], ["sdpa", "attention"],
+    ["optimizer", "optimiser"], ["lr", "learning"], ["ffn", "feed"], ["matmul", "product"], ["mha", "head"], ["sdpa", "attention"],
   ];
+  // Words for what all topics have; they choose no page.
+  const FORMS = [...SYNONYMS[0], "derivative", "formula", "equation", "definition", "numpy", "pytorch", "jax", "torch"];
   // What else readers call the sections that all topics have.
   const ALSO = {
-    "Numerics": "precision accuracy error rounding overflow underflow stable stability float64 float32 float16 bfloat16 half ulp",
-    "Conventions and traps": "order layout default differs difference pytorch jax keras onnx torch pitfall",
+    "Numerics": "precision accuracy error rounding overflow underflow stable stability float64 float32 float16 bfloat16 ulp",
+    "Conventions and traps": "order argument layout vs versus before after inside outside first last default differs difference pytorch jax keras onnx torch pitfall",
     "Parameters and errors": "arguments options signature shapes dtypes raises",
     "Examples": "usage",
     "Definition": "formula equation",
@@ -54,7 +56,8 @@
   }
   let mini;
   const stems = text => new Set(tokenize(text).map(indexed).filter(Boolean));
-  const phrases = []; // a page, and the words of its title or of one of its aliases
+  const phrases = []; // a page, the words of its title or of one of its aliases, and which of the two
+  const alone = new Map(); // of a stem that is an alias: how many pages have it
   const known = new Set(), named = new Set(); // stems of all words, and of titles and aliases
   function index() {
     if (mini) return mini;
@@ -66,7 +69,10 @@
       for (const word of tokenize(`${page.title} ${page.aliases}`)) named.add(stem(word));
     }
     Search._index.docnames.forEach((doc, page) => {
-      for (const phrase of [Search._index.titles[page], ...aliasesOf(doc)]) phrases.push([page, stems(phrase)]);
+      phrases.push([page, stems(Search._index.titles[page]), true]);
+      const single = new Set(aliasesOf(doc).map(stems).filter(words => words.size === 1).map(words => [...words][0]));
+      for (const word of single) alone.set(word, (alone.get(word) || 0) + 1);
+      for (const phrase of aliasesOf(doc)) phrases.push([page, stems(phrase), false]);
     });
     return mini;
   }
@@ -101,13 +107,29 @@
     for (const [page, words] of phrases) for (const some of asked)
       if ([...some].every(word => words.has(word)))
         answers.set(page, Math.max(answers.get(page) || 0, 1 + 3 * some.size / words.size));
-    const share = page => (answers.get(page.id) || 1) * page.score * Math.max(1, page.queryTerms.filter(term => own.has(term)).length);
+    // So does one that the question contains, unless it is one word of the aliases of many pages.
+    const contained = stems(query), forms = new Set(FORMS.map(stem));
+    const size = words => [...words].reduce((sum, word) => sum + (forms.has(word) ? 0.2 : 1), 0);
+    for (const [page, words, title] of phrases)
+      if (size(words) >= 1 && (title || words.size > 1 || alone.get([...words][0]) < 3) && [...words].every(word => contained.has(word)))
+        answers.set(page, Math.max(answers.get(page) || 0, 1 + 2 * size(words) / size(contained)));
+    const share = page => (answers.get(page.id) || 1) * page.score * Math.max(1, page.queryTerms.filter(term => own.has(term) && term.length > 1).length);
     const pages = found.sort((a, b) => share(b) - share(a)).map(({ id }) => ({ doc: docnames[id], title: titles[id] }));
     const name = asking.trim().toLowerCase();
     const exact = Search.performObjectSearch(name, new Set([name]))
       .filter(([, full]) => full.toLowerCase().split(".").includes(name) || full.toLowerCase() === name)
-      .map(([doc, full, anchor]) => ({ doc, title: full, anchor }));
+      .map(([doc, full, anchor]) => ({ doc, title: full, anchor: headed(doc, name) ? undefined : anchor }));
     return once([...exact, ...pages]);
+  }
+
+  // Whether the head of a page, or one of its sections, is about a function: it has the import, and
+  // says what the function does. Its entry among the parameters, far below, does neither.
+  function headed(doc, name) {
+    const [top, ...sections] = window.dlrefExcerpts?.pages[doc] || [], words = stems(name.split(".").pop());
+    return Boolean(top) && [top, ...sections].some(([, title]) => {
+      const called = stems(title);
+      return [...words].every(word => called.has(word));
+    });
   }
 
   // One entry a page, and none for a page of the gallery that draws a topic that is listed.
@@ -119,19 +141,33 @@
     });
   }
 
-  // The section of a page that has most of the words in its heading and first words, apart from those
-  // that chose the page: the words of its title.
+  // The section that answers: the one with most of the words of the question in its heading, or in its
+  // text, where a word counts by how few sections of the page have it. Words that chose the page count
+  // for none of them: those of its title, and its names of one word.
+  const CALLED = 2, ALIKE = 1.2, ALSO_CALLED = 1.5, FIRST = 0.5, SAID = 0.35;
+  const DERIVATION = /^deriv(e|ed|ation)s?$/i; // has the stem of derivative, and means something else
+  const telling = text => new Set(tokenize(text).filter(word => !stopwords.has(word.toLowerCase()) && word !== "respect")
+    .map(word => DERIVATION.test(word) ? "derivation" : stem(word)));
+  const alike = word => word === stem("derivative") ? ["backward", "gradient"].map(stem) : synonyms.get(word) || [];
   function section(doc, query) {
-    const sections = window.dlrefExcerpts?.pages[doc] || [], own = stems(understood(query));
-    for (const word of sections.length ? stems(sections[0][1]) : []) own.delete(word);
-    const count = text => new Set(tokenize(text).map(stem).filter(word => own.has(word)
-      || (synonyms.get(word) || []).some(other => own.has(other)))).size;
-    let best = sections[0], most = sections.length ? count(`${best[1]} ${best[2]}`) : 0;
-    for (const one of sections.slice(1)) {
-      const found = count(one[1]) + 1.5 * count(ALSO[one[1]] || "") + 0.5 * count(one[2]);
-      if (found > most) [best, most] = [one, found];
+    const sections = window.dlrefExcerpts?.pages[doc] || [];
+    const parts = sections.map(([, title, first, names, words = ""], at) => ({
+      heading: telling(at ? `${title.replace(" and errors", "")} ${names}` : ""), also: telling(ALSO[title] || ""),
+      first: telling(first), text: telling(words) }));
+    const own = telling(understood(query)), headed = word => parts.some(({ heading, also }) => heading.has(word) || also.has(word));
+    for (const word of sections.length ? telling(sections[0][1]) : []) own.delete(word);
+    for (const name of aliasesOf(doc).map(telling).filter(words => words.size === 1))
+      for (const word of name) if (!headed(word)) own.delete(word);
+    const points = parts.map(() => 0);
+    for (const word of own) {
+      const headings = parts.filter(({ heading }) => heading.has(word)).length;
+      const said = parts.filter(({ first, text }) => first.has(word) || text.has(word)).length;
+      parts.forEach(({ heading, also, first, text }, at) => {
+        const named = heading.has(word) ? CALLED / Math.sqrt(headings) : also.has(word) ? ALSO_CALLED : alike(word).some(one => heading.has(one)) ? ALIKE : 0;
+        points[at] += named || (first.has(word) ? FIRST : text.has(word) ? SAID : 0) / Math.sqrt(said || 1);
+      });
     }
-    return best;
+    return sections[points.indexOf(Math.max(...points))];
   }
 
   function missing(query) {

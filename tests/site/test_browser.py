@@ -3,6 +3,8 @@
 import gzip
 import json
 import re
+import tomllib
+from collections import Counter
 from pathlib import Path
 from urllib.parse import quote, unquote, urlsplit
 
@@ -608,6 +610,53 @@ def test_search_leads_to_the_section_that_answers(visit, sample):
     assert not wrong, json.dumps(wrong, indent=1)
 
 
+#: Names of functions: where the import stands, or the section on this form, not the parameters.
+NAMES = {
+    "rms_norm": "normalization/rms_norm.html",
+    "rms_norm_vjp": "normalization/rms_norm.html#backward-pass-vjp-rms-norm-vjp",
+    "window_mask": "attention/masks.html#window-mask",
+    "check_all": "check/reports.html#dlref.check.check_all",
+}
+
+
+def test_the_name_of_a_function_leads_to_its_head(visit, sample):
+    page = visit("search").page
+    page.goto(f"{sample['search'].as_uri()}?q=softmax")
+    found(page)
+    first = {}
+    for name in NAMES:
+        page.evaluate(SEARCH, name)
+        first[name] = found(page)[0]
+    assert first == {name: f"reference/{place}" for name, place in NAMES.items()}
+
+
+#: Fifty questions as people type them, with what answers them.
+QUESTIONS = tomllib.loads((Path(__file__).parent / "questions.toml").read_text("utf-8"))["question"]
+
+
+def test_fifty_questions_lead_to_their_page_and_section(visit, sample):
+    """The first result but for lessons on the same thing: 48 pages and 46 sections."""
+    page, right, wrong = visit("search").page, Counter(), {}
+    page.goto(f"{sample['search'].as_uri()}?q=softmax")
+    found(page)
+    for question in QUESTIONS:
+        page.evaluate(SEARCH, question["asked"])
+        first = next((href for href in found(page) if "learn/" not in href), "")
+        wanted = [
+            (answer[1:] if answer[0] == "/" else f"reference/{answer}").partition("#")
+            for answer in question["answers"]
+        ]
+        own = [anchor for name, _, anchor in wanted if first.partition(".html")[0] == name]
+        right["page"] += bool(own)
+        hit = any(first.partition(".html")[2].startswith(f"#{a}" if a else "") for a in own)
+        right["section"] += hit
+        if not hit:
+            wrong[question["asked"]] = first
+    assert len(QUESTIONS) == 50
+    assert right["page"] >= 48, json.dumps(wrong, indent=1)
+    assert right["section"] >= 46, json.dumps(wrong, indent=1)
+
+
 def test_a_result_shows_the_section_and_its_first_words(visit, sample):
     page = visit("search").page
     page.goto(f"{sample['search'].as_uri()}?q=layer+norm+backward")
@@ -814,7 +863,7 @@ def test_the_search_field_ranks_as_the_search_page_does(visit, sample):
 def test_a_search_for_a_name_leads_to_the_name(visit, sample):
     page = visit("search").page
     page.goto(f"{sample['search'].as_uri()}?q=softmax_jacobian")
-    assert found(page)[0].endswith("activations/softmax.html#dlref.activations.softmax_jacobian")
+    assert found(page)[0].endswith("activations/softmax.html#jacobian-softmax-jacobian")
 
 
 def test_a_search_without_a_hit_says_so(visit, sample):
