@@ -10,7 +10,7 @@ from ..._core.arguments import FloatArray
 from ...activations import sigmoid, silu, softplus
 from ...convolution import causal_conv
 from ...normalization import rms_norm
-from .common import Mistakes, Options, Steps, in_part, joined, linear, split
+from .common import Mistakes, Options, Steps, in_part, joined, linear, of_other_heads, split
 
 
 def _remembered(
@@ -87,10 +87,18 @@ WRONG = {
 }
 
 
+#: Parameters with one number a head, as messages call them.
+PER_HEAD = {"dt_bias": "the biases of the steps", "a_log": "the logarithms of the decay"}
+
+
 def delta_mistakes(p: Any, o: Options, part: str) -> Mistakes:
     heads = len(getattr(p, part).a_log)
     for wrong, message in WRONG.items():
         yield message, p, o | {"wrong": wrong}
+    for field, said in PER_HEAD.items():
+        own = getattr(p, part)
+        for message, numbers in of_other_heads(said, getattr(own, field)):
+            yield message, p._replace(**{part: own._replace(**{field: numbers})}), o
     if (o["delta_heads"] or heads) < heads:
         message = "value head h uses key head h mod Hk instead of h // (H / Hk)"
         yield message, p, o | {"wrong": "tiled"}

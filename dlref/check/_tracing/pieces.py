@@ -8,8 +8,8 @@ import numpy as np
 
 from ...transformer import MixtureParams
 from ...transformer._structure import norm_fields
-from .blocks import IN_NORMS, ROUTING, SHARED
-from .common import Mistakes, Options
+from .blocks import BOUNDS, IN_NORMS, ROUTING, SHARED
+from .common import Mistakes, Options, of_other_heads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -56,6 +56,7 @@ def _sinks(a: Any, o: Options) -> Iterator[tuple[str, Any]]:
     keys = o["num_kv_heads"] or H
     message = "the sinks go from key head to key head first, not through the queries of one"
     yield message, a.sink.reshape(-1, keys).T.ravel()
+    yield from of_other_heads("the sinks", a.sink)
 
 
 def _shared_norms(p: Any, o: Options, part: str) -> Mistakes:
@@ -107,6 +108,8 @@ def network_pieces(p: Any, o: Options) -> Mistakes:
         yield message, p, o | {"router": dict(o["router"]) | changes}
     for wrong in _misroutings(network, o["router"]):
         yield ROUTING[wrong], p, o | {"wrong": wrong}
+    for wrong in BOUNDS if o["router"].get("limit") is not None else ():
+        yield wrong, p, o | {"wrong": wrong}
     for name, message in {
         "shared": "the shared expert is missing",
         "shared_gate": "the gate of the shared expert is missing",
