@@ -435,6 +435,8 @@ FAMILIES |= {
         one.base,
         {"lm_head.weight": f"{one.tables[0]}.weight"},
         one.left_out,
+        one.renamed,
+        together=one.together,
     )
     for kind, one in LIKE_GPT2.items()
 }
@@ -591,6 +593,7 @@ FIXED: dict[str, dict[str, Any]] = {
     kind: {"positions": "learned", "norm": "layer", "biases": True} for kind in ("gpt2", *LIKE_GPT2)
 } | {
     "falcon": {"positions": "rope", "norm": "layer"},
+    "mpt": {"positions": "alibi", "norm": "layer", "biases": False},
     "llama": {"positions": "rope", "norm": "rms"},
 }
 FIXED = {

@@ -195,7 +195,7 @@ class Settings:
             self.problems.append(f"'architectures' must be a list, not {shown(names)}")
             names = ()
         stem = self.families[family][0]
-        fitting = re.compile(f"{stem}(?=[A-Z]|$)")
+        fitting = re.compile(f"(?i:{stem})(?=[A-Z]|$)")  # MPT's own files and transformers differ
         named = [str(name) for name in names if re.search("For[A-Z]|Model$", str(name))]
         if self.config and kind is None and not named and family in SIMILAR:
             reason = "many families have its entries and its tensors' names"

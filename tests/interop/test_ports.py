@@ -403,6 +403,8 @@ WHOLE = {
     "t5 1.1": ("T5", {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
     "mt5": ("MT5", {}),
     "mt5, relu": ("MT5", {"feed_forward_proj": "relu"}),
+    "t5, a deep decoder": ("T5", {"num_decoder_layers": 3}),
+    "mt5, a flat decoder": ("MT5", {"num_decoder_layers": 1}),
 }
 
 
