@@ -91,7 +91,14 @@ FAMILIES = {
     "granite": ("Granite", [MULTIPLIERS, {"mlp_bias": True, "attention_bias": True}]),
     "olmo2": ("Olmo2", [{}, {"attention_bias": True, "rope_parameters": LINEAR}]),
     "phi3": ("Phi3", [{"sliding_window": 4}, {"partial_rotary_factor": 0.5}]),
-    "stablelm": ("StableLm", [{}, {"use_qkv_bias": True, "use_parallel_residual": True}]),
+    "stablelm": (
+        "StableLm",
+        [
+            {},
+            {"use_qkv_bias": True, "use_parallel_residual": True},
+            {"qk_layernorm": True, "use_parallel_residual": True},
+        ],
+    ),
     "gpt_neox": (
         "GPTNeoX",
         [
@@ -100,7 +107,10 @@ FAMILIES = {
             {"tie_word_embeddings": True},
         ],
     ),
-    "cohere": ("Cohere", [{"logit_scale": 0.3}, {"attention_bias": True}]),
+    "cohere": (
+        "Cohere",
+        [{"logit_scale": 0.3}, {"attention_bias": True}, {"use_qk_norm": True}],
+    ),
     "mixtral": ("Mixtral", [EXPERTS, EXPERTS | {"sliding_window": 4, "num_experts_per_tok": 3}]),
     "qwen3_moe": (
         "Qwen3Moe",

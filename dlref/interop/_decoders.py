@@ -176,6 +176,9 @@ KIN: dict[str, Kin] = {
         norm="layer",
         norm_bias=True,
         biases="qkv",
+        qk_norm="by rows",
+        qk_names=("q_layernorm", "k_layernorm"),
+        qk_optional=True,
         one_norm=True,
     ),
     "deepseek_v3": Kin(
@@ -234,6 +237,8 @@ KIN: dict[str, Kin] = {
         settings.cohere,
         norms={"norm1": "input_layernorm"},
         norm="layer",
+        qk_norm="by rows",
+        qk_optional=True,
         interleaved=True,
     ),
     "helium": Kin(

@@ -290,6 +290,50 @@ def _without_mtp(named: dict[str, Any], prefix: str) -> dict[str, Any]:
     return _of_the_text_model(kept, prefix)
 
 
+#: A row of the weights of a norm that each head has for itself (StableLM 2 12B).
+ONE_HEAD = re.compile(r"(.*self_attn\.[qk]_layernorm)\.norms\.(\d+)\.weight")
+
+
+class Rows:
+    """Tensors of all heads as the rows of one array, which is made whenever it is asked for."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.each = name, dict[int, Any]()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Return the array (H, E)."""
+        rows = [_numbers(self.name, self.each[h]) for h in sorted(self.each)]
+        return np.asarray(np.stack(rows), dtype)
+
+
+def _with_heads_together(named: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Return tensors in which the norms of all heads are one."""
+    rest: dict[str, Any] = {}
+    for name, value in _of_the_text_model(named, prefix).items():
+        if match := ONE_HEAD.fullmatch(name):
+            whole = f"{match[1]}.weight"
+            rest.setdefault(whole, Rows(prefix + whole)).each[int(match[2])] = value
+        else:
+            rest[name] = value
+    for rows in rest.values():
+        if isinstance(rows, Rows) and [*sorted(rows.each)] != [*range(len(rows.each))]:
+            msg = f"Argument 'state' must hold {rows.name!r} of each head."
+            raise ValueError(msg)
+    return rest
+
+
+def _with_heads_apart(state: dict[str, Any], *_: Any) -> dict[str, Any]:
+    """Return the same with a tensor for the norm of each head."""
+    apart: dict[str, Any] = {}
+    for name, value in state.items():
+        stem = name.removesuffix(".weight")
+        if re.search(r"self_attn\.[qk]_layernorm$", stem):
+            apart |= {f"{stem}.norms.{h}.weight": row for h, row in enumerate(value)}
+        else:
+            apart[name] = value
+    return apart
+
+
 #: Tensors of a mixture of Granite as published, and in the modules of today.
 OF_GRANITE = {
     ".input_linear.weight": ".experts.gate_up_proj",
@@ -447,6 +491,9 @@ for of_deepseek in ("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2", "y
 FAMILIES["granitemoe"] = FAMILIES["granitemoe"]._replace(
     renamed=_with_experts_of_today, together=_in_sparse_blocks
 )
+FAMILIES["stablelm"] = FAMILIES["stablelm"]._replace(
+    renamed=_with_heads_together, together=_with_heads_apart
+)
 FAMILIES["glm4_moe"] = FAMILIES["glm4_moe"]._replace(apart=_without_predictions)
 FAMILIES["qwen3_next"] = FAMILIES["qwen3_next"]._replace(
     renamed=_without_mtp, apart=apart, together=together
@@ -473,7 +520,8 @@ def sizes_of(config: Any) -> Sizes:
     Q, K = config.num_heads * E, config.num_kv_heads * E
     return {
         "V": config.vocab_size, "D": config.d_model, "F": config.d_ff, "L": config.length,
-        "E": E, "Q": Q, "K": K, "QKV": Q + 2 * K, "H": config.num_heads, "buckets": BUCKETS,
+        "E": E, "Q": Q, "K": K, "QKV": Q + 2 * K, "H": config.num_heads, "Hk": config.num_kv_heads,
+        "buckets": BUCKETS,
     }  # fmt: skip
 
 

@@ -74,9 +74,13 @@ def gated_projections(name: str, config: LanguageModelConfig, kin: Kin) -> list[
     return [*parts, *norms, *gates]
 
 
+#: Shapes of the weights of norms of queries and keys, by the kind of a family.
+QK_SIZES = {"each head": ("E", "E"), "all heads": ("Q", "K"), "by rows": ("H, E", "Hk, E")}
+
+
 def qk_norms(name: str, kin: Kin) -> list[Any]:
     """Return where the norms of queries and keys are."""
-    sizes = ("E", "E") if kin.qk_norm == "each head" else ("Q", "K")
+    sizes = QK_SIZES[kin.qk_norm]
     return [
         Tensor(f"{name}self_attn.{norm}.weight", n, optional=kin.qk_optional)
         for norm, n in zip(kin.qk_names, sizes, strict=True)

@@ -200,7 +200,8 @@ def granite_swa(s: Settings, kin: Kin, kwargs: dict[str, Any]) -> Any:
 def stablelm(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     options["biases"] = s.flag(False, "use_qkv_bias")
     options["blocks"]["parallel"] = s.flag(False, "use_parallel_residual")
-    s.only("qk_layernorm", False, "layer norms of queries and keys")
+    there = s.flag(False, "qk_layernorm")
+    s.tensors |= {f"self_attn.{x}_layernorm.weight": there for x in "qk"}
 
 
 def helium(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
@@ -290,7 +291,9 @@ def gpt_neox(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
 def cohere(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     options["blocks"]["parallel"] = True
     options["logit_scale"] = s.number(0.0625, "logit_scale")
-    s.only("use_qk_norm", False, "layer norms of queries and keys")
+    if kin.qk_norm:  # of Command R+
+        there = s.flag(False, "use_qk_norm")
+        s.tensors |= {f"self_attn.{x}_norm.weight": there for x in "qk"}
 
 
 def phi3(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:

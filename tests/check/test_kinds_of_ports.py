@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 from check.test_changed_models import in_all_blocks
-from check.test_pieces import traced
+from check.test_pieces import known, traced
 from check.test_reported_ports import WEIGHTS, model_of_heads, normalized, rms, softmax
 from check.test_traces import V, filled
 
@@ -87,6 +87,36 @@ def test_numbers_of_other_heads(field, said):
     cause = first_difference(right, seen).cause
     message = said.format(words.get(field, "sinks"))
     assert message in cause.split(", or ")
+
+
+def centered(x, w, eps=1e-5):
+    x = x - x.mean(-1, keepdims=True)
+    return rms(x, w[:, None], eps)
+
+
+@pytest.mark.parametrize("kind", ["stablelm", "cohere"])
+def test_layer_norms_of_heads(kind):
+    """Each head has a row of the weight, and they are no RMS norms."""
+    _, params, _, right = traced(kind, 2)
+    a = params.blocks[0].attention
+    step = "blocks.0.attention.{}_normed"
+    q, k = (right[f"blocks.0.attention.{name}"] for name in "qk")
+    port = {step.format("q"): centered(q, a.q_norm), step.format("k"): centered(k, a.k_norm)}
+    assert first_difference(right, port) is None
+    other = port | {step.format("q"): rms(q, a.q_norm[:, None], 1e-5)}
+    message = "the norms of queries and keys are RMS norms, not layer norms"
+    assert first_difference(right, other).cause == message
+    other = port | {step.format("q"): centered(q, a.q_norm[:1].repeat(len(a.q_norm), 0))}
+    message = "the norms of queries of the first head are those of all heads"
+    assert first_difference(right, other).cause == message
+    other = port | {step.format("k"): centered(k, a.k_norm[::-1])}
+    assert "the norms of keys" in first_difference(right, other).cause
+    assert "queries and keys are not normalized" in known(kind, 2, "blocks.0.out")
+
+
+def test_heads_that_share_keys_have_their_norms():
+    causes = known("cohere", 2, "blocks.0.out")
+    assert "query head h uses key head h mod Hk instead of h // (H / Hk)" in causes
 
 
 def test_one_head_has_no_others():

@@ -24,8 +24,6 @@ from dlref.transformer import (
 REFUSED = {
     "Alibaba-NLP/gte-Qwen2-1.5B-instruct": "does not have: 'is_causal' is False",
     "microsoft/Phi-3-mini-128k-instruct": "the rope type must not be 'longrope'",
-    "stabilityai/stablelm-2-12b": "'qk_layernorm' must be False, not True",
-    "CohereForAI/c4ai-command-r-plus": "'use_qk_norm' must be False, not True",
 }
 #: What a file's README asks its reader to change for the package.
 OTHER_NAMES = {"kimi_k2": {"model_type": "deepseek_v3"}}

@@ -179,7 +179,11 @@ def _normalize(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) 
     """Return queries and keys after their norms, where there are any."""
     steps = {}
     for name, x, w in (("q", q, p.q_norm), ("k", k, p.k_norm)):
-        if w is not None:
+        if w is not None and w.ndim == 2:
+            weights = w[:, None, :] + x.dtype.type(o["norm_offset"])
+            of_heads = rms_norm if o.get("wrong") == "rms of heads" else layer_norm
+            steps[name] = np.asarray(weights * of_heads(x, eps=inner_eps(o)))
+        elif w is not None:
             together = len(w) != x.shape[-1]
             rows = np.swapaxes(x, -2, -3)
             if together and "norm_parts" in o:

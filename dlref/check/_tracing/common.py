@@ -51,12 +51,12 @@ def joined(x: FloatArray) -> FloatArray:
 
 
 def of_other_heads(said: str, numbers: FloatArray) -> Iterator[tuple[str, FloatArray]]:
-    """Yield numbers, one a head, that other heads have."""
+    """Yield numbers, or rows of them, one a head, that other heads have."""
     if len(numbers) > 1:
         yield f"{said} of the first head are those of all heads", np.full_like(numbers, numbers[0])
         yield f"{said} of the heads are in the opposite order", numbers[::-1].copy()
-        yield f"{said} are those of the next head", np.roll(numbers, -1)
-        yield f"{said} are those of the head before", np.roll(numbers, 1)
+        yield f"{said} are those of the next head", np.roll(numbers, -1, axis=0)
+        yield f"{said} are those of the head before", np.roll(numbers, 1, axis=0)
 
 
 def inner_eps(o: Options) -> float:

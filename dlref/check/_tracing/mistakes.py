@@ -198,7 +198,7 @@ def _tiled(p: Any, o: Options, part: str) -> Mistakes:
     if keys == H:
         return
     names, of_all = ["w_k", "b_k", "w_v", "b_v"], False
-    if weights.k_norm is not None and len(weights.k_norm) != len(weights.w_q) // H:
+    if weights.k_norm is not None and weights.k_norm.shape != (len(weights.w_q) // H,):
         names, of_all = [*names, "k_norm"], True
     a = {name: getattr(weights, name) for name in names}
     tiled = {

@@ -36,6 +36,7 @@ from ...transformer import (
     language_model,
     sequence_classifier,
 )
+from ...transformer._configuration import depth_of_decoder
 from ...transformer._padding import Padding, as_padding
 from ...transformer._structure import as_block
 from .blocks import IN_NORMS, block_steps, decoder_block_steps, normed
@@ -458,7 +459,8 @@ def of_config(
         "eps": config.eps,
     }
     given = config.blocks if isinstance(config.blocks, tuple) else (config.blocks,)
-    given = given * max(config.num_layers, 1) if len(given) == 1 else given
+    count = max(config.num_layers, depth_of_decoder(config), 1)
+    given = given * count if len(given) == 1 else given
     options_of_blocks = []
     usual: Options | None = {} if config.positions == "rope" else None
     rotations = [(own or {}).get("rope", usual) for own in given]

@@ -63,7 +63,13 @@ def _shared_norms(p: Any, o: Options, part: str) -> Mistakes:
     """Yield norms of queries and keys over all heads at once instead of each, or the opposite."""
     a, H = getattr(p, part), o["num_heads"]
     keys = o["num_kv_heads"] or H
-    if len(a.q_norm) * H == len(a.w_q) and H > 1:
+    if a.q_norm.ndim == 2:
+        message = "the norms of queries and keys are RMS norms, not layer norms"
+        yield message, p, o | {"wrong": "rms of heads"}
+        for name, said in (("q_norm", "norms of queries"), ("k_norm", "norms of keys")):
+            for message, numbers in of_other_heads(f"the {said}", getattr(a, name)):
+                yield message, p._replace(**{part: a._replace(**{name: numbers})}), o
+    elif len(a.q_norm) * H == len(a.w_q) and H > 1:
         tiled = a._replace(q_norm=np.tile(a.q_norm, H), k_norm=np.tile(a.k_norm, keys))
         message = "the norms of queries and keys go over all heads at once, not over each head"
         yield message, p._replace(**{part: tiled}), o
