@@ -53,6 +53,10 @@ OF_GLM = {
     "n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 12,
     "n_shared_experts": 2, "head_dim": 8,
 }  # fmt: skip
+OF_EXAONE = {
+    "num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 12,
+    "num_shared_experts": 2, "head_dim": 10,
+}  # fmt: skip
 #: kind -> what its classes are called, and settings.
 FAMILIES = {
     "mistral": (
@@ -253,6 +257,58 @@ FAMILIES = {
         ],
     ),
     "granitemoe": ("GraniteMoe", [EXPERTS | MULTIPLIERS]),
+    "granitemoeshared": (
+        "GraniteMoeShared",
+        [
+            EXPERTS | MULTIPLIERS | {"shared_intermediate_size": 24},
+            EXPERTS | {"shared_intermediate_size": 0},
+        ],
+    ),
+    "granitemoe_swa": (
+        "GraniteMoeSWA",
+        [
+            EXPERTS | MULTIPLIERS | {"sliding_window": 4},
+            EXPERTS
+            | {"layer_types": TYPES, "layer_rope_theta": [0, 50.0, 1e4], "sliding_window": 3}
+            | {"shared_intermediate_size": 24},
+        ],
+    ),
+    "hyperclovax": (
+        "HyperCLOVAX",
+        [MULTIPLIERS, {"mlp_bias": True, "attention_bias": True, "head_dim": 10}],
+    ),
+    "internlm3": (
+        "InternLM3",
+        [{"head_dim": 10}, {"head_dim": 8, "attention_bias": True, "mlp_bias": True}],
+    ),
+    "iquestcoder": (
+        "IQuestCoder",
+        [{"head_dim": 10}, {"head_dim": 8, "attention_bias": True, "mlp_bias": True}],
+    ),
+    "exaone_moe": (
+        "ExaoneMoe",
+        [
+            OF_EXAONE | {"sliding_window": 4, "sliding_window_pattern": 2},
+            OF_EXAONE
+            | {"layer_types": TYPES, "sliding_window": 3, "mlp_layer_types": ["sparse"] * 3}
+            | {"first_k_dense_replace": 0, "norm_topk_prob": False, "n_group": 4, "topk_group": 2},
+        ],
+    ),
+    "hunyuan_v1_moe": (
+        "HunYuanMoEV1",
+        [
+            {"head_dim": 8, "num_experts": 4, "moe_topk": 2},
+            {"head_dim": 8, "num_experts": 4, "moe_topk": [2] * 3, "attention_bias": True}
+            | {"rope_parameters": ALPHA},
+        ],
+    ),
+    "hy_v3": (
+        "HYV3",
+        [
+            OF_EXAONE | {"num_shared_experts": 1, "router_scaling_factor": 1.7},
+            OF_EXAONE | {"mlp_layer_types": ["sparse"] * 3, "attention_bias": True},
+        ],
+    ),
     "flex_olmo": ("FlexOlmo", [EXPERTS, EXPERTS | {"norm_topk_prob": True}]),
     "dots1": (
         "Dots1",
@@ -276,7 +332,9 @@ FAMILIES = {
     ),
 }
 #: Packages of families whose name differs.
-PACKAGES = {"gemma3_text": "gemma3"}
+PACKAGES = {"gemma3_text": "gemma3", "internlm3": "llama", "iquestcoder": "llama"}
+#: Classes of models whose configuration has another name.
+CLASSES = {"Gemma3Text": "Gemma3", "InternLM3": "Llama", "IQuestCoder": "Llama"}
 
 
 def made(name, settings, dtype, *, seed=0, spread=0.2, **entries):
@@ -296,7 +354,7 @@ def made(name, settings, dtype, *, seed=0, spread=0.2, **entries):
         settings = {}
     config = getattr(transformers, f"{name}Config")(**sizes | settings | entries)
     config._attn_implementation = config._experts_implementation = "eager"
-    cls = getattr(transformers, name.removesuffix("Text") + "ForCausalLM")
+    cls = getattr(transformers, CLASSES.get(name, name) + "ForCausalLM")
     model = cls(config).to(dtype).eval()
     random = [*model.parameters()]
     random += [a for key, a in model.named_buffers() if key.endswith("correction_bias")]

@@ -346,6 +346,8 @@ def _with_experts_of_today(named: dict[str, Any], prefix: str) -> dict[str, Any]
     """Return the tensors of Granite's mixtures by the names of the modules of today."""
 
     def today(name: str) -> str:
+        if ".shared_mlp." in name:  # whose parts have the same names
+            return name
         end = next((end for end in OF_GRANITE if name.endswith(end)), "")
         return name.removesuffix(end) + OF_GRANITE.get(end, "")
 
@@ -488,9 +490,11 @@ for of_deepseek in ("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2", "y
     FAMILIES[of_deepseek] = FAMILIES[of_deepseek]._replace(
         renamed=_with_one_name, apart=_without_predictions, together=_with_both_names
     )
-FAMILIES["granitemoe"] = FAMILIES["granitemoe"]._replace(
-    renamed=_with_experts_of_today, together=_in_sparse_blocks
-)
+for of_granite in ("granitemoe", "granitemoeshared", "granitemoe_swa"):
+    FAMILIES[of_granite] = FAMILIES[of_granite]._replace(
+        renamed=_with_experts_of_today, together=_in_sparse_blocks
+    )
+FAMILIES["exaone_moe"] = FAMILIES["exaone_moe"]._replace(renamed=_without_mtp)
 FAMILIES["stablelm"] = FAMILIES["stablelm"]._replace(
     renamed=_with_heads_together, together=_with_heads_apart
 )
