@@ -39,6 +39,7 @@ DELTA = {
     "linear_value_head_dim": 6, "linear_conv_kernel_dim": 3, "head_dim": 8, "num_experts": 4,
     "num_experts_per_tok": 2, "moe_intermediate_size": 12, "shared_expert_intermediate_size": 24,
 }  # fmt: skip
+OF_DELTA = {name: n for name, n in DELTA.items() if "expert" not in name and name[:3] != "moe"}
 YARN = {
     "rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "mscale": 0.7, "mscale_all_dim": 1.0,
     "original_max_position_embeddings": 16,
@@ -145,6 +146,22 @@ FAMILIES = {
             | {"linear_num_key_heads": 4}
             | {"mlp_only_layers": [1], "norm_topk_prob": False},
             DELTA | {"layer_types": ["full_attention"] * 3, "attention_bias": True},
+        ],
+    ),
+    "qwen3_5_text": (
+        "Qwen3_5Text",
+        [
+            OF_DELTA | {"layer_types": ["linear_attention", "full_attention", "linear_attention"]},
+            OF_DELTA | {"layer_types": ["full_attention"] * 3, "attention_bias": True},
+        ],
+    ),
+    "qwen3_5_moe_text": (
+        "Qwen3_5MoeText",
+        [
+            DELTA | {"layer_types": ["full_attention", "linear_attention", "linear_attention"]},
+            DELTA
+            | {"layer_types": ["linear_attention"] * 2 + ["full_attention"]}
+            | {"linear_num_key_heads": 4},
         ],
     ),
     "gpt_oss": ("GptOss", [EXPERTS | {"head_dim": 8, "sliding_window": 4}]),
@@ -332,9 +349,11 @@ FAMILIES = {
     ),
 }
 #: Packages of families whose name differs.
-PACKAGES = {"gemma3_text": "gemma3", "internlm3": "llama", "iquestcoder": "llama"}
+PACKAGES = {"gemma3_text": "gemma3", "qwen3_5_text": "qwen3_5", "qwen3_5_moe_text": "qwen3_5_moe"}
+PACKAGES |= {"internlm3": "llama", "iquestcoder": "llama"}
 #: Classes of models whose configuration has another name.
-CLASSES = {"Gemma3Text": "Gemma3", "InternLM3": "Llama", "IQuestCoder": "Llama"}
+CLASSES = {"Gemma3Text": "Gemma3", "Qwen3_5Text": "Qwen3_5", "Qwen3_5MoeText": "Qwen3_5Moe"}
+CLASSES |= {"InternLM3": "Llama", "IQuestCoder": "Llama"}
 
 
 def made(name, settings, dtype, *, seed=0, spread=0.2, **entries):

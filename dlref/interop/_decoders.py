@@ -212,6 +212,29 @@ KIN: dict[str, Kin] = {
         projections=layouts.gated_projections,
         experts=layouts.with_gated_shared,
     ),
+    "qwen3_5_text": Kin(
+        "Qwen3_5",
+        "Qwen3-Next's pieces without experts, and one matrix for three projections",
+        _defaults(
+            248320, 4096, 12288, 32, 16, 4, head_dim=256, attention_bias=False,
+            partial_rotary_factor=0.25,
+        ),
+        settings.qwen3_5,
+        qk_norm="each head",
+        projections=layouts.gated_projections,
+    ),
+    "qwen3_5_moe_text": Kin(
+        "Qwen3_5Moe",
+        "Qwen3-Next's pieces, and one matrix for three projections",
+        _defaults(
+            248320, 2048, 5632, 40, 16, 2, head_dim=256, attention_bias=False, experts=256, k=8,
+            partial_rotary_factor=0.25,
+        ),
+        settings.qwen3_5,
+        qk_norm="each head",
+        projections=layouts.gated_projections,
+        experts=layouts.with_gated_shared,
+    ),
     "gpt_neox": Kin(
         "GPTNeoX",
         "attention and network side by side, each with a layer norm",

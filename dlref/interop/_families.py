@@ -44,7 +44,7 @@ from ._encoders import (
     whole_t5_layout,
     with_new_norms,
 )
-from ._fused import apart, together
+from ._fused import apart, apart_in_rows, together, together_in_rows
 from ._kin import decoder_config
 from ._kin_layouts import decoder_layout, network_with_biases
 from ._like_gpt2 import LIKE_GPT2, layout_like_gpt2
@@ -434,6 +434,9 @@ FAMILIES: dict[str, Family] = {
         with_new_norms,
     ),
 }
+#: RoBERTa's relatives, which differ in vocabulary and training alone.
+LIKE_ROBERTA = {"camembert": "Camembert", "xlm-roberta": "XLMRoberta"}
+FAMILIES |= dict.fromkeys(LIKE_ROBERTA, FAMILIES["roberta"])
 TASKS_OF_T5 = "classification_head|classifier|qa_outputs"
 FAMILIES |= {
     kind: Family(
@@ -495,6 +498,10 @@ for of_granite in ("granitemoe", "granitemoeshared", "granitemoe_swa"):
         renamed=_with_experts_of_today, together=_in_sparse_blocks
     )
 FAMILIES["exaone_moe"] = FAMILIES["exaone_moe"]._replace(renamed=_without_mtp)
+for qwen3_5 in ("qwen3_5_text", "qwen3_5_moe_text"):
+    FAMILIES[qwen3_5] = FAMILIES[qwen3_5]._replace(
+        renamed=_without_mtp, apart=apart_in_rows, together=together_in_rows
+    )
 FAMILIES["stablelm"] = FAMILIES["stablelm"]._replace(
     renamed=_with_heads_together, together=_with_heads_apart
 )
@@ -511,6 +518,7 @@ KNOWN |= {
     "bert": ("Bert", "norms after the sums"),
     "roberta": ("Roberta", "positions that count from the padding token"),
     "distilbert": ("DistilBert", "no embeddings of sentences"),
+    **{kind: (classes, "RoBERTa's pieces") for kind, classes in LIKE_ROBERTA.items()},
     "t5": ("T5", "a bias of each distance"),
     "mt5": ("MT5", "T5's pieces, and outputs that are not scaled"),
 }
@@ -688,7 +696,7 @@ def write_family(params: Any, kind: str, config: Any, prefix: str) -> dict[str, 
         networks = {type(getattr(block, "feed_forward", None)) for block in blocks}
         pooler = getattr(params, "pooler", None) is not None
         encoder = Encoder(len(blocks), GatedFeedForwardParams in networks, pooler, {}, {})
-        if kind == "roberta":
+        if kind in ("roberta", *LIKE_ROBERTA):
             encoder = encoder._replace(first_place=first_place(config))
         layout, sizes = family.layout(encoder, ""), {}
     state = write(layout, params, kind, prefix=prefix, sizes=sizes)

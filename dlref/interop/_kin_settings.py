@@ -591,6 +591,21 @@ def minimax_m2(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
 def qwen3_next(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     _router(s, kin, options, normalize=s.flag(True, "norm_topk_prob"))
     s.known |= {"moe_intermediate_size", "shared_expert_intermediate_size", "intermediate_size"}
+    dense = _dense(s, options["num_layers"])
+    return [own | d for own, d in zip(_delta_rules(s, options), dense, strict=False)]
+
+
+def qwen3_5(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    s.known |= {"attn_output_gate", "mamba_ssm_dtype", "mlp_only_layers"}  # always; of dtypes
+    s.known |= {"mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"}  # layers that are left out
+    if kin.experts is not None:
+        _router(s, kin, options)
+        s.known |= {"moe_intermediate_size", "shared_expert_intermediate_size", "norm_topk_prob"}
+    return _delta_rules(s, options)
+
+
+def _delta_rules(s: Settings, options: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return which layers have a gated delta rule (Qwen3-Next, Qwen3.5)."""
     s.known |= {"linear_conv_kernel_dim", "linear_key_head_dim", "linear_value_head_dim"}
     s.known |= {"use_sliding_window", "sliding_window", "max_window_layers"}  # there are none
     options["blocks"]["norm_offset"] = 1.0
@@ -607,8 +622,4 @@ def qwen3_next(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     if len(types) != layers or not set(types) <= {*usual, "full_attention", "linear_attention"}:
         known = f"{layers} known types"
         s.problems.append(f"'layer_types' must be a list of {known}, not {shown(types)}")
-    dense = _dense(s, layers)
-    return [
-        ({"delta_heads": keys} if kind == "linear_attention" else {}) | d
-        for kind, d in zip(types, dense, strict=False)
-    ]
+    return [{"delta_heads": keys} if kind == "linear_attention" else {} for kind in types]

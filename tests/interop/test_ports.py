@@ -377,6 +377,8 @@ class TestT5:
 
 RELATIVES = {
     "roberta": ("Roberta", BERT | {"pad_token_id": 1}),
+    "camembert": ("Camembert", BERT | {"pad_token_id": 1}),
+    "xlm-roberta": ("XLMRoberta", BERT | {"pad_token_id": 1}),
     "roberta, other padding": ("Roberta", BERT | {"pad_token_id": 3, "hidden_act": "relu"}),
     "distilbert": ("DistilBert", {"vocab_size": V, "dim": 16, "n_heads": 4, "hidden_dim": 24}),
 }
