@@ -867,6 +867,14 @@ INNER += ("vocab_size",)
 GEMMA3 = {"num_key_value_heads": 2, "head_dim": 8}
 
 
+def _four_layers_of_neo(found):
+    """Return the entries of GPT-Neo that say which layer has a window, for four layers."""
+    if "attention_types" not in found:
+        return {}
+    types = [[["global", "local"], 2]]
+    return {"attention_types": types, "attention_layers": ["global", "local"] * 2, "window_size": 3}
+
+
 def small(published):
     """Return a published file with small sizes: other entries, and which there are, stay."""
     found = {name: SMALL.get(name, value) for name, value in published.items()}
@@ -874,9 +882,7 @@ def small(published):
     if published["model_type"] == "roberta":
         found["pad_token_id"] = 1  # from which its positions count
     layers = found.get("num_hidden_layers", 4)
-    if found.get("attention_types"):
-        found["attention_types"] = [[["global", "local"], 2]]
-        found |= {"attention_layers": found["attention_layers"][:4], "window_size": 3}
+    found |= _four_layers_of_neo(found)
     for name in ("layer_types", "no_rope_layers", "attn_type_list"):
         if found.get(name):
             found[name] = found[name][:layers]

@@ -115,12 +115,10 @@ class Heads(NamedTuple):
         if w is None:
             return v
         if w.ndim == 2:
-            moved = self._weights(w) * layer_norm_jvp(
-                (z, None, None), (v, None, None), eps=self.norm_eps
-            )
-            if dw is not None:
-                moved = moved + dw[:, None, :] * layer_norm(z, eps=self.norm_eps)
-            return np.asarray(moved)
+            alone = layer_norm_jvp((z, None, None), (v, None, None), eps=self.norm_eps)
+            along = np.zeros_like(w) if dw is None else dw
+            own = along[:, None, :] * layer_norm(z, eps=self.norm_eps)
+            return np.asarray(self._weights(w) * alone + own)
         rows, moved = _rows_of_norm(z, w), _rows_of_norm(v, w)
         return _heads_of_norm(rms_norm_jvp((rows, w), (moved, dw), **self._norm), z)
 

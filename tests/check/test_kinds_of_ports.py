@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
-from check.test_changed_models import in_all_blocks
+from check.test_changed_models import in_all_blocks, in_turn, out_of_turn
 from check.test_pieces import known, traced
 from check.test_reported_ports import WEIGHTS, model_of_heads, normalized, rms, softmax
 from check.test_traces import V, filled
@@ -199,3 +199,74 @@ def test_weights_of_experts_sum_to_1_here():
     logits = np.array([0.1, 2.0, -1.0, 1.0])
     chosen = logits[[1, 3]]
     np.testing.assert_allclose(softmax(chosen), normalized(softmax(logits)[[1, 3]]))
+
+
+@pytest.mark.parametrize("late", [True, False])
+def test_another_memory_of_the_delta_rule(late):
+    _, params, _, right = traced("qwen3_next")
+    part = "blocks.0.attention."
+    q, k, v, beta, decay = (right[part + name] for name in ("q", "k", "v", "beta", "decay"))
+    memory, read = np.zeros((*q.shape[:-2], q.shape[-1], v.shape[-1])), np.empty_like(v)
+    for t in range(q.shape[-2]):
+        factor = np.exp(decay[..., t, None, None])
+        memory = memory if late else factor * memory
+        known = (memory * k[..., t, :, None]).sum(-2) if late else 0
+        step = beta[..., t, None] * (v[..., t, :] - known)
+        memory = memory + k[..., t, :, None] * step[..., None, :]
+        memory = factor * memory if late else memory
+        read[..., t, :] = (memory * q[..., t, :, None]).sum(-2)
+    found = first_difference(right, {f"{part}averages": read / q.shape[-1] ** 0.5})
+    if late:
+        assert found.cause == "the memory decays after it has taken a value, not before"
+    else:
+        message = "the memory takes the values, not the part that its keys do not read yet"
+        assert found.cause == message
+    assert params.blocks[0].attention.a_log.size == q.shape[-3]
+
+
+def test_a_second_sum_with_the_input_of_the_block():
+    _, _, own, right = traced("qwen2")
+    x, out = right["embedding"], right["blocks.0.feed_forward.out"]
+    assert own.blocks == {"rope_interleaved": False}
+    message = "the sums after the first one take the input of the block, not the sum before"
+    assert message in first_difference(right, {"blocks.0.out": x + out}).cause.split(", or ")
+
+
+@pytest.mark.parametrize("by_heads", [True, False])
+def test_queries_and_gates_by_the_heads_of_keys(by_heads):
+    """A file has them head by head, and a port reads them by heads of keys, or the reverse."""
+    ids, params, own, right = traced("qwen3_next", 2)
+    groups = {True: 4, False: 2}
+
+    def change(a):
+        both = in_turn((a.w_q, a.w_gate), groups[by_heads])
+        sizes = len(a.w_q), len(a.w_gate)
+        w_q, w_gate = out_of_turn(both, sizes, groups[not by_heads])
+        b_q, b_gate = out_of_turn(
+            in_turn((a.b_q, a.b_gate), groups[by_heads]), sizes, groups[not by_heads]
+        )
+        return a._replace(w_q=w_q, w_gate=w_gate, b_q=b_q, b_gate=b_gate)
+
+    port = trace(language_model, ids, in_all_blocks(params, ("attention",), change), own)
+    seen = {name: a for name, a in port.items() if name.endswith(("norm1", "weights", "out"))}
+    first, second = "head by head of the keys", "head by head"
+    first, second = (first, second) if by_heads else (second, first)
+    message = f"the matrix of queries and gates is read {first}, not {second}"
+    assert message in first_difference(right, seen).cause.split(", or ")
+
+
+def test_roundings_to_float32_that_a_norm_magnifies():
+    """Rows far from 0 with a small spread: what is left after the mean is mostly rounding."""
+    config = LanguageModelConfig(V, 16, 2, 1, positions="none")
+    params, ids = filled(config), np.arange(6)
+    params = params._replace(embedding=1000 + 0.01 * params.embedding)
+    rounded = params._replace(embedding=params.embedding.astype(np.float32).astype(float))
+    right, port = (trace(language_model, ids, p, config) for p in (params, rounded))
+    port["logits"] = port["logits"] * 1.5
+    off = abs(port["blocks.0.norm1"] - right["blocks.0.norm1"]).max()
+    assert off > 1e-4
+    found = first_difference(right, port)
+    assert found.name == "logits"
+    assert any("own input, up to roundings in float32" in note for note in found.notes)
+    port["blocks.0.norm1"] = port["blocks.0.norm1"] + 0.1
+    assert first_difference(right, port).name == "blocks.0.norm1"

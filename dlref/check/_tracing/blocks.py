@@ -372,7 +372,7 @@ def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:
         factor = out.dtype.type(o["residual_scale"])
         is_scaled = factor != 1 and wrong not in (f"unscaled {i}", "input scaled")
         out = out * factor if is_scaled else out
-        others = {f"left out {i}": np.zeros_like(x), "normed": z, f"normed {i}": z}
+        others = {f"left out {i}": np.zeros_like(x), "normed": z, f"normed {i}": z, "given": given}
         beside = others.get(wrong, x)
         beside = beside * factor if wrong in ("input scaled", "sum scaled") else beside
         x = steps[f"sum{i}"] = np.asarray(beside + out)

@@ -339,6 +339,7 @@ WRONG = {
     "normed": "the sums take the normalized input of a sub-layer, not the input itself",
     "normed 1": "the first sum takes the normalized input of the attention, not the input itself",
     "normed 2": "the second sum takes the normalized input of its sub-layer, not the input itself",
+    "given": "the sums after the first one take the input of the block, not the sum before",
     "unnormed": "the sub-layers read their inputs before the norms",
     "parallel": "all sub-layers read the input of the block",
 }
