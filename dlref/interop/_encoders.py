@@ -18,7 +18,6 @@ from ..transformer import (
     LanguageModelConfig,
     NormParams,
 )
-from ..transformer._configuration import depth_of_decoder
 from ._modules import linear_layout, norm_layout
 from ._settings import GATES, Settings
 from ._tensors import Sizes, Tensor, Zeros, raise_all
@@ -428,7 +427,8 @@ def t5_layout(encoder: Encoder, base: str) -> T5EncoderParams:
 
 
 def whole_t5_layout(config: LanguageModelConfig, base: str) -> EncoderDecoderParams:
-    deep, gated = depth_of_decoder(config), config.gated
+    deep, gated = config.num_decoder_layers, config.gated
+    deep = config.num_layers if deep is None else deep
     encoding = _t5_half(_t5_block, f"{base}encoder.", config.num_layers, gated)
     there, encoder, encoder_norm = encoding
     here, decoder, norm = _t5_half(_t5_decoder_block, f"{base}decoder.", deep, gated)
