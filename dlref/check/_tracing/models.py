@@ -36,7 +36,6 @@ from ...transformer import (
     language_model,
     sequence_classifier,
 )
-from ...transformer._configuration import depth_of_decoder
 from ...transformer._padding import Padding, as_padding
 from ...transformer._structure import as_block
 from .blocks import IN_NORMS, block_steps, decoder_block_steps, normed
@@ -459,7 +458,7 @@ def of_config(
         "eps": config.eps,
     }
     given = config.blocks if isinstance(config.blocks, tuple) else (config.blocks,)
-    count = max(config.num_layers, depth_of_decoder(config), 1)
+    count = max(config.num_layers, config.num_decoder_layers or 0, 1)
     given = given * count if len(given) == 1 else given
     options_of_blocks = []
     usual: Options | None = {} if config.positions == "rope" else None
