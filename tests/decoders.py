@@ -39,6 +39,7 @@ DELTA = {
     "linear_value_head_dim": 6, "linear_conv_kernel_dim": 3, "head_dim": 8, "num_experts": 4,
     "num_experts_per_tok": 2, "moe_intermediate_size": 12, "shared_expert_intermediate_size": 24,
 }  # fmt: skip
+OF_DELTA = {name: n for name, n in DELTA.items() if "expert" not in name and name[:3] != "moe"}
 YARN = {
     "rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "mscale": 0.7, "mscale_all_dim": 1.0,
     "original_max_position_embeddings": 16,
@@ -52,6 +53,10 @@ SHARED = EXPERTS | {"moe_intermediate_size": 12, "shared_expert_intermediate_siz
 OF_GLM = {
     "n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 12,
     "n_shared_experts": 2, "head_dim": 8,
+}  # fmt: skip
+OF_EXAONE = {
+    "num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 12,
+    "num_shared_experts": 2, "head_dim": 10,
 }  # fmt: skip
 #: kind -> what its classes are called, and settings.
 FAMILIES = {
@@ -91,7 +96,14 @@ FAMILIES = {
     "granite": ("Granite", [MULTIPLIERS, {"mlp_bias": True, "attention_bias": True}]),
     "olmo2": ("Olmo2", [{}, {"attention_bias": True, "rope_parameters": LINEAR}]),
     "phi3": ("Phi3", [{"sliding_window": 4}, {"partial_rotary_factor": 0.5}]),
-    "stablelm": ("StableLm", [{}, {"use_qkv_bias": True, "use_parallel_residual": True}]),
+    "stablelm": (
+        "StableLm",
+        [
+            {},
+            {"use_qkv_bias": True, "use_parallel_residual": True},
+            {"qk_layernorm": True, "use_parallel_residual": True},
+        ],
+    ),
     "gpt_neox": (
         "GPTNeoX",
         [
@@ -100,7 +112,10 @@ FAMILIES = {
             {"tie_word_embeddings": True},
         ],
     ),
-    "cohere": ("Cohere", [{"logit_scale": 0.3}, {"attention_bias": True}]),
+    "cohere": (
+        "Cohere",
+        [{"logit_scale": 0.3}, {"attention_bias": True}, {"use_qk_norm": True}],
+    ),
     "mixtral": ("Mixtral", [EXPERTS, EXPERTS | {"sliding_window": 4, "num_experts_per_tok": 3}]),
     "qwen3_moe": (
         "Qwen3Moe",
@@ -131,6 +146,22 @@ FAMILIES = {
             | {"linear_num_key_heads": 4}
             | {"mlp_only_layers": [1], "norm_topk_prob": False},
             DELTA | {"layer_types": ["full_attention"] * 3, "attention_bias": True},
+        ],
+    ),
+    "qwen3_5_text": (
+        "Qwen3_5Text",
+        [
+            OF_DELTA | {"layer_types": ["linear_attention", "full_attention", "linear_attention"]},
+            OF_DELTA | {"layer_types": ["full_attention"] * 3, "attention_bias": True},
+        ],
+    ),
+    "qwen3_5_moe_text": (
+        "Qwen3_5MoeText",
+        [
+            DELTA | {"layer_types": ["full_attention", "linear_attention", "linear_attention"]},
+            DELTA
+            | {"layer_types": ["linear_attention"] * 2 + ["full_attention"]}
+            | {"linear_num_key_heads": 4},
         ],
     ),
     "gpt_oss": ("GptOss", [EXPERTS | {"head_dim": 8, "sliding_window": 4}]),
@@ -243,6 +274,58 @@ FAMILIES = {
         ],
     ),
     "granitemoe": ("GraniteMoe", [EXPERTS | MULTIPLIERS]),
+    "granitemoeshared": (
+        "GraniteMoeShared",
+        [
+            EXPERTS | MULTIPLIERS | {"shared_intermediate_size": 24},
+            EXPERTS | {"shared_intermediate_size": 0},
+        ],
+    ),
+    "granitemoe_swa": (
+        "GraniteMoeSWA",
+        [
+            EXPERTS | MULTIPLIERS | {"sliding_window": 4},
+            EXPERTS
+            | {"layer_types": TYPES, "layer_rope_theta": [0, 50.0, 1e4], "sliding_window": 3}
+            | {"shared_intermediate_size": 24},
+        ],
+    ),
+    "hyperclovax": (
+        "HyperCLOVAX",
+        [MULTIPLIERS, {"mlp_bias": True, "attention_bias": True, "head_dim": 10}],
+    ),
+    "internlm3": (
+        "InternLM3",
+        [{"head_dim": 10}, {"head_dim": 8, "attention_bias": True, "mlp_bias": True}],
+    ),
+    "iquestcoder": (
+        "IQuestCoder",
+        [{"head_dim": 10}, {"head_dim": 8, "attention_bias": True, "mlp_bias": True}],
+    ),
+    "exaone_moe": (
+        "ExaoneMoe",
+        [
+            OF_EXAONE | {"sliding_window": 4, "sliding_window_pattern": 2},
+            OF_EXAONE
+            | {"layer_types": TYPES, "sliding_window": 3, "mlp_layer_types": ["sparse"] * 3}
+            | {"first_k_dense_replace": 0, "norm_topk_prob": False, "n_group": 4, "topk_group": 2},
+        ],
+    ),
+    "hunyuan_v1_moe": (
+        "HunYuanMoEV1",
+        [
+            {"head_dim": 8, "num_experts": 4, "moe_topk": 2},
+            {"head_dim": 8, "num_experts": 4, "moe_topk": [2] * 3, "attention_bias": True}
+            | {"rope_parameters": ALPHA},
+        ],
+    ),
+    "hy_v3": (
+        "HYV3",
+        [
+            OF_EXAONE | {"num_shared_experts": 1, "router_scaling_factor": 1.7},
+            OF_EXAONE | {"mlp_layer_types": ["sparse"] * 3, "attention_bias": True},
+        ],
+    ),
     "flex_olmo": ("FlexOlmo", [EXPERTS, EXPERTS | {"norm_topk_prob": True}]),
     "dots1": (
         "Dots1",
@@ -266,7 +349,11 @@ FAMILIES = {
     ),
 }
 #: Packages of families whose name differs.
-PACKAGES = {"gemma3_text": "gemma3"}
+PACKAGES = {"gemma3_text": "gemma3", "qwen3_5_text": "qwen3_5", "qwen3_5_moe_text": "qwen3_5_moe"}
+PACKAGES |= {"internlm3": "llama", "iquestcoder": "llama"}
+#: Classes of models whose configuration has another name.
+CLASSES = {"Gemma3Text": "Gemma3", "Qwen3_5Text": "Qwen3_5", "Qwen3_5MoeText": "Qwen3_5Moe"}
+CLASSES |= {"InternLM3": "Llama", "IQuestCoder": "Llama"}
 
 
 def made(name, settings, dtype, *, seed=0, spread=0.2, **entries):
@@ -286,7 +373,7 @@ def made(name, settings, dtype, *, seed=0, spread=0.2, **entries):
         settings = {}
     config = getattr(transformers, f"{name}Config")(**sizes | settings | entries)
     config._attn_implementation = config._experts_implementation = "eager"
-    cls = getattr(transformers, name.removesuffix("Text") + "ForCausalLM")
+    cls = getattr(transformers, CLASSES.get(name, name) + "ForCausalLM")
     model = cls(config).to(dtype).eval()
     random = [*model.parameters()]
     random += [a for key, a in model.named_buffers() if key.endswith("correction_bias")]

@@ -39,7 +39,7 @@ def state_of(kind, config, rng):
     } | families.sizes_of(found)
     keys = config.get("linear_num_key_heads", 0)
     sizes |= {"KE": 5 * keys, "HV": 20, "HL": 4, "C": 10 * keys + 24, "KC": 3, "VL": 6}
-    if kind == "qwen3_next":
+    if kind.startswith(("qwen3_next", "qwen3_5")):
         sizes["HV"] = 24
     state = {}
     for tensor in tensors(family.layout(found, family.base)):

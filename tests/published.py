@@ -48,6 +48,45 @@ DEEPSEEK = {
     "scoring_func": "softmax", "seq_aux": True, "tie_word_embeddings": False, "v_head_dim": 128,
 }  # fmt: skip
 
+#: Entries of all files of Falcon, OPT, GPT-Neo, StarCoder and MPT.
+FALCON = {
+    "alibi": False, "apply_residual_connection_post_layernorm": False, "attention_dropout": 0.0,
+    "bias": False, "bos_token_id": 11, "eos_token_id": 11, "hidden_dropout": 0.0,
+    "layer_norm_epsilon": 1e-5, "parallel_attn": True,
+}  # fmt: skip
+OPT = {
+    "_remove_final_layer_norm": False, "activation_dropout": 0.0, "activation_function": "relu",
+    "attention_dropout": 0.0, "bos_token_id": 2, "do_layer_norm_before": True, "dropout": 0.1,
+    "eos_token_id": 2, "init_std": 0.02, "layerdrop": 0.0, "max_position_embeddings": 2048,
+    "pad_token_id": 1, "prefix": "</s>", "vocab_size": 50272,
+}  # fmt: skip
+NEO = {
+    "activation_function": "gelu_new", "attention_dropout": 0, "bos_token_id": 50256,
+    "embed_dropout": 0, "eos_token_id": 50256, "gradient_checkpointing": False,
+    "intermediate_size": None, "layer_norm_epsilon": 1e-5, "max_position_embeddings": 2048,
+    "resid_dropout": 0, "summary_activation": None, "summary_first_dropout": 0.1,
+    "summary_proj_to_labels": True, "summary_type": "cls_index", "summary_use_proj": True,
+    "vocab_size": 50257, "window_size": 256,
+}  # fmt: skip
+BIGCODE = {
+    "attention_softmax_in_fp32": True, "attn_pdrop": 0.1, "embd_pdrop": 0.1,
+    "layer_norm_epsilon": 1e-5, "multi_query": True, "resid_pdrop": 0.1,
+    "scale_attention_softmax_in_fp32": True, "scale_attn_weights": True,
+    "summary_activation": None, "summary_first_dropout": 0.1, "summary_proj_to_labels": True,
+    "summary_type": "cls_index", "summary_use_proj": True,
+}  # fmt: skip
+MPT = {
+    "emb_pdrop": 0, "embedding_fraction": 1.0, "expansion_ratio": 4, "init_device": "cpu",
+    "init_config": {"fan_mode": "fan_in", "init_nonlinearity": "relu", "name": "kaiming_normal_"},
+    "learned_pos_emb": True, "logit_scale": None, "no_bias": True, "resid_pdrop": 0, "verbose": 0,
+    "norm_type": "low_precision_layernorm", "tokenizer_name": "EleutherAI/gpt-neox-20b",
+}  # fmt: skip
+OF_MPT = {
+    "alibi": True, "alibi_bias_max": 8, "attn_impl": "torch", "attn_pdrop": 0,
+    "attn_type": "multihead_attention", "attn_uses_sequence_id": False, "clip_qkv": None,
+    "prefix_lm": False, "qk_ln": False, "softmax_scale": None,
+}  # fmt: skip
+
 PUBLISHED = {
     "openai-community/gpt2": {
         "activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1,
@@ -618,6 +657,121 @@ PUBLISHED = {
         routed_scaling_factor=16.0, topk_group=3, topk_method="group_limited_greedy",
         **_sizes(102400, 5120, 12288, 60, 128, 128, 163840),
     ),
+    "tiiuae/falcon-7b": _file(
+        "falcon", "Falcon", version="4.27.4", vocab_size=65024, hidden_size=4544,
+        num_hidden_layers=32, num_attention_heads=71, multi_query=True,
+        new_decoder_architecture=False, **FALCON,
+    ),
+    "tiiuae/falcon-40b": _file(
+        "falcon", "Falcon", version="4.27.4", vocab_size=65024, hidden_size=8192,
+        num_hidden_layers=60, num_attention_heads=128, num_kv_heads=8,
+        new_decoder_architecture=True, **FALCON,
+    ),
+    "tiiuae/falcon-11B": _file(
+        "falcon", "Falcon", version="4.39.2", vocab_size=65024, hidden_size=4096,
+        num_hidden_layers=60, num_attention_heads=32, num_kv_heads=8, activation="gelu",
+        ff_factor=4, ffn_hidden_size=16384, max_position_embeddings=8192,
+        new_decoder_architecture=True, num_ln_in_parallel_attn=1, rope_scaling=None,
+        rope_theta=5000042.0, tie_word_embeddings=False, **FALCON,
+    ),
+    "tiiuae/falcon-rw-1b": _file(
+        "falcon", "Falcon", version="4.27.4", vocab_size=50304, hidden_size=2048,
+        num_hidden_layers=24, num_attention_heads=32, multi_query=False,
+        new_decoder_architecture=False,
+        **FALCON | {"alibi": True, "bias": True, "parallel_attn": False},
+    ),
+    "facebook/opt-125m": _file(
+        "opt", "OPT", "float16", "4.21.0.dev0", **OPT, ffn_dim=3072, hidden_size=768,
+        num_attention_heads=12, num_hidden_layers=12, word_embed_proj_dim=768,
+    ),
+    "facebook/opt-1.3b": _file(
+        "opt", "OPT", "float16", "4.21.0.dev0", **OPT, ffn_dim=8192, hidden_size=2048,
+        num_attention_heads=32, num_hidden_layers=24, word_embed_proj_dim=2048,
+    ),
+    "facebook/opt-350m": _file(
+        "opt", "OPT", "float16", "4.20.0.dev0", **OPT | {"do_layer_norm_before": False},
+        ffn_dim=4096, hidden_size=1024, num_attention_heads=16, num_hidden_layers=24,
+        word_embed_proj_dim=512,
+    ),
+    "EleutherAI/gpt-neo-125m": _file(
+        "gpt_neo", "GPTNeo", **NEO, attention_layers=["global", "local"] * 6,
+        attention_types=[[["global", "local"], 6]], hidden_size=768, num_heads=12, num_layers=12,
+    ),
+    "EleutherAI/gpt-neo-1.3B": _file(
+        "gpt_neo", "GPTNeo", **NEO, attention_layers=["global", "local"] * 12,
+        attention_types=[[["global", "local"], 12]], hidden_size=2048, num_heads=16,
+        num_layers=24,
+    ),
+    "bigcode/starcoderbase": _file(
+        "gpt_bigcode", "GPTBigCode", "float32", "4.28.1", **BIGCODE, activation_function="gelu",
+        n_embd=6144, n_head=48, n_inner=24576, n_layer=40, n_positions=8192, vocab_size=49152,
+        bos_token_id=0, eos_token_id=0, inference_runner=0, max_batch_size=None,
+        max_sequence_length=None, pad_key_length=True, pre_allocate_kv_cache=False,
+        validate_runner_input=True,
+    ),
+    "bigcode/gpt_bigcode-santacoder": _file(
+        "gpt_bigcode", "GPTBigCode", "float32", "4.28.0.dev0", **BIGCODE,
+        activation_function="gelu_pytorch_tanh", n_embd=2048, n_head=16, n_inner=8192,
+        n_layer=24, n_positions=2048, vocab_size=49280, bos_token_id=49152, eos_token_id=49152,
+    ),
+    "mosaicml/mpt-7b": _file(
+        "mpt", "MPT", version="4.28.1", **MPT, attn_config=OF_MPT, d_model=4096, n_heads=32,
+        n_layers=32, max_seq_len=2048, vocab_size=50432,
+    ),
+    "mosaicml/mpt-30b": _file(
+        "mpt", "MPT", version="4.30.2", **MPT, attn_config=OF_MPT, d_model=7168, n_heads=64,
+        n_layers=48, max_seq_len=8192, vocab_size=50432,
+    ),
+    "mosaicml/mpt-7b-storywriter": _file(
+        "mpt", "MPT", version="4.28.1", **MPT,
+        attn_config=OF_MPT | {"alibi_bias_max": 16, "clip_qkv": 6}, d_model=4096, n_heads=32,
+        n_layers=32, max_seq_len=65536, vocab_size=50432,
+    ),
+    "naver-hyperclovax/HyperCLOVAX-SEED-Think-14B": _file(
+        "hyperclovax", "HyperCLOVAX", "float32", "4.52.4",
+        **_sizes(110592, 6144, 14336, 38, 48, 8, 131072), head_dim=128, attention_bias=False,
+        attention_dropout=0.0, attention_multiplier=0.0078125, embedding_multiplier=10.0,
+        logits_scaling=0.125, residual_multiplier=1.0, resid_pdrop=0.0, mlp_bias=False,
+        hidden_act="silu", rms_norm_eps=1e-5, rope_scaling=None, rope_theta=100000000,
+        summary_first_dropout=0.0, pretraining_tp=1, tie_word_embeddings=False, use_post_norm=True,
+        bos_token_id=100257, eos_token_id=100257, pad_token_id=100257, end_token_id=100257,
+    ),
+    "mistralai/Mixtral-8x22B-v0.1": _file(
+        "mixtral", "Mixtral", version="4.38.0", **_sizes(32000, 6144, 16384, 56, 48, 8, 65536),
+        attention_dropout=0.0, bos_token_id=1, eos_token_id=2, hidden_act="silu",
+        num_experts_per_tok=2, num_local_experts=8, output_router_logits=False,
+        rms_norm_eps=1e-5, rope_theta=1000000, router_aux_loss_coef=0.001, sliding_window=None,
+        tie_word_embeddings=False,
+    ),
+    "allenai/OLMo-2-1124-13B": _file(
+        "olmo2", "Olmo2", "float32", "4.47.0.dev0", **_sizes(100352, 5120, 13824, 40, 40, 40, 4096),
+        attention_bias=False, attention_dropout=0.0, hidden_act="silu", rms_norm_eps=1e-6,
+        rope_scaling=None, rope_theta=500000, tie_word_embeddings=False, eos_token_id=100257,
+        pad_token_id=100277,
+    ),
+    "bigcode/starcoder2-7b": _file(
+        "starcoder2", "Starcoder2", version="4.37.0.dev0",
+        **_sizes(49152, 4608, 18432, 32, 36, 4, 16384), attention_dropout=0.1, bos_token_id=0,
+        eos_token_id=0, activation_function="gelu_pytorch_tanh", embedding_dropout=0.1,
+        hidden_act="gelu_pytorch_tanh", layer_norm_epsilon=1e-5, mlp_type="default",
+        norm_epsilon=1e-5, norm_type="layer_norm", residual_dropout=0.1, rope_theta=1000000,
+        scale_attention_softmax_in_fp32=True, scale_attn_weights=True, sliding_window=4096,
+        use_bias=True,
+    ),
+    "Qwen/Qwen2-57B-A14B": _file(
+        "qwen2_moe", "Qwen2Moe", version="4.40.1", **_sizes(151936, 3584, 18944, 28, 28, 4, 131072),
+        **QWEN, decoder_sparse_step=1, max_window_layers=28, moe_intermediate_size=2560,
+        norm_topk_prob=False, num_experts=64, num_experts_per_tok=8, output_router_logits=False,
+        rope_theta=1000000.0, router_aux_loss_coef=0.001, shared_expert_intermediate_size=20480,
+        sliding_window=65536,
+    ),
+    "ibm-granite/granite-3.1-2b-base": _file(
+        "granite", "Granite", version="4.47.0.dev0", **_sizes(49152, 2048, 8192, 40, 32, 8, 131072),
+        attention_bias=False, attention_dropout=0.1, attention_multiplier=0.015625,
+        bos_token_id=0, embedding_multiplier=12.0, eos_token_id=0, hidden_act="silu",
+        logits_scaling=8.0, mlp_bias=False, pad_token_id=0, residual_multiplier=0.22,
+        rms_norm_eps=1e-5, rope_scaling=None, rope_theta=5000000.0, tie_word_embeddings=True,
+    ),
 }  # fmt: skip
 
 #: Models with an encoder, alone or before a decoder.
@@ -701,7 +855,8 @@ SMALL = {
     "linear_num_value_heads": 4, "original_max_position_embeddings": 16,
     "dim": 32, "n_heads": 4, "n_layers": 4, "hidden_dim": 24, "d_model": 32, "d_ff": 24,
     "d_kv": 8, "num_heads": 4, "num_layers": 4, "num_decoder_layers": 4,
-    "initial_context_length": 16, "attention_head_dim": 8, "rotary_dim": 4,
+    "initial_context_length": 16, "attention_head_dim": 8, "rotary_dim": 4, "n_inner": 24,
+    "num_kv_heads": 2, "ffn_hidden_size": 24, "ffn_dim": 24, "word_embed_proj_dim": 32,
 }  # fmt: skip
 #: Sizes of tokens and of windows, which are given where the text has so many.
 TOKENS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": None}
@@ -712,6 +867,14 @@ INNER += ("vocab_size",)
 GEMMA3 = {"num_key_value_heads": 2, "head_dim": 8}
 
 
+def _four_layers_of_neo(found):
+    """Return the entries of GPT-Neo that say which layer has a window, for four layers."""
+    if "attention_types" not in found:
+        return {}
+    types = [[["global", "local"], 2]]
+    return {"attention_types": types, "attention_layers": ["global", "local"] * 2, "window_size": 3}
+
+
 def small(published):
     """Return a published file with small sizes: other entries, and which there are, stay."""
     found = {name: SMALL.get(name, value) for name, value in published.items()}
@@ -719,6 +882,7 @@ def small(published):
     if published["model_type"] == "roberta":
         found["pad_token_id"] = 1  # from which its positions count
     layers = found.get("num_hidden_layers", 4)
+    found |= _four_layers_of_neo(found)
     for name in ("layer_types", "no_rope_layers", "attn_type_list"):
         if found.get(name):
             found[name] = found[name][:layers]

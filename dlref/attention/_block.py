@@ -27,7 +27,14 @@ from .._core.arguments import (
 )
 from .._math.dense import affine, affine_jvp, affine_vjp
 from ..activations import sigmoid, sigmoid_vjp
-from ..normalization import rms_norm, rms_norm_jvp, rms_norm_vjp
+from ..normalization import (
+    layer_norm,
+    layer_norm_jvp,
+    layer_norm_vjp,
+    rms_norm,
+    rms_norm_jvp,
+    rms_norm_vjp,
+)
 from ..positions import apply_rope, apply_rope_vjp
 from ._cache import KVCache, appended
 from ._kernels.arguments import Attention, as_window
@@ -85,6 +92,8 @@ class Heads(NamedTuple):
     def _normed(self, z: FloatArray, w: FloatArray | None) -> FloatArray:
         if w is None:
             return z
+        if w.ndim == 2:
+            return np.asarray(self._weights(w) * layer_norm(z, eps=self.norm_eps))
         rows = _rows_of_norm(z, w)
         return _heads_of_norm(rms_norm(rows, w, **self._norm), z)
 
@@ -93,6 +102,10 @@ class Heads(NamedTuple):
     ) -> tuple[FloatArray, FloatArray | None]:
         if w is None:
             return u, None
+        if w.ndim == 2:
+            dw = np.asarray(np.sum(u * layer_norm(z, eps=self.norm_eps), axis=-2))
+            dz = layer_norm_vjp(np.asarray(self._weights(w) * u), z, eps=self.norm_eps)
+            return dz, dw.sum(tuple(range(dw.ndim - 2)))
         dz, dw = rms_norm_vjp(_rows_of_norm(u, w), _rows_of_norm(z, w), w, **self._norm)
         return _heads_of_norm(dz, z), dw
 
@@ -101,8 +114,17 @@ class Heads(NamedTuple):
     ) -> FloatArray:
         if w is None:
             return v
+        if w.ndim == 2:
+            alone = layer_norm_jvp((z, None, None), (v, None, None), eps=self.norm_eps)
+            along = np.zeros_like(w) if dw is None else dw
+            own = along[:, None, :] * layer_norm(z, eps=self.norm_eps)
+            return np.asarray(self._weights(w) * alone + own)
         rows, moved = _rows_of_norm(z, w), _rows_of_norm(v, w)
         return _heads_of_norm(rms_norm_jvp((rows, w), (moved, dw), **self._norm), z)
+
+    def _weights(self, w: FloatArray) -> FloatArray:
+        """Return a weight for each head and channel, the same in all positions."""
+        return np.asarray(w[:, None, :] + w.dtype.type(self.norm_offset))
 
     @property
     def _norm(self) -> Any:
@@ -170,7 +192,8 @@ def check_attention_params(
             check_shape(label, b, w.shape[:1])
     for key, w, count in (("q_norm", p.w_q, heads.queries), ("k_norm", p.w_k, heads.keys)):
         norm = getattr(p, key)
-        if norm is not None and norm.shape != w.shape[:1]:
+        each = count, len(w) // count
+        if norm is not None and norm.shape not in (w.shape[:1], each):
             check_symbols(f"{name}.{key}", norm, "(E,)", (len(w) // count,))
     merged = p.w_o.shape[1]
     if p.w_gate is not None:

@@ -254,7 +254,15 @@ def multi_head_attention(
     matters. A rotation leaves :math:`\rho` alone, but it mixes two channels that have different
     weights, so a model that was trained with the norm before the rotation (Qwen3, Gemma 3) computes
     something else with it after. A weight of H E (Hk E) numbers belongs to one norm of
-    all heads together (OLMo 2): then :math:`\rho_i` is the same for all heads.
+    all heads together (OLMo 2): then :math:`\rho_i` is the same for all heads. A weight of H rows
+    (Hk rows) belongs to layer norms (Command R+, StableLM 2 12B), and each head has a row of it:
+
+    .. math::
+
+        \hat{\vec q}_{hi} = \mat R_i \bigl( (\vec w^q_h + \delta) \odot
+            \frac{\vec q_{hi} - \mu_{hi}}{\tau_{hi}} \bigr), \qquad
+        \mu_{hi} = \frac1E \sum_e q_{hie}, \qquad
+        \tau_{hi} = \sqrt{\frac1E \sum_e (q_{hie} - \mu_{hi})^2 + \epsilon} .
 
     **Output gate.** With :math:`\mat W_G`, a token decides how much of each channel it takes:
 
@@ -447,7 +455,8 @@ def multi_head_attention_vjp(
        Ports get the first wrong in two ways: :math:`\vec g_{hj}` is the gradient *after* it was
        rotated back, and the sum goes over all heads of keys and all tokens, since one weight
        serves them all. Each head of keys has collected the gradients of its H / Hk heads of
-       queries before.
+       queries before. Where each head has a layer norm, there is no sum over the heads, and
+       :func:`dlref.normalization.layer_norm_vjp` gives the gradient of the keys.
     4. Merge the heads. With :math:`\vec g_i`, :math:`\vec g^k_i`, :math:`\vec g^v_i` for the merged
        gradients of queries, keys and values, of length H E, Hk E and Hk V, in self-attention,
 

@@ -27,10 +27,10 @@ class AttentionParams(NamedTuple):
         Projection of the merged heads.
     b_q, b_k, b_v, b_o : ndarray or None, shape (rows of the weight,)
         Biases, None where there is none.
-    q_norm : ndarray or None, shape (E,) or (H E,)
+    q_norm : ndarray or None, shape (E,), (H E,) or (H, E)
         Weight of an RMS norm of the queries, of each head (Qwen3, Gemma 3) or of all heads at once
-        (OLMo 2); None does not normalize.
-    k_norm : ndarray or None, shape (E,) or (Hk E,)
+        (OLMo 2); or weights of layer norms, one a head (Command R+); None does not normalize.
+    k_norm : ndarray or None, shape (E,), (Hk E,) or (Hk, E)
         The same for the keys.
     w_gate : ndarray or None, shape (H V, D)
         Projection to an output gate (Qwen3-Next): the merged heads are multiplied by its sigmoid.

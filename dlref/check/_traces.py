@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from .._core.arguments import as_array, as_number, check_mapping, float_dtype, printable, shown
+from ..activations import sigmoid, softmax
 from ..positions import rope_permutation
 from ._candidates import html_table
 from ._oracle.stochastic_rounding import EPS
@@ -408,8 +409,10 @@ def _first_difference(
             layout = _match(name, got, want, wider, message)
             if layout is not None:
                 bound = max(wider, AFTER_FLOAT32)  # roundings grow from here on
-        if layout is None and factor is None and (_in_16_bits(want) or _in_16_bits(got)):
-            layout = _from_own_input(name, (trace, other), bound)
+        narrow = "16 bits" if _in_16_bits(want) or _in_16_bits(got) else ""
+        narrow = narrow or ("float32" if bound >= AFTER_FLOAT32 else "")
+        if layout is None and factor is None and narrow:
+            layout = _from_own_input(name, (trace, other), bound, narrow)
         if layout is None and _before_mask(name, (trace, other), bound):
             notes.setdefault("scores are those before the mask", []).append(name)
             continue
@@ -632,12 +635,12 @@ def _fitted(name: str, arrays: Arrays, bound: float, agreed: list[str]) -> list[
     return [(fit, number) for fit, number in found if not fit.narrow] or found
 
 
-def _from_own_input(name: str, arrays: Arrays, bound: float) -> str | None:
+def _from_own_input(name: str, arrays: Arrays, bound: float, narrow: str) -> str | None:
     """
     Return the layout in which an array follows from the other's own input of the part.
 
-    In 16 bits the roundings of earlier parts may have grown, and either choice is right among
-    experts whose scores are equal up to rounding.
+    In 16 bits, or after a step in float32, the roundings of earlier parts may have grown, and
+    either choice is right among experts whose scores are equal up to rounding.
     """
     right, other = arrays
     before, run, arguments = getattr(right, "sources", {}).get(name, ("", None, ()))
@@ -645,7 +648,7 @@ def _from_own_input(name: str, arrays: Arrays, bound: float) -> str | None:
         return None
     steps = run(_real(before, other[before]).astype(right[before].dtype))
     want, got = steps[name], _real(name, other[name])
-    message = "it follows from the other's own input, up to roundings in 16 bits"
+    message = f"it follows from the other's own input, up to roundings in {narrow}"
     layout = _match(name, got, want, bound, message)
     if layout is not None:
         return layout
@@ -665,10 +668,15 @@ def _undecided(name: str, steps: Steps, arguments: tuple[Any, ...], bound: float
         return np.zeros(1, bool)
     (router, weights), (params, options) = routed, arguments
     k, groups = weights.shape[-1], options["router"].get("groups", 1)
-    if k == router.shape[-1] or groups > 1 or params.feed_forward.correction is not None:
+    if k == router.shape[-1] or groups > 1:
         return np.zeros(1, bool)  # there is no choice, or not by these scores alone
-    scores = np.sort(router)[..., ::-1]
-    return scores[..., k - 1] - scores[..., k] <= bound * np.abs(router).max(-1)
+    scores, slack = router, np.abs(router).max(-1)
+    if params.feed_forward.correction is not None:  # a sigmoid or softmax rises by 1/4 at most
+        score = softmax if options["router"].get("score", "softmax") == "softmax" else sigmoid
+        scores = np.asarray(score(router)) + params.feed_forward.correction
+        slack = slack / 4 + np.abs(scores).max(-1)
+    ordered = np.sort(scores)[..., ::-1]
+    return ordered[..., k - 1] - ordered[..., k] <= bound * slack
 
 
 def _multiple(name: str, got: Any, want: Any, bound: float) -> str:

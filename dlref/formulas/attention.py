@@ -14,7 +14,7 @@ import numpy as np
 from .activations import sigmoid, sigmoid_vjp, softmax
 from .calculus import sum_to_shape
 from .neurons import as_rows, linear, linear_vjp
-from .normalization import rms_norm, rms_norm_vjp
+from .normalization import layer_norm, layer_norm_vjp, rms_norm, rms_norm_vjp
 from .positions import apply_rope, apply_rope_vjp, offset_of_heads, offsets
 
 # == shared
@@ -1305,9 +1305,11 @@ def cross_attention(x, memory, w_q, w_k, w_v, w_o, heads):
 
 
 def normalize_heads(z, weight, eps=1e-6, offset=0.0):
-    """RMS norm of queries or keys: of each head, or of all heads together by a longer weight."""
+    """RMS norm of each head, or of all together by a longer weight; layer norms by a row a head."""
     if weight is None:
         return z
+    if weight.ndim == 2:
+        return (weight + offset)[:, None, :] * layer_norm(z, eps=eps)
     if len(weight) == z.shape[-1]:
         return rms_norm(z, weight, eps=eps, weight_offset=offset)
     return split_heads(rms_norm(merge_heads(z), weight, eps=eps, weight_offset=offset), z.shape[-3])
@@ -1317,6 +1319,10 @@ def normalize_heads_vjp(dout, z, weight, eps=1e-6, offset=0.0):
     """Backward pass, with the gradient of the weight."""
     if weight is None:
         return dout, None
+    if weight.ndim == 2:
+        dz = layer_norm_vjp((weight + offset)[:, None, :] * dout, z, eps=eps)
+        products = dout * layer_norm(z, eps=eps)
+        return dz, np.sum(products, axis=(*range(z.ndim - 3), z.ndim - 2))
     if len(weight) == z.shape[-1]:
         return rms_norm_vjp(dout, z, weight, eps=eps, weight_offset=offset)
     dz, dweight = rms_norm_vjp(

@@ -1459,6 +1459,7 @@ class Configuration(NamedTuple):
     embedding_scale: float = None
     logit_scale: float = 1.0
     logit_softcap: float = None
+    num_decoder_layers: int = None
     gated: bool = None
 
 
@@ -1514,6 +1515,11 @@ def init_network(rng, config, shrink):
     return FeedForwardParams(w1, zeros_if(config.biases, F), w2, zeros_if(config.biases, D))
 
 
+def decoder_depth(config):
+    """The number of blocks of a decoder that reads an encoder's output."""
+    return config.num_layers if config.num_decoder_layers is None else config.num_decoder_layers
+
+
 def shrink_of(config, sublayers):
     """
     One over the root of the number of terms of the residual stream, if norms come first.
@@ -1522,7 +1528,8 @@ def shrink_of(config, sublayers):
     >>> print(shrink_of(configuration(256, 64, 4, num_layers=8), sublayers=2))
     0.25
     """
-    terms = sublayers * max(config.num_layers, 1)
+    layers = config.num_layers if sublayers == 2 else decoder_depth(config)
+    terms = sublayers * max(layers, 1)
     return terms**-0.5 if config.norm_first else 1.0
 
 
@@ -1599,7 +1606,8 @@ def init_language_model(rng, config, *, dtype=np.float64):
 def kinds_of_model(config, T, causal, dtype):
     """The options of each block: the configuration's, changed by its own."""
     given = config.blocks
-    each = given if isinstance(given, tuple) else (given,) * max(config.num_layers, 1)
+    count = max(config.num_layers, decoder_depth(config), 1)
+    each = given if isinstance(given, tuple) else (given,) * count
     whole = {
         "num_heads": config.num_heads,
         "num_kv_heads": config.num_kv_heads,
@@ -2172,7 +2180,7 @@ def init_encoder_decoder_model(rng, config, *, dtype=np.float64):
     embedding = init_embedding(rng, config, config.vocab_size)
     source_positions, positions = init_positions(rng, config), init_positions(rng, config)
     encoder_blocks = tuple(init_encoder_block(rng, config) for _ in range(config.num_layers))
-    decoder_blocks = tuple(init_decoder_block(rng, config) for _ in range(config.num_layers))
+    decoder_blocks = tuple(init_decoder_block(rng, config) for _ in range(decoder_depth(config)))
     head = init_head(rng, config)
     params = EncoderDecoderParams(
         embedding, source_positions, positions, encoder_blocks, init_last_norm(config),

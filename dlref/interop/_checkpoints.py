@@ -55,7 +55,7 @@ DECODERS = ("gpt2", "llama", *LIKE_GPT2, *KIN)
 #: Files of a folder, the first one that is there.
 NAMES = ("model.safetensors.index.json", "model.safetensors")
 #: Names of a layer's tensors begin so.
-LAYER = re.compile(r"(?:\w+\.)*?(?:layers|h)\.(\d+)\.")
+LAYER = re.compile(r"(?:\w+\.)*?(?:layers|h|blocks)\.(\d+)\.")
 
 
 class _Checkpoint:

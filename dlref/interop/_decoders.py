@@ -176,6 +176,9 @@ KIN: dict[str, Kin] = {
         norm="layer",
         norm_bias=True,
         biases="qkv",
+        qk_norm="by rows",
+        qk_names=("q_layernorm", "k_layernorm"),
+        qk_optional=True,
         one_norm=True,
     ),
     "deepseek_v3": Kin(
@@ -209,6 +212,29 @@ KIN: dict[str, Kin] = {
         projections=layouts.gated_projections,
         experts=layouts.with_gated_shared,
     ),
+    "qwen3_5_text": Kin(
+        "Qwen3_5",
+        "Qwen3-Next's pieces without experts, and one matrix for three projections",
+        _defaults(
+            248320, 4096, 12288, 32, 16, 4, head_dim=256, attention_bias=False,
+            partial_rotary_factor=0.25,
+        ),
+        settings.qwen3_5,
+        qk_norm="each head",
+        projections=layouts.gated_projections,
+    ),
+    "qwen3_5_moe_text": Kin(
+        "Qwen3_5Moe",
+        "Qwen3-Next's pieces, and one matrix for three projections",
+        _defaults(
+            248320, 2048, 5632, 40, 16, 2, head_dim=256, attention_bias=False, experts=256, k=8,
+            partial_rotary_factor=0.25,
+        ),
+        settings.qwen3_5,
+        qk_norm="each head",
+        projections=layouts.gated_projections,
+        experts=layouts.with_gated_shared,
+    ),
     "gpt_neox": Kin(
         "GPTNeoX",
         "attention and network side by side, each with a layer norm",
@@ -234,6 +260,8 @@ KIN: dict[str, Kin] = {
         settings.cohere,
         norms={"norm1": "input_layernorm"},
         norm="layer",
+        qk_norm="by rows",
+        qk_optional=True,
         interleaved=True,
     ),
     "helium": Kin(
@@ -477,6 +505,87 @@ KIN: dict[str, Kin] = {
         ),
         settings.granitemoe,
         experts=layouts.experts_of_granite,
+    ),
+    "granitemoeshared": Kin(
+        "GraniteMoeShared",
+        "Granite's multipliers, experts, and one for all tokens",
+        _defaults(
+            32000, 4096, 11008, 32, 32, None, attention_bias=False, experts=8, k=2,
+        ),
+        settings.granitemoeshared,
+        experts=layouts.with_shared_of_granite,
+    ),
+    "granitemoe_swa": Kin(
+        "GraniteMoeSWA",
+        "Granite's multipliers, experts, sinks, and windows in three of four layers",
+        _defaults(
+            32000, 4096, 11008, 32, 32, None, attention_bias=False, sliding_window=128, experts=8,
+            k=2,
+        ),
+        settings.granitemoe_swa,
+        sinks=True,
+        experts=layouts.with_shared_of_granite,
+    ),
+    "hyperclovax": Kin(
+        "HyperCLOVAX",
+        "Granite's multipliers, and norms before and after each sub-layer",
+        _defaults(
+            32000, 4096, 11008, 32, 32, None, head_dim=None, attention_bias=False, mlp_bias=False
+        ),
+        settings.hyperclovax,
+        norms=BEFORE | {"output_norm1": "post_norm1", "output_norm2": "post_norm2"},
+        network=layouts.network_with_biases,
+    ),
+    "internlm3": Kin(
+        "InternLM3",
+        "LLaMA's pieces, and other names of the entries about biases",
+        _defaults(128512, 4096, 10240, 48, 32, 2, head_dim=128, rms_norm_eps=1e-5),
+        settings.internlm3,
+        network=layouts.network_with_biases,
+    ),
+    "iquestcoder": Kin(
+        "IQuestCoder",
+        "LLaMA's pieces, and a width of heads of its own",
+        _defaults(
+            76800, 5120, 27648, 80, 40, 8, head_dim=128, rms_norm_eps=1e-5, attention_bias=False
+        ),
+        settings.helium,
+        network=layouts.network_with_biases,
+    ),
+    "exaone_moe": Kin(
+        "ExaoneMoe",
+        "experts, one for all tokens, and rotations in layers with a window alone",
+        _defaults(
+            102400, 4096, 16384, 32, 32, 32, rms_norm_eps=1e-5, sliding_window=4096,
+            sliding_window_pattern=4, experts=64, k=8,
+        ),
+        settings.exaone_moe,
+        qk_norm="each head",
+        experts=layouts.with_both,
+    ),
+    "hunyuan_v1_moe": Kin(
+        "HunYuanMoEV1",
+        "norms of rotated queries and keys, experts, and one for all tokens",
+        _defaults(
+            290943, 4096, 11008, 32, 32, None, rms_norm_eps=1e-5, attention_bias=False, experts=1,
+            k=1,
+        ),
+        settings.hunyuan_moe,
+        qk_norm="each head",
+        qk_names=("query_layernorm", "key_layernorm"),
+        alpha=True,
+        experts=layouts.with_shared_of_hunyuan,
+    ),
+    "hy_v3": Kin(
+        "HYV3",
+        "experts that a correction chooses, and norms of queries and keys",
+        _defaults(
+            120832, 4096, 13312, 80, 64, 8, head_dim=128, rms_norm_eps=1e-5,
+            rope_theta=11158840.0, attention_bias=False, experts=192, k=8,
+        ),
+        settings.hy_v3,
+        qk_norm="each head",
+        experts=layouts.with_both_of_hunyuan,
     ),
     "flex_olmo": Kin(
         "FlexOlmo",

@@ -334,7 +334,8 @@ def whole_t5_config(s: Settings, defaults: dict[str, Any]) -> LanguageModelConfi
     s.only("relative_attention_max_distance", FARTHEST)
     s.only("relative_attention_num_buckets", BUCKETS)
     V, D, F, layers, heads, E = _t5_sizes(s, defaults)
-    s.only("num_decoder_layers", layers, "halves of different depth")
+    decoder_layers = s.get(layers, "num_decoder_layers")
+    decoder_layers = as_integer("config.num_decoder_layers", decoder_layers, least=1)
     gated, activation = _t5_network(s, defaults)
     tied = s.get(None, "tie_word_embeddings") is not False
     scaled = s.get(tied, "scale_decoder_outputs") and defaults is T5
@@ -353,6 +354,7 @@ def whole_t5_config(s: Settings, defaults: dict[str, Any]) -> LanguageModelConfi
         head_dim=E,
         blocks=UNSCALED,
         logit_scale=D**-0.5 if scaled else 1.0,
+        num_decoder_layers=None if decoder_layers == layers else decoder_layers,
     )
 
 
@@ -425,9 +427,11 @@ def t5_layout(encoder: Encoder, base: str) -> T5EncoderParams:
 
 
 def whole_t5_layout(config: LanguageModelConfig, base: str) -> EncoderDecoderParams:
-    given = config.num_layers, config.gated
-    there, encoder, encoder_norm = _t5_half(_t5_block, f"{base}encoder.", *given)
-    here, decoder, norm = _t5_half(_t5_decoder_block, f"{base}decoder.", *given)
+    deep, gated = config.num_decoder_layers, config.gated
+    deep = config.num_layers if deep is None else deep
+    encoding = _t5_half(_t5_block, f"{base}encoder.", config.num_layers, gated)
+    there, encoder, encoder_norm = encoding
+    here, decoder, norm = _t5_half(_t5_decoder_block, f"{base}decoder.", deep, gated)
     embedding: Any = Tensor(f"{base}shared.weight", "V, D")
     head: Any = None if config.tied else Tensor("lm_head.weight", "V, D")
     return EncoderDecoderParams(embedding, there, here, encoder, encoder_norm, decoder, norm, head)

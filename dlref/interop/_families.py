@@ -44,7 +44,7 @@ from ._encoders import (
     whole_t5_layout,
     with_new_norms,
 )
-from ._fused import apart, together
+from ._fused import apart, apart_in_rows, together, together_in_rows
 from ._kin import decoder_config
 from ._kin_layouts import decoder_layout, network_with_biases
 from ._like_gpt2 import LIKE_GPT2, layout_like_gpt2
@@ -290,6 +290,50 @@ def _without_mtp(named: dict[str, Any], prefix: str) -> dict[str, Any]:
     return _of_the_text_model(kept, prefix)
 
 
+#: A row of the weights of a norm that each head has for itself (StableLM 2 12B).
+ONE_HEAD = re.compile(r"(.*self_attn\.[qk]_layernorm)\.norms\.(\d+)\.weight")
+
+
+class Rows:
+    """Tensors of all heads as the rows of one array, which is made whenever it is asked for."""
+
+    def __init__(self, name: str) -> None:
+        self.name, self.each = name, dict[int, Any]()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Return the array (H, E)."""
+        rows = [_numbers(self.name, self.each[h]) for h in sorted(self.each)]
+        return np.asarray(np.stack(rows), dtype)
+
+
+def _with_heads_together(named: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Return tensors in which the norms of all heads are one."""
+    rest: dict[str, Any] = {}
+    for name, value in _of_the_text_model(named, prefix).items():
+        if match := ONE_HEAD.fullmatch(name):
+            whole = f"{match[1]}.weight"
+            rest.setdefault(whole, Rows(prefix + whole)).each[int(match[2])] = value
+        else:
+            rest[name] = value
+    for rows in rest.values():
+        if isinstance(rows, Rows) and [*sorted(rows.each)] != [*range(len(rows.each))]:
+            msg = f"Argument 'state' must hold {rows.name!r} of each head."
+            raise ValueError(msg)
+    return rest
+
+
+def _with_heads_apart(state: dict[str, Any], *_: Any) -> dict[str, Any]:
+    """Return the same with a tensor for the norm of each head."""
+    apart: dict[str, Any] = {}
+    for name, value in state.items():
+        stem = name.removesuffix(".weight")
+        if re.search(r"self_attn\.[qk]_layernorm$", stem):
+            apart |= {f"{stem}.norms.{h}.weight": row for h, row in enumerate(value)}
+        else:
+            apart[name] = value
+    return apart
+
+
 #: Tensors of a mixture of Granite as published, and in the modules of today.
 OF_GRANITE = {
     ".input_linear.weight": ".experts.gate_up_proj",
@@ -302,6 +346,8 @@ def _with_experts_of_today(named: dict[str, Any], prefix: str) -> dict[str, Any]
     """Return the tensors of Granite's mixtures by the names of the modules of today."""
 
     def today(name: str) -> str:
+        if ".shared_mlp." in name:  # whose parts have the same names
+            return name
         end = next((end for end in OF_GRANITE if name.endswith(end)), "")
         return name.removesuffix(end) + OF_GRANITE.get(end, "")
 
@@ -388,6 +434,9 @@ FAMILIES: dict[str, Family] = {
         with_new_norms,
     ),
 }
+#: RoBERTa's relatives, which differ in vocabulary and training alone.
+LIKE_ROBERTA = {"camembert": "Camembert", "xlm-roberta": "XLMRoberta"}
+FAMILIES |= dict.fromkeys(LIKE_ROBERTA, FAMILIES["roberta"])
 TASKS_OF_T5 = "classification_head|classifier|qa_outputs"
 FAMILIES |= {
     kind: Family(
@@ -435,6 +484,8 @@ FAMILIES |= {
         one.base,
         {"lm_head.weight": f"{one.tables[0]}.weight"},
         one.left_out,
+        one.renamed,
+        together=one.together,
     )
     for kind, one in LIKE_GPT2.items()
 }
@@ -442,8 +493,17 @@ for of_deepseek in ("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2", "y
     FAMILIES[of_deepseek] = FAMILIES[of_deepseek]._replace(
         renamed=_with_one_name, apart=_without_predictions, together=_with_both_names
     )
-FAMILIES["granitemoe"] = FAMILIES["granitemoe"]._replace(
-    renamed=_with_experts_of_today, together=_in_sparse_blocks
+for of_granite in ("granitemoe", "granitemoeshared", "granitemoe_swa"):
+    FAMILIES[of_granite] = FAMILIES[of_granite]._replace(
+        renamed=_with_experts_of_today, together=_in_sparse_blocks
+    )
+FAMILIES["exaone_moe"] = FAMILIES["exaone_moe"]._replace(renamed=_without_mtp)
+for qwen3_5 in ("qwen3_5_text", "qwen3_5_moe_text"):
+    FAMILIES[qwen3_5] = FAMILIES[qwen3_5]._replace(
+        renamed=_without_mtp, apart=apart_in_rows, together=together_in_rows
+    )
+FAMILIES["stablelm"] = FAMILIES["stablelm"]._replace(
+    renamed=_with_heads_together, together=_with_heads_apart
 )
 FAMILIES["glm4_moe"] = FAMILIES["glm4_moe"]._replace(apart=_without_predictions)
 FAMILIES["qwen3_next"] = FAMILIES["qwen3_next"]._replace(
@@ -458,6 +518,7 @@ KNOWN |= {
     "bert": ("Bert", "norms after the sums"),
     "roberta": ("Roberta", "positions that count from the padding token"),
     "distilbert": ("DistilBert", "no embeddings of sentences"),
+    **{kind: (classes, "RoBERTa's pieces") for kind, classes in LIKE_ROBERTA.items()},
     "t5": ("T5", "a bias of each distance"),
     "mt5": ("MT5", "T5's pieces, and outputs that are not scaled"),
 }
@@ -471,7 +532,8 @@ def sizes_of(config: Any) -> Sizes:
     Q, K = config.num_heads * E, config.num_kv_heads * E
     return {
         "V": config.vocab_size, "D": config.d_model, "F": config.d_ff, "L": config.length,
-        "E": E, "Q": Q, "K": K, "QKV": Q + 2 * K, "H": config.num_heads, "buckets": BUCKETS,
+        "E": E, "Q": Q, "K": K, "QKV": Q + 2 * K, "H": config.num_heads, "Hk": config.num_kv_heads,
+        "buckets": BUCKETS,
     }  # fmt: skip
 
 
@@ -591,6 +653,7 @@ FIXED: dict[str, dict[str, Any]] = {
     kind: {"positions": "learned", "norm": "layer", "biases": True} for kind in ("gpt2", *LIKE_GPT2)
 } | {
     "falcon": {"positions": "rope", "norm": "layer"},
+    "mpt": {"positions": "alibi", "norm": "layer", "biases": False},
     "llama": {"positions": "rope", "norm": "rms"},
 }
 FIXED = {
@@ -633,7 +696,7 @@ def write_family(params: Any, kind: str, config: Any, prefix: str) -> dict[str, 
         networks = {type(getattr(block, "feed_forward", None)) for block in blocks}
         pooler = getattr(params, "pooler", None) is not None
         encoder = Encoder(len(blocks), GatedFeedForwardParams in networks, pooler, {}, {})
-        if kind == "roberta":
+        if kind in ("roberta", *LIKE_ROBERTA):
             encoder = encoder._replace(first_place=first_place(config))
         layout, sizes = family.layout(encoder, ""), {}
     state = write(layout, params, kind, prefix=prefix, sizes=sizes)

@@ -1,4 +1,4 @@
-"""The fused matrices of Qwen3-Next's gated delta rule, taken apart and put together again."""
+"""The fused matrices of Qwen's gated delta rules, taken apart and put together again."""
 
 from __future__ import annotations
 
@@ -59,4 +59,39 @@ def together(state: dict[str, Any], config: LanguageModelConfig, base: str) -> d
             rows = [part.reshape(groups, -1, part.shape[-1]) for part in parts]
             tensors[start + fused] = np.concatenate(rows, axis=1).reshape(-1, parts[0].shape[-1])
         tensors[f"{start}conv1d.weight"] = tensors[f"{start}conv1d.weight"][:, None]
+    return tensors
+
+
+def apart_in_rows(named: dict[str, Any], config: LanguageModelConfig, base: str) -> dict[str, Any]:
+    """Return the same where q, k and v are one matrix, one after the other (Qwen3.5)."""
+    tensors = dict(named)
+    for layer in range(config.num_layers):
+        start, groups = f"{base}layers.{layer}.linear_attn.", key_heads(config, layer)
+        needed = [f"{start}{name}.weight" for name in ("in_proj_qkv", "in_proj_z", "conv1d")]
+        if not groups or not all(name in tensors for name in needed):
+            continue  # a tensor that is missing is named where the layout is read
+        qkv, z, conv = (as_array(name, tensors[name]) for name in needed)
+        keys = (len(qkv) - len(z)) // 2
+        fits = keys > 0 and len(qkv) == len(z) + 2 * keys and keys % groups == 0
+        if not fits or conv.ndim != 3 or conv.shape[1] != 1:
+            msg = f"Argument 'state' must fit {groups} heads of keys in the layer {start!r}."
+            raise ValueError(msg)
+        for name, part in zip("qkv", np.split(qkv, [keys, 2 * keys]), strict=True):
+            tensors[f"{start}in_proj_{name}.weight"] = part
+        tensors[needed[-1]] = conv[:, 0]
+        del tensors[needed[0]]
+    return tensors
+
+
+def together_in_rows(
+    state: dict[str, Any], config: LanguageModelConfig, base: str
+) -> dict[str, Any]:
+    """Return the tensors with a matrix of q, k and v, the inverse."""
+    tensors = dict(state)
+    for layer in range(config.num_layers):
+        start = f"{base}layers.{layer}.linear_attn."
+        if key_heads(config, layer):
+            parts = [tensors.pop(f"{start}in_proj_{name}.weight") for name in "qkv"]
+            tensors[f"{start}in_proj_qkv.weight"] = np.concatenate(parts)
+            tensors[f"{start}conv1d.weight"] = tensors[f"{start}conv1d.weight"][:, None]
     return tensors

@@ -39,7 +39,8 @@ class Kin(NamedTuple):
     norm_weight: bool = True  # whether norms have parameters
     biases: str = "qkvo"  # which projections have one, where there are biases
     some_biases: str = ""  # which have one in some models, by an entry of their own
-    qk_norm: str = ""  # of queries and keys: of "each head", or of "all heads" at once
+    #: Of queries and keys: of "each head", of "all heads" at once, or a layer norm by a row a head.
+    qk_norm: str = ""
     qk_names: tuple[str, str] = ("q_norm", "k_norm")
     qk_optional: bool = False  # whether there are models without them
     latent: bool = False  # whether keys and values are projected from latents

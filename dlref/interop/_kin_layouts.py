@@ -74,9 +74,13 @@ def gated_projections(name: str, config: LanguageModelConfig, kin: Kin) -> list[
     return [*parts, *norms, *gates]
 
 
+#: Shapes of the weights of norms of queries and keys, by the kind of a family.
+QK_SIZES = {"each head": ("E", "E"), "all heads": ("Q", "K"), "by rows": ("H, E", "Hk, E")}
+
+
 def qk_norms(name: str, kin: Kin) -> list[Any]:
     """Return where the norms of queries and keys are."""
-    sizes = ("E", "E") if kin.qk_norm == "each head" else ("Q", "K")
+    sizes = QK_SIZES[kin.qk_norm]
     return [
         Tensor(f"{name}self_attn.{norm}.weight", n, optional=kin.qk_optional)
         for norm, n in zip(kin.qk_names, sizes, strict=True)
@@ -187,6 +191,17 @@ def with_both(name: str) -> MixtureParams:
     return with_shared(name)._replace(correction=correction)
 
 
+def with_shared_of_hunyuan(name: str) -> MixtureParams:
+    """Return the same by the names of Hunyuan."""
+    router: Any = Tensor(f"{name}mlp.gate.wg.weight", "n, D")
+    return experts(name)._replace(router=router, shared=_gated(f"{name}mlp.shared_mlp.", "MS"))
+
+
+def with_both_of_hunyuan(name: str) -> MixtureParams:
+    """Return the same with a correction of the choice (Hunyuan 3)."""
+    return experts_and_correction(name)._replace(shared=_gated(f"{name}mlp.shared_experts.", "MS"))
+
+
 def with_gated_shared(name: str) -> MixtureParams:
     """Return the same with an expert for all tokens that has a gate (Qwen2-MoE, Qwen3-Next)."""
     gate: Any = Tensor(f"{name}mlp.shared_expert_gate.weight", "1, D")
@@ -212,6 +227,15 @@ def experts_of_granite(name: str) -> MixtureParams:
     """Return where a router and its experts are (Granite 3's mixtures)."""
     router: Any = Tensor(f"{name}mlp.router.weight", "n, D")
     return experts(name)._replace(router=router)
+
+
+def with_shared_of_granite(name: str) -> MixtureParams:
+    """Return the same, in some models with an expert for all tokens (Granite 4's mixtures)."""
+    start = f"{name}shared_mlp."
+    both: Any = Tensor(f"{start}input_linear.weight", "2 MS, D", optional=True, parts=2)
+    down: Any = Tensor(f"{start}output_linear.weight", "D, MS", optional=True)
+    shared = GatedFeedForwardParams(both, both._replace(part=1), down)
+    return experts_of_granite(name)._replace(shared=shared)
 
 
 # Blocks and models.

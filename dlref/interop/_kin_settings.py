@@ -180,9 +180,51 @@ def granitemoe(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     _router(s, kin, options)
 
 
-def granite_swa(s: Settings, kin: Kin, kwargs: dict[str, Any]) -> Any:
+def hyperclovax(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    """Read the factors of HyperCLOVA X, whose logits are multiplied where Granite's are divided."""
+    options["embedding_scale"] = s.number(1.0, "embedding_multiplier")
+    options["logit_scale"] = s.number(1.0, "logits_scaling")
+    options["blocks"]["residual_scale"] = s.number(1.0, "residual_multiplier")
+    if s.get(None, "attention_multiplier") is not None:
+        options["blocks"]["scale"] = s.number(1.0, "attention_multiplier")
+    s.biases_of_network(s.flag(False, "mlp_bias"))
+    s.only("use_post_norm", True)
+
+
+def internlm3(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    options["biases"] = bool(s.get(False, "attention_bias", "qkv_bias"))
+    there = bool(s.get(False, "mlp_bias", "bias"))
+    if there != options["biases"]:
+        s.problems.append("'bias' must be as 'qkv_bias'")
+    s.biases_of_network(there)
+
+
+def granitemoeshared(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    granitemoe(s, kin, options)
+    _shared_of_granite(s, options, 1024)
+
+
+def _shared_of_granite(s: Settings, options: dict[str, Any], usual: int) -> None:
+    """Read whether there is an expert for all tokens; its width is in the tensors."""
+    width = s.get(usual, "shared_intermediate_size")
+    width = as_integer("config.shared_intermediate_size", width, least=0)
+    s.tensors |= {f"shared_mlp.{x}put_linear.weight": width > 0 for x in ("in", "out")}
+    _only_silu(s, options)
+
+
+def granitemoe_swa(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    granitemoe(s, kin, options)
+    _shared_of_granite(s, options, 0)
+    return _bases_of_layers(s, kin, options)
+
+
+def granite_swa(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    granite(s, kin, options)
+    return _bases_of_layers(s, kin, options)
+
+
+def _bases_of_layers(s: Settings, kin: Kin, kwargs: dict[str, Any]) -> Any:
     """Return windows, and the base of each layer's rotation; a layer with 0 has none."""
-    granite(s, kin, kwargs)
     layers, base = kwargs["num_layers"], kwargs["rope_base"]
     bases = s.get([base] * layers, "layer_rope_theta")
     if not isinstance(bases, list) or len(bases) != layers:
@@ -200,7 +242,8 @@ def granite_swa(s: Settings, kin: Kin, kwargs: dict[str, Any]) -> Any:
 def stablelm(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     options["biases"] = s.flag(False, "use_qkv_bias")
     options["blocks"]["parallel"] = s.flag(False, "use_parallel_residual")
-    s.only("qk_layernorm", False, "layer norms of queries and keys")
+    there = s.flag(False, "qk_layernorm")
+    s.tensors |= {f"self_attn.{x}_layernorm.weight": there for x in "qk"}
 
 
 def helium(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
@@ -290,7 +333,9 @@ def gpt_neox(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
 def cohere(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     options["blocks"]["parallel"] = True
     options["logit_scale"] = s.number(0.0625, "logit_scale")
-    s.only("use_qk_norm", False, "layer norms of queries and keys")
+    if kin.qk_norm:  # of Command R+
+        there = s.flag(False, "use_qk_norm")
+        s.tensors |= {f"self_attn.{x}_norm.weight": there for x in "qk"}
 
 
 def phi3(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
@@ -473,6 +518,52 @@ def solar_open(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     _sigmoid_router(s, kin, options, groups=(1, 1), scale=1.0)
 
 
+def exaone_moe(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    s.known |= {"moe_intermediate_size", "num_shared_experts"}  # in the tensors
+    s.known |= {"num_nextn_predict_layers", "mtp_loss_type"}  # layers that are left out
+    s.only_these(scoring_func="sigmoid", topk_method="noaux_tc")
+    _only_silu(s, options)
+    _sigmoid_router(s, kin, options, groups=(1, 1), scale=2.5)
+    windows, layers = exaone4(s, kin, options), options["num_layers"]
+    first = _dense_first(s, options, 1)
+    dense = _dense_typed(s, ["dense" if own else "sparse" for own in first])
+    return [own | d for own, d in zip(windows or [{}] * layers, dense, strict=True)]
+
+
+def _dense_typed(s: Settings, usual: list[str]) -> list[dict[str, Any]]:
+    """Return the option of each layer that switches the experts off, or none, by their types."""
+    types = s.listed(usual, "mlp_layer_types")
+    if len(types) != len(usual) or not set(types) <= {"dense", "sparse"}:
+        s.problems.append(f"'mlp_layer_types' must be {len(usual)} of 'dense' and 'sparse'")
+        types = usual
+    return [{"router": None} if kind == "dense" else {} for kind in types]
+
+
+def hy_v3(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    s.known |= {"moe_intermediate_size", "num_shared_experts"}  # in the tensors
+    s.known |= {"enable_moe_fp32_combine", "num_nextn_predict_layers"}  # a dtype; layers left out
+    s.only("mlp_bias", False)
+    _only_silu(s, options)
+    _router(s, kin, options, score="sigmoid", scale=s.number(2.826, "router_scaling_factor"))
+    return _dense_typed(s, ["dense"] + ["sparse"] * (options["num_layers"] - 1))
+
+
+def hunyuan_moe(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    """Read the experts, which may be counted for each layer: then all must have as many."""
+    hunyuan(s, kin, options)
+    _only_silu(s, options)
+    s.known |= {"moe_intermediate_size", "num_shared_expert", "moe_layer_num_skipped"}
+    s.only_these(use_mixed_mlp_moe=True, norm_topk_prob=True, routed_scaling_factor=1.0)
+    s.known |= {"moe_drop_tokens", "moe_random_routing_dropped_token"}  # of training
+    for name, new in (("num_experts", "num_local_experts"), ("moe_topk", "num_experts_per_tok")):
+        given = s.get(1, name)
+        every = given if isinstance(given, list) and given else [given]
+        if any(one != every[0] for one in every):
+            s.problems.append(f"{name!r} must be the same in all layers, not {shown(given)}")
+        s.config[name] = s.config[new] = every[0]
+    _router(s, kin, options)
+
+
 def dots1(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     _no_default(s, "num_experts_per_tok", "n_routed_experts", "n_shared_experts")
     s.only("moe_layer_freq", 1)
@@ -500,6 +591,21 @@ def minimax_m2(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
 def qwen3_next(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     _router(s, kin, options, normalize=s.flag(True, "norm_topk_prob"))
     s.known |= {"moe_intermediate_size", "shared_expert_intermediate_size", "intermediate_size"}
+    dense = _dense(s, options["num_layers"])
+    return [own | d for own, d in zip(_delta_rules(s, options), dense, strict=False)]
+
+
+def qwen3_5(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    s.known |= {"attn_output_gate", "mamba_ssm_dtype", "mlp_only_layers"}  # always; of dtypes
+    s.known |= {"mtp_num_hidden_layers", "mtp_use_dedicated_embeddings"}  # layers that are left out
+    if kin.experts is not None:
+        _router(s, kin, options)
+        s.known |= {"moe_intermediate_size", "shared_expert_intermediate_size", "norm_topk_prob"}
+    return _delta_rules(s, options)
+
+
+def _delta_rules(s: Settings, options: dict[str, Any]) -> list[dict[str, Any]]:
+    """Return which layers have a gated delta rule (Qwen3-Next, Qwen3.5)."""
     s.known |= {"linear_conv_kernel_dim", "linear_key_head_dim", "linear_value_head_dim"}
     s.known |= {"use_sliding_window", "sliding_window", "max_window_layers"}  # there are none
     options["blocks"]["norm_offset"] = 1.0
@@ -516,8 +622,4 @@ def qwen3_next(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     if len(types) != layers or not set(types) <= {*usual, "full_attention", "linear_attention"}:
         known = f"{layers} known types"
         s.problems.append(f"'layer_types' must be a list of {known}, not {shown(types)}")
-    dense = _dense(s, layers)
-    return [
-        ({"delta_heads": keys} if kind == "linear_attention" else {}) | d
-        for kind, d in zip(types, dense, strict=False)
-    ]
+    return [{"delta_heads": keys} if kind == "linear_attention" else {} for kind in types]

@@ -2,24 +2,24 @@ r"""Decoders besides GPT-2 whose checkpoints resemble its: configurations and la
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .._core.arguments import shown
+from .._core.arguments import as_number, shown
 from ..attention import AttentionParams
 from ..transformer import (
     EncoderBlockParams,
     FeedForwardParams,
     LanguageModelConfig,
     LanguageModelParams,
+    NormParams,
 )
 from ._modules import linear_layout, norm_layout
-from ._settings import rope_settings
+from ._settings import NAMED, Settings, rope_settings
 from ._tensors import Tensor
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    from ._settings import Settings
 
 
 class LikeGPT2(NamedTuple):
@@ -34,6 +34,10 @@ class LikeGPT2(NamedTuple):
     base: str = "transformer."
     layers: str = "h."
     first: int = 0  # rows of positions before the one of the first token
+    norm_bias: bool = True
+    #: Other names of the norms become the names in `parts`, and back, as for a `Family`.
+    renamed: Callable[[dict[str, Any], str], dict[str, Any]] = lambda named, prefix: named
+    together: Callable[[dict[str, Any], Any, str], dict[str, Any]] = lambda state, *_: state
     left_out: str = r"h\.\d+\.attn\.(attention\.)?(masked_)?bias"
 
 
@@ -180,15 +184,24 @@ def _of_opt(name: str, config: LanguageModelConfig) -> list[Any]:
 def falcon_config(s: Settings) -> LanguageModelConfig:
     width = s.integer(4544, "hidden_size")
     heads = s.divisor(width, 71, "num_attention_heads")
-    s.only("new_decoder_architecture", True, "the blocks of the first Falcon models")
-    s.only("num_ln_in_parallel_attn", s.get(None, "num_ln_in_parallel_attn") and 2)
-    s.only("alibi", False)
+    is_new = s.flag(False, "new_decoder_architecture")
+    is_parallel = s.flag(True, "parallel_attn")
+    s.only("alibi", False, "ALiBi's bias rounded to bfloat16 and scaled like the scores")
     s.only("apply_residual_connection_post_layernorm", False)
-    s.only("parallel_attn", True)
-    s.known |= {"multi_query"}  # which says nothing in the new architecture
-    kv_heads = s.integer(heads, "num_kv_heads") if s.get(None, "num_kv_heads") else heads
+    if is_new and not is_parallel:
+        s.problems.append("'parallel_attn' must be True beside 'new_decoder_architecture'")
+    norms = s.integer(2 if is_new else 1, "num_ln_in_parallel_attn")
+    if norms > 1 + is_new:
+        given = f"{1 + is_new} at most, not {norms}"
+        s.problems.append(f"'num_ln_in_parallel_attn' must be {given}")
+    s.tensors["ln_mlp.weight"] = norms == 2 or not is_parallel
+    has_one = s.flag(True, "multi_query") and not is_new
+    kv_heads = 1 if has_one else s.integer(heads, "num_kv_heads")
+    s.known |= {"num_kv_heads", "ff_factor"}  # of a model with one head of keys; in the tensors
     if heads % kv_heads:
         s.problems.append(f"'num_kv_heads' must divide {heads}, not be {kv_heads}")
+    if kv_heads != heads and not has_one and not is_new:
+        s.problems.append(f"'num_kv_heads' must be {heads} without 'multi_query'")
     base, scaling, rotated = rope_settings(s, width // heads)
     return _checked(
         s,
@@ -206,8 +219,30 @@ def falcon_config(s: Settings) -> LanguageModelConfig:
         rope_scaling=scaling,
         rope_dim=None if rotated == width // heads else rotated,
         eps=s.number(1e-5, "layer_norm_epsilon"),
-        blocks={"rope_interleaved": False, "parallel": True},
+        blocks={"rope_interleaved": False, "parallel": is_parallel},
     )
+
+
+#: Norms of the first Falcon models and of the ones with two norms for parts side by side.
+OF_FALCON = {".input_layernorm.": ".ln_attn.", ".post_attention_layernorm.": ".ln_mlp."}
+
+
+def _with_names_of_two(named: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Return a Falcon's tensors, its norms by the names that they have where there are two."""
+    return {_replaced(name, OF_FALCON): array for name, array in named.items()}
+
+
+def _with_names_of_falcon(state: dict[str, Any], config: Any, base: str) -> dict[str, Any]:
+    """Return the same by the names of the model, which depend on the number of norms."""
+    if config.blocks["parallel"] and any(".ln_mlp." in name for name in state):
+        return state
+    back = {new: old for old, new in OF_FALCON.items()}
+    return {_replaced(name, back): array for name, array in state.items()}
+
+
+def _replaced(name: str, pairs: dict[str, str]) -> str:
+    old = next((old for old in pairs if old in name), "")
+    return name.replace(old, pairs[old]) if old else name
 
 
 def _of_falcon(name: str, config: LanguageModelConfig) -> list[Any]:
@@ -223,6 +258,56 @@ def _of_falcon(name: str, config: LanguageModelConfig) -> list[Any]:
     return [*weights, w_o, *biases, b_o]
 
 
+#: Entries of MPT's files that change no number, beside the ones of all families.
+OF_MPT = {
+    "attn_impl", "attn_uses_sequence_id", "expansion_ratio", "init_config", "init_device",
+    "learned_pos_emb", "max_seq_len", "tokenizer_name", "verbose", "rope_theta",
+}  # fmt: skip
+
+
+def mpt_config(s: Settings) -> LanguageModelConfig:
+    width = s.integer(2048, "d_model", "hidden_size")
+    heads = s.divisor(width, 16, "n_heads", "num_attention_heads")
+    inner = s.get({}, "attn_config")
+    if not isinstance(inner, Mapping):
+        s.problems.append(f"'attn_config' must be a dictionary, not {shown(inner)}")
+        inner = {}
+    inner = {name: value for name, value in inner.items() if name not in NAMED}
+    own = Settings(inner, s.family, s.families)
+    own.only_these(
+        alibi=True, alibi_bias_max=8, attn_type="multihead_attention", prefix_lm=False,
+        qk_ln=False,
+    )  # fmt: skip
+    own.only("clip_qkv", None, "bounds of queries, keys and values")
+    scale = own.get(None, "softmax_scale")
+    scale = None if scale is None else as_number("config.attn_config['softmax_scale']", scale)
+    own.known |= OF_MPT
+    own.finish()
+    s.only_these(no_bias=True, embedding_fraction=1.0, norm_type="low_precision_layernorm")
+    s.only("logit_scale", None)
+    s.known |= OF_MPT
+    return _checked(
+        s,
+        vocab_size=s.integer(50368, "vocab_size"),
+        d_model=width,
+        num_heads=heads,
+        num_layers=s.integer(24, "n_layers", "num_hidden_layers"),
+        d_ff=4 * width,
+        positions="alibi",
+        activation="gelu",
+        tied=s.flag(True, "tie_word_embeddings"),
+        biases=False,
+        eps=s.number(1e-5, "layer_norm_epsilon"),
+        blocks=None if scale is None else {"scale": scale},
+    )
+
+
+def _of_mpt(name: str, config: LanguageModelConfig) -> list[Any]:
+    fused = Tensor(f"{name}attn.Wqkv.weight", "3 Q, D", parts=3)
+    w_o: Any = Tensor(f"{name}attn.out_proj.weight", "D, Q")
+    return [*(fused._replace(part=i) for i in range(3)), w_o]
+
+
 LIKE_GPT2 = {
     "falcon": LikeGPT2(
         "Falcon",
@@ -232,6 +317,8 @@ LIKE_GPT2 = {
         ("ln_attn.", "ln_mlp.", "mlp.dense_h_to_4h.", "mlp.dense_4h_to_h."),
         ("word_embeddings", "", "ln_f."),
         left_out=r"h\.\d+\.self_attention\.rotary_emb\.inv_freq",
+        renamed=_with_names_of_two,
+        together=_with_names_of_falcon,
     ),
     "gpt_bigcode": LikeGPT2(
         "GPTBigCode",
@@ -246,6 +333,17 @@ LIKE_GPT2 = {
         neo_config,
         _of_neo,
         ("ln_1.", "ln_2.", "mlp.c_fc.", "mlp.c_proj."),
+    ),
+    "mpt": LikeGPT2(
+        "Mpt",
+        "ALiBi, and layer norms without biases",
+        mpt_config,
+        _of_mpt,
+        ("norm_1.", "norm_2.", "ffn.up_proj.", "ffn.down_proj."),
+        ("wte", "", "norm_f."),
+        layers="blocks.",
+        left_out="(?!)",
+        norm_bias=False,
     ),
     "opt": LikeGPT2(
         "OPT",
@@ -262,12 +360,19 @@ LIKE_GPT2 = {
 }
 
 
+def _optional(norm: NormParams, there: bool) -> Any:
+    """Return a norm that need not be there: sub-layers side by side may share the first."""
+    parts: tuple[Any, ...] = norm
+    return NormParams(*(t and t._replace(optional=there) for t in parts))
+
+
 def layout_like_gpt2(
     config: LanguageModelConfig, base: str, family: LikeGPT2
 ) -> LanguageModelParams:
     """Return where the parameters of a model are."""
     table, places, last = family.tables
     norm1, norm2, first, second = family.parts
+    parallel = isinstance(config.blocks, Mapping) and config.blocks.get("parallel", False)
 
     def block(name: str) -> EncoderBlockParams:
         network = (
@@ -276,9 +381,9 @@ def layout_like_gpt2(
         )
         return EncoderBlockParams(
             AttentionParams(*family.attention(name, config)),
-            norm_layout(f"{name}{norm1}", bias=True),
+            norm_layout(f"{name}{norm1}", bias=family.norm_bias),
             FeedForwardParams(*network),
-            norm_layout(f"{name}{norm2}", bias=True),
+            _optional(norm_layout(f"{name}{norm2}", bias=family.norm_bias), parallel),
         )
 
     positions: Any = None
@@ -287,5 +392,5 @@ def layout_like_gpt2(
     embedding: Any = Tensor(f"{base}{table}.weight", "V, D")
     head: Any = None if config.tied else Tensor("lm_head.weight", "V, D")
     blocks = [block(f"{base}{family.layers}{i}.") for i in range(config.num_layers)]
-    norm = norm_layout(f"{base}{last}", bias=True)
+    norm = norm_layout(f"{base}{last}", bias=family.norm_bias)
     return LanguageModelParams(embedding, positions, tuple(blocks), norm, head)

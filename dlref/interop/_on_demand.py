@@ -10,7 +10,7 @@ from .._core.arguments import float_dtype
 from .._core.pytree import map_tree
 from ..neurons import linear
 from ._safetensors import InFile
-from ._tensors import Sizes, Tensor, Zeros, is_node, misfit, raise_all
+from ._tensors import Sizes, Tensor, Zeros, is_node, misfit, raise_all, without_optional
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -122,7 +122,7 @@ def refer(
     arrays = map_tree(checked, layout, is_node=is_node)
     raise_all(f"Argument 'path' must hold the tensors of {what}", list(problems.values()))
     work: Any = np.dtype(np.float64 if np.dtype(np.float64) in kinds else np.float32)
-    return work, map_tree(taken, layout, arrays, is_node=is_node)
+    return work, without_optional(layout, map_tree(taken, layout, arrays, is_node=is_node))
 
 
 def _is_large(stored: InFile) -> bool:

@@ -86,7 +86,8 @@ ALIASES |= {"deepseek_v3": ("kimi_k2",), "kimi_k2": ("deepseek_v3",)}
 #: of them are causal in text; PaliGemma, say, is not.
 AROUND = {
     "aya_vision": "cohere2", "gemma3": "gemma3_text", "llava": "llama", "llava_next": "llama",
-    "llava_onevision": "qwen2", "mistral3": "mistral", "vipllava": "llama",
+    "llava_onevision": "qwen2", "mistral3": "mistral", "qwen3_5": "qwen3_5_text",
+    "qwen3_5_moe": "qwen3_5_moe_text", "vipllava": "llama",
 }  # fmt: skip
 #: Entries beside those of the text model, about images and how they enter the text.
 OF_IMAGES = re.compile(
@@ -140,7 +141,8 @@ INSIDE = "_inside"
 
 
 #: The value of ``is_causal`` that says nothing new, for families other than decoders.
-IS_CAUSAL = {"bert": False, "roberta": False, "distilbert": False, "t5": None, "mt5": None}
+IS_CAUSAL: dict[str, bool | None] = {"t5": None, "mt5": None}
+IS_CAUSAL |= dict.fromkeys(("bert", "roberta", "camembert", "xlm-roberta", "distilbert"), False)
 
 
 def _is_neutral(name: str, value: Any, family: str = "") -> bool:
@@ -195,7 +197,7 @@ class Settings:
             self.problems.append(f"'architectures' must be a list, not {shown(names)}")
             names = ()
         stem = self.families[family][0]
-        fitting = re.compile(f"{stem}(?=[A-Z]|$)")
+        fitting = re.compile(f"(?i:{stem})(?=[A-Z]|$)")  # MPT's own files and transformers differ
         named = [str(name) for name in names if re.search("For[A-Z]|Model$", str(name))]
         if self.config and kind is None and not named and family in SIMILAR:
             reason = "many families have its entries and its tensors' names"
@@ -360,6 +362,8 @@ def rope_settings(
     share = 1.0 if partial is None else partial
     share = s.get(share, "partial_rotary_factor", "rotary_pct", "rope_pct")
     share = scaling.pop("partial_rotary_factor", share)
+    for name in ("mrope_section", "mrope_interleaved"):  # all positions of a text are the same
+        scaling.pop(name, None)
     share = as_number("config.partial_rotary_factor", share, least=0, most=1)
     if partial is None and share != 1:
         s.problems.append("'partial_rotary_factor' must be 1: all channels are rotated")

@@ -75,7 +75,7 @@ def from_state_dict(
 @overload
 def from_state_dict(
     state: Mapping[str, Any] | str | os.PathLike[str],
-    kind: Literal["bert", "roberta", "distilbert"],
+    kind: Literal["bert", "roberta", "camembert", "xlm-roberta", "distilbert"],
     config: Mapping[str, Any] | None = None,
     *,
     prefix: str = "",
@@ -204,11 +204,13 @@ def from_state_dict(
     gpt2                ``LanguageModelParams``,     ``language_model(tokens, params, config)``
                         ``LanguageModelConfig``
     falcon, gpt_neo,    the same                     the same
-    gpt_bigcode, opt
+    gpt_bigcode, mpt,
+    opt
     llama               the same                     the same
     others              the same                     the same, see the next table
-    bert, roberta,      :class:`BertParams`,         three lines, see there
-    distilbert          options
+    bert, distilbert,   :class:`BertParams`,         three lines, see there
+    roberta, camembert, options
+    xlm-roberta
     t5, mt5             ``EncoderDecoderParams``,    ``encoder_decoder_model(source, target,
                         ``LanguageModelConfig``      params, config)``
     t5, mt5 without     :class:`T5EncoderParams`,    three lines, see there
@@ -230,7 +232,7 @@ def from_state_dict(
     granite           multipliers of embeddings, scores, sums and logits
     olmo2             norms of the outputs alone; norms of all queries, and of all keys, at once
     phi3              fused matrices; rotations of some channels
-    stablelm          layer norms; rotations of a quarter of the channels
+    stablelm          layer norms, also of queries and keys; rotations of a quarter of the channels
     gpt_neox          layer norms, attention and network side by side, a fused matrix of heads
     cohere            one layer norm for attention and network side by side, scaled logits
     mixtral           experts
@@ -239,6 +241,8 @@ def from_state_dict(
     deepseek_v3       latent attention; shared experts, and others that a correction chooses in
                       groups
     qwen3_next        gated delta rules, with gated attention in every fourth layer; experts
+    qwen3_5_text      the same without experts, and its matrices cut otherwise
+    qwen3_5_moe_text  the same with experts
     gpt_oss           experts with bounded gates, sinks, and windows in every other layer
     helium            rotations of neighbors
     ernie4_5          the same
@@ -265,6 +269,14 @@ def from_state_dict(
     granite_swa       Granite's multipliers, sinks, windows in three of four layers, and a base of
                       the rotation for each layer
     granitemoe        Granite's multipliers, and experts
+    granitemoeshared  also an expert for all tokens
+    granitemoe_swa    granite_swa's pieces, and experts
+    hyperclovax       Granite's multipliers, and norms before and after each sub-layer
+    internlm3         LLaMA's pieces, and other names of the entries about biases
+    iquestcoder       LLaMA's pieces, and a width of heads of its own
+    exaone_moe        experts, and rotations in layers with a window alone
+    hunyuan_v1_moe    norms of rotated queries and keys, experts, and one for all tokens
+    hy_v3             experts that a correction chooses, and norms of queries and keys
     flex_olmo         OLMo 2's pieces, and experts
     dots1             glm4_moe's experts, norms of queries and keys, windows in the upper layers
     solar_open        glm4_moe's experts in every layer
@@ -294,8 +306,8 @@ def from_state_dict(
     - T5's scores are not scaled (``scale=1`` and ``cross_scale=1``), and its network may be gated.
       Its outputs are divided by the root of D unless ``tie_word_embeddings`` is False or
       ``scale_decoder_outputs`` is; mT5's never are. The head is tied where ``lm_head.weight`` is
-      missing or equals the embeddings. A model with a decoder must have as many blocks in both
-      halves, 32 buckets and the distance 128. For an encoder alone, another
+      missing or equals the embeddings. A model with a decoder must have 32 buckets and the
+      distance 128. For an encoder alone, another
       ``relative_attention_max_distance`` is to be given to :func:`~dlref.positions.t5_bias`; a
       warning says so.
 

@@ -204,7 +204,7 @@ def read(
             last.clear()
         return own
 
-    params = map_tree(read_entry, layout, is_node=is_node)
+    params = without_optional(layout, map_tree(read_entry, layout, is_node=is_node))
     met = dtypes.keys() | problems.keys()
     spare = [key for key in state if key.startswith(prefix) and key not in met]
     unexpected = [
@@ -217,6 +217,22 @@ def read(
     wrong = [*problems.values()]
     raise_all(start, [*wrong[:8], *unexpected[:4], *wrong[8:], *unexpected[4:]])
     return params
+
+
+def _is_optional(entry: Any) -> bool:
+    """Whether an entry of a layout has tensors, all of which may be missing."""
+    tensors = [part for part in entry if part is not None] if is_node(entry) else []
+    return bool(tensors) and all(isinstance(t, Tensor) and t.optional for t in tensors)
+
+
+def without_optional(layout: Any, params: Any) -> Any:
+    """Return parameters with None where all tensors of a part may be missing, and are."""
+    if not is_node(layout):
+        return params
+    if _is_optional(layout) and all(array is None for array in params):
+        return None
+    parts = [without_optional(*pair) for pair in zip(layout, params, strict=True)]
+    return type(params)(*parts) if hasattr(params, "_fields") else tuple(parts)
 
 
 def _other_prefix(state: Mapping[str, Any], names: list[str], base: str) -> str:
@@ -251,6 +267,8 @@ def write(
                 missing.setdefault(whole, []).append(path)
             else:
                 parts_of.setdefault(whole, []).append(_array(path, value))
+        elif value is None and _is_optional(entry):
+            return
         elif entry is not None and not isinstance(entry, Zeros):
             named = hasattr(entry, "_fields")
             kind = type(entry) if named else tuple

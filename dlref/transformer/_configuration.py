@@ -42,6 +42,7 @@ from ..propagation import lecun_normal
 from ._feed_forward import GATED
 from ._options import BlockOptions, as_options
 from ._params import (
+    DecoderBlockParams,
     EncoderBlockParams,
     FeedForwardParams,
     GatedFeedForwardParams,
@@ -149,6 +150,9 @@ class LanguageModelConfig:
         Factor of the logits.
     logit_softcap : float or None
         Bound c of the logits z, which are :math:`c \tanh(z / c)` then.
+    num_decoder_layers : int or None
+        Number of blocks of the decoder of an encoder-decoder model; None is `num_layers`. Another
+        number needs the same ``blocks`` for all blocks.
 
     Raises
     ------
@@ -210,6 +214,7 @@ class LanguageModelConfig:
     embedding_scale: float = field(default=None)  # type: ignore[assignment]
     logit_scale: float = 1.0
     logit_softcap: float | None = None
+    num_decoder_layers: int | None = None
 
     def __post_init__(self) -> None:
         """Check every field, and fill in those that follow from others."""
@@ -227,6 +232,8 @@ class LanguageModelConfig:
         self._integer("num_kv_heads", self.num_heads)
         self._divides("num_kv_heads", "num_heads")
         self._integer("num_layers", least=0, most=MOST_LAYERS)
+        if self.num_decoder_layers is not None:
+            self._integer("num_decoder_layers", least=0, most=MOST_LAYERS)
         gated = (8 * self.d_model + 2) // 3
         self._integer("d_ff", gated if self.gated else 4 * self.d_model)
         self._integer("length")
@@ -259,6 +266,9 @@ class LanguageModelConfig:
                 count = len(self.blocks)
                 some = f"a tuple of num_layers = {self.num_layers} dictionaries, not {count}"
                 msg = f"Argument 'blocks' must be a dictionary or {some}."
+                raise ValueError(msg)
+            if self.num_decoder_layers not in (None, self.num_layers):
+                msg = "Argument 'blocks' must be no tuple where both halves differ in depth."
                 raise ValueError(msg)
             each = (_frozen(f"blocks[{i}]", options) for i, options in enumerate(self.blocks))
             self._set("blocks", tuple(each))
@@ -294,6 +304,12 @@ class LanguageModelConfig:
     def gated(self) -> bool:
         """Whether the feed-forward networks are gated."""
         return self.activation in GATED
+
+
+def depth_of_decoder(config: LanguageModelConfig) -> int:
+    """Return the number of blocks of a decoder that reads an encoder's output."""
+    depth = config.num_decoder_layers
+    return config.num_layers if depth is None else depth
 
 
 def zeros_if(wanted: bool, size: int) -> FloatArray | None:
@@ -335,7 +351,8 @@ def init_blocks(
     rng: np.random.Generator, config: LanguageModelConfig, kind: type[Block]
 ) -> tuple[Block, ...]:
     """Draw the parameters of all blocks."""
-    sums = len(sublayer_fields(kind)) * max(config.num_layers, 1)
+    layers = depth_of_decoder(config) if kind is DecoderBlockParams else config.num_layers
+    sums = len(sublayer_fields(kind)) * max(layers, 1)
     shrink = 1 / math.sqrt(sums) if config.norm_first else 1.0
     needed = [name for name in declared(kind) if name not in kind._field_defaults]  # type: ignore[attr-defined]
 
@@ -345,7 +362,7 @@ def init_blocks(
         draw = init_network if field == "feed_forward" else init_attention
         return draw(rng, config, shrink)
 
-    return tuple(kind(*map(drawn, needed)) for _ in range(config.num_layers))
+    return tuple(kind(*map(drawn, needed)) for _ in range(layers))
 
 
 def init_embedding(rng: np.random.Generator, config: LanguageModelConfig, rows: int) -> FloatArray:
@@ -518,7 +535,8 @@ def block_options(
                 rope = cos.astype(dtype), sin.astype(dtype)
             resolved[options] = as_options(None, own | {"rope": rope})
     each = [resolved[options] for options in given]
-    return each * max(config.num_layers, 1) if len(each) == 1 else each
+    count = max(config.num_layers, depth_of_decoder(config), 1)
+    return each * count if len(each) == 1 else each
 
 
 def _rotation_tables(

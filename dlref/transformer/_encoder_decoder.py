@@ -77,7 +77,7 @@ def init_encoder_decoder_model(
     rng : numpy.random.Generator
         Source of random numbers.
     config : LanguageModelConfig
-        Architecture of both halves: `num_layers` blocks each.
+        Architecture of both halves: `num_layers` and `num_decoder_layers` blocks.
     dtype : dtype, default float64
         Type of the parameters.
 

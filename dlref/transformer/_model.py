@@ -62,9 +62,12 @@ def as_model(kind: type[Model], name: str, params: Any, config: LanguageModelCon
     for field, entry in zip(p._fields, p, strict=True):
         path = f"{name}.{field}"
         if field in STACKS:
-            if not isinstance(entry, tuple) or len(entry) != config.num_layers:
+            option, count = "num_layers", config.num_layers
+            if field == "decoder" and config.num_decoder_layers is not None:
+                option, count = "num_decoder_layers", config.num_decoder_layers
+            if not isinstance(entry, tuple) or len(entry) != count:
                 got = len(entry) if isinstance(entry, tuple) else type(entry).__name__
-                want = f"a tuple of num_layers = {config.num_layers}"
+                want = f"a tuple of {option} = {count}"
                 msg = f"Argument {path!r} must be {want}, not {got}."
                 raise ValueError(msg)
             changed[field] = tuple(

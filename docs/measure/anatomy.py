@@ -28,11 +28,12 @@ CHOICES = ["family", "model", "pairs", "rotated", "scaling", "window", "sinks", 
 #: Families whose RMS norm in Hugging Face multiplies in float32 and then rounds to 16 bits.
 ROUNDED_LAST = (
     "flex_olmo", "gemma", "gemma2", "gemma3_text", "gpt_oss", "helium", "olmo2", "olmo3",
-    "qwen3_next", "vaultgemma",
+    "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next", "vaultgemma",
 )  # fmt: skip
 LINKS = {
     "learned": "positions.learned_positions",
     "RoPE": "positions.apply_rope",
+    "ALiBi": "positions.alibi_bias",
     "buckets of distances": "positions.t5_bias",
     "layer norms": "normalization.layer_norm",
     "RMS norms": "normalization.rms_norm",
@@ -57,13 +58,15 @@ def share(count, whole):
 #: Published models of a family where its name does not say them.
 MODELS = {
     "arcee": "AFM",
-    "cohere": "Command R",
+    "camembert": "CamemBERT",
+    "cohere": "Command R, R+",
     "cohere2": "Command R7B, Command A",
     "cwm": "Code World Model",
     "deepseek_v3": "DeepSeek-V3, R1, Kimi K2, Moonlight",
     "dots1": "dots.llm1",
     "ernie4_5": "ERNIE 4.5",
-    "falcon": "Falcon 40B and 180B",
+    "exaone_moe": "K-EXAONE",
+    "falcon": "Falcon 7B, 40B and 180B, Falcon 2",
     "flex_olmo": "FlexOlmo",
     "glm": "GLM-4-9B",
     "glm4": "GLM-4-0414, GLM-Z1",
@@ -74,16 +77,26 @@ MODELS = {
     "gpt_neox": "GPT-NeoX, Pythia",
     "granitemoe": "Granite 3.0 and 3.1, 1B and 3B",
     "hunyuan_v1_dense": "Hunyuan",
+    "hunyuan_v1_moe": "Hunyuan-A13B",
+    "hy_v3": "Hunyuan 3",
+    "hyperclovax": "HyperCLOVA X SEED Think",
+    "internlm3": "InternLM3",
+    "iquestcoder": "IQuest-Coder",
     "jais2": "Jais 2",
     "llama": "LLaMA to Llama 3.3, Yi, DeepSeek Coder, R1 distilled",
     "mistral": "Mistral 7B, Nemo, Small",
+    "mpt": "MPT",
     "nemotron": "Nemotron-4, Minitron",
     "olmo": "OLMo 1",
     "phi3": "Phi-3, Phi-4",
     "qwen2": "Qwen2, Qwen2.5, R1 distilled",
     "qwen2_moe": "Qwen1.5-MoE, Qwen2-57B-A14B",
+    "qwen3_5_moe_text": "Qwen3.5 with experts",
+    "qwen3_5_text": "Qwen3.5",
     "solar_open": "Solar Open",
+    "stablelm": "StableLM 3B, StableLM 2",
     "t5": "T5, T5 1.1, Flan-T5",
+    "xlm-roberta": "XLM-R",
     "youtu": "Youtu-LLM",
 }
 
@@ -110,6 +123,8 @@ class Model:
     def positions(self):
         if isinstance(self.config, families.Encoder) or self.config.positions == "learned":
             return link("learned")
+        if self.config.positions == "alibi":
+            return link("ALiBi")
         if self.config.positions == "t5":
             return f"{link('buckets of distances')}, one table for all blocks of a half"
         c = self.config

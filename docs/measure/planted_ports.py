@@ -54,7 +54,13 @@ ROPES = LINEAR, LLAMA3, YARN | {"attention_factor": 1.0}
 LLAMA = {"llama": ("Llama", [{}, *({"rope_parameters": rope} for rope in ROPES)])}
 name, every = FAMILIES["gemma3_text"]
 GEMMA3 = {"gemma3_text": (name, [*every, every[0] | {"rope_parameters": SCALED_FAR}])}
-ALL = FAMILIES | LLAMA | GEMMA3
+name, every = FAMILIES["gpt_oss"]
+OSS = {"gpt_oss": (name, [*every, every[0] | {"swiglu_limit": 0.7}])}
+ALL = FAMILIES | LLAMA | GEMMA3 | OSS
+
+
+#: Families whose attention weights have no column of the sinks in the package.
+SINKS = ("gpt_oss", "granite_swa", "granitemoe_swa")
 
 
 class Port(NamedTuple):
@@ -90,7 +96,7 @@ def parts_of(kind, layer):
     own = "attention" if kind == "gpt_neox" else "self_attn"
     mlp = "mlp"
     parts = {f"{own}.{x}_proj": f"attention.{x}" for x in "qkv"}
-    if kind == "qwen3_next":
+    if kind.startswith(("qwen3_next", "qwen3_5")):
         del parts[f"{own}.q_proj"]  # with its gate
     parts |= {f"{own}.o_proj": "attention.out", f"{own}.dense": "attention.out"}
     parts |= {"linear_attn": "attention.out", f"{own}.q_norm": "attention.q_normed"}
@@ -131,7 +137,7 @@ def steps_of(kind, model, ids):
         for module, step in parts_of(kind, layer):
             handles.append(module.register_forward_hook(keep(f"blocks.{i}.{step}")))
         attention = getattr(layer, "attention" if kind == "gpt_neox" else "self_attn", None)
-        if attention is not None and kind not in ("gpt_oss", "granite_swa"):  # with sinks
+        if attention is not None and kind not in SINKS:
             name = f"blocks.{i}.attention.weights"
             handles.append(attention.register_forward_hook(keep_weights(name)))
     with torch.no_grad():
@@ -750,6 +756,176 @@ def by_sigmoid(m, _right):
     return forward
 
 
+def by_heads(right):
+    """Rotate before heads and tokens change places: the head's number is the position."""
+
+    def turned(q, k, cos, sin, *_, **__):
+        both = []
+        for x in (q, k):
+            other, count = x.transpose(1, 2), x.shape[1]
+            both.append(right(other, other, cos[:, :count], sin[:, :count])[0].transpose(1, 2))
+        return tuple(both)
+
+    return turned
+
+
+def of_the_largest(m, _right):
+    def forward(x):
+        y = x / x.abs().amax(-1, keepdim=True)
+        return m.weight * y / (y.pow(2).mean(-1, keepdim=True) + m.variance_epsilon).sqrt()
+
+    return forward
+
+
+def times_the_root(m, _right):
+    return lambda x: m.weight * x * (x.pow(2).mean(-1, keepdim=True) + m.variance_epsilon).sqrt()
+
+
+def across_heads(m, _right):
+    def forward(x):
+        return m.weight * x / (x.pow(2).mean((-1, -2), keepdim=True) + m.variance_epsilon).sqrt()
+
+    return forward
+
+
+def unscaled(right):
+    def rule(query, *arguments, **options):
+        out, state = right(query, *arguments, **options)
+        return out * query.shape[-1] ** 0.5, state
+
+    return rule
+
+
+@contextlib.contextmanager
+def bounded_twice(model, _module):
+    """Bound the gate of the experts below, too."""
+
+    def gated(experts, gate_up):
+        gate, up = (gate_up[..., i::2].clamp(-experts.limit, experts.limit) for i in (0, 1))
+        return (up + 1) * gate * torch.sigmoid(gate * experts.alpha)
+
+    for layer in model.model.layers:
+        layer.mlp.experts._apply_gate = functools.partial(gated, layer.mlp.experts)
+    yield
+
+
+@contextlib.contextmanager
+def one_norm(model, _module):
+    """Give the network the norm of the attention."""
+    for layer in model.gpt_neox.layers:
+        layer.post_attention_layernorm.forward = layer.input_layernorm.forward
+    yield
+
+
+def gate_first(m, _right):
+    def forward(x, gate):
+        x = x * torch.nn.functional.silu(gate)
+        return m.weight * x / (x.pow(2).mean(-1, keepdim=True) + m.variance_epsilon).sqrt()
+
+    return forward
+
+
+def of_later_reports():
+    """Yield mistakes of reports that were looked up after the ones below were known."""
+    out, mixed = "blocks.0.feed_forward.out", "blocks.0.attention.out"
+    yield Port("llama", 0, "lablup/mlxcel#1688: positions are heads", rotation(by_heads), ATTENDED,
+               "the number of the head is taken as the position")  # fmt: skip
+    yield Port("llama", 0, "apple/coremltools#2821: eps by the largest square",
+               norms("layernorm", of_the_largest), NORMED, "by the largest square")  # fmt: skip
+    yield Port("llama", 0, "mosaicml/llm-foundry#372: divided by the inverse root",
+               norms("layernorm", times_the_root), NORMED, "multiplied by the root")  # fmt: skip
+    yield Port("smollm3", 0, "antonellof/ferrox#193: another phase of rotations", None, ATTENDED,
+               "queries and keys are not rotated", {"no_rope_layers": [0, 1, 0]})  # fmt: skip
+    yield Port("smollm3", 1, "huggingface/transformers#43756: rotations inverted", None, ATTENDED,
+               "the block has the options of block", {"no_rope_layers": [0, 1, 1]})  # fmt: skip
+    yield Port("qwen3", 0, "vllm-project/vllm#16311: norms over all heads",
+               norms(("q_norm", "k_norm"), across_heads), "blocks.0.attention.q_normed",
+               "go over all heads at once")  # fmt: skip
+    yield Port("qwen2_moe", 0, "NousResearch/torchtitan#36: no gate of the shared expert",
+               norms("shared_expert_gate", lambda m, right: lambda x: right(x) * 0 + 1e9), out,
+               "the gate of the shared expert is missing")  # fmt: skip
+    yield Port("qwen3_next", 0, "ml-explore/mlx-lm#1792: one bias of the steps", weights(
+               "dt_bias", lambda p: p[:1].expand(p.shape).clone()), mixed,
+               "the biases of the steps of the first head")  # fmt: skip
+    yield Port("qwen3_next", 0, "ml-explore/mlx-lm#1798: unscaled readings",
+               patched("torch_chunk_gated_delta_rule", unscaled), mixed,
+               "is not divided by the root of E")  # fmt: skip
+    yield Port("gpt_oss", 1, "PrimeIntellect-ai/prime-rl#2365: gate bounded below", bounded_twice,
+               out, "gate is bounded below, too")  # fmt: skip
+    yield Port("gpt_neox", 0, "NVIDIA/TransformerEngine#625: one norm for both", one_norm,
+               "blocks.0.norm2", "norm2 has the parameters of norm1")  # fmt: skip
+    yield Port("glm", 0, "ml-explore/mlx-lm#1698: all channels turn", None, ATTENDED,
+               "all channels of a head are rotated", rope(partial_rotary_factor=1.0))  # fmt: skip
+    yield Port("qwen3_next", 0, "ggml-org/llama.cpp#16095: gate before the norm",
+               norms("linear_attn.norm", gate_first), mixed, "comes after the gate")  # fmt: skip
+    yield Port("gemma3_text", 0, "ollama/ollama#13453: logits capped", None, "logits",
+               "the soft cap of the logits is 30", {"final_logit_softcapping": 30.0})  # fmt: skip
+    yield Port("qwen2_moe", 0, "sgl-project/sglang#26845: shared expert twice",
+               norms("shared_expert", lambda m, right: lambda x: 2 * right(x)), out,
+               "the shared expert is multiplied by 2")  # fmt: skip
+
+
+def without_delta(right):
+    """Let the memory take the values themselves."""
+
+    def rule(query, key, value, g, beta, **_options):
+        q, k = (x / (x.pow(2).sum(-1, keepdim=True) + 1e-6).sqrt() for x in (query, key))
+        q, k, v, rates, decay = (x.transpose(1, 2) for x in (q, k, value, beta, g))
+        q, k = (x.repeat_interleave(v.shape[1] // x.shape[1], 1) for x in (q, k))
+        memory, read = torch.zeros(*k.shape[:2], k.shape[-1], v.shape[-1]).to(v), []
+        for t in range(q.shape[2]):
+            step = k[:, :, t, :, None] * (rates[:, :, t, None] * v[:, :, t])[:, :, None]
+            memory = memory * decay[:, :, t, None, None].exp() + step
+            read.append((memory * q[:, :, t, :, None]).sum(-2) / q.shape[-1] ** 0.5)
+        return torch.stack(read, 2).transpose(1, 2), memory
+
+    return rule
+
+
+def by_key_heads(w):
+    """Read queries and gates of the heads that share a head of keys as one group."""
+    keys, shared = 2, 2
+    rows = w.unflatten(0, (keys, 2, shared, -1))
+    return rows.transpose(1, 2).flatten(0, 3)
+
+
+def second_sum_with(chosen):
+    """Return a change: the second sum takes one of its block's input, first sum and norm."""
+
+    @contextlib.contextmanager
+    def changed(model, _module):
+        def forward(layer, x, **options):
+            y = x + layer.self_attn(hidden_states=layer.input_layernorm(x), **options)[0]
+            z = layer.post_attention_layernorm(y)
+            return (x, y, z)[chosen] + layer.mlp(z)
+
+        for layer in model.model.layers:
+            layer.forward = functools.partial(forward, layer)
+        yield
+
+    return changed
+
+
+def of_latest_reports():
+    """Yield mistakes of reports that were looked up after the later ones were known."""
+    yield Port("qwen3_next", 0, "llmmanorg/llmman#16: no delta rule",
+               patched("torch_chunk_gated_delta_rule", without_delta), "blocks.0.attention.out",
+               "the memory takes the values")  # fmt: skip
+    yield Port("qwen3_next", 2, "qiuzh20/gated_attention#13: gates by heads of keys",
+               weights(("q_proj.weight", "q_proj.bias"), by_key_heads),
+               "blocks.0.attention.q_normed", "is read head by head of the keys")  # fmt: skip
+    yield Port("qwen3", 0, "lucidrains/x-transformers#352: norms without weights",
+               norms(("q_norm", "k_norm"), lambda m, right: lambda x: right(x) / m.weight),
+               "blocks.0.attention.q_normed", "queries and keys are missing")  # fmt: skip
+    yield Port("llama", 2, "TransformerLensOrg/TransformerLens#910: another factor", None, ATTENDED,
+               "the factor of the scaling is 32, not 8",
+               {"rope_parameters": LLAMA3 | {"factor": 32.0}})  # fmt: skip
+    yield Port("llama", 0, "strutive07/transformer-tensorflow2.0#14: the input once more",
+               second_sum_with(0), "blocks.0.out", "take the input of the block")  # fmt: skip
+    yield Port("llama", 0, "NVIDIA-NeMo/Speech#4048: a normalized sum", second_sum_with(2),
+               "blocks.0.out", "takes the normalized input of its sub-layer")  # fmt: skip
+
+
 def of_reports():
     """Yield reported mistakes: repository and number of an issue or pull request, and in words."""
     out = "blocks.0.feed_forward.out"
@@ -815,6 +991,8 @@ SOURCES = {
     "embeddings, sums, logits": of_sums,
     "latents and delta rules": of_recent_attention,
     "reported by others": of_reports,
+    "reported, looked up later": of_later_reports,
+    "reported, looked up last": of_latest_reports,
 }
 
 

@@ -37,8 +37,9 @@ def draw(rng, biases=True, width=(D, D_KV)):
 
 
 def whole(rng, together=False, width=(D, D_KV)):
-    """Parameters with norms, of each head or of all together, a gate and sinks."""
+    """Parameters with norms, of each head, of all together or by rows, a gate and sinks."""
     sizes = (H * E, Hk * E) if together else (E, E)
+    sizes = ((H, E), (Hk, E)) if together == "rows" else sizes
     return draw(rng, width=width)._replace(
         q_norm=1 + 0.3 * rng.normal(size=sizes[0]),
         k_norm=1 + 0.3 * rng.normal(size=sizes[1]),
@@ -177,6 +178,9 @@ def torch_attention(x, y, params, rope, *, after, offset, eps, mask):
     w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o, q_norm, k_norm, w_gate, b_gate, sink = params
 
     def norm(z, w):
+        if w.ndim == 2:  # layer norms of heads
+            n = torch.nn.functional.layer_norm(z, z.shape[-1:], eps=eps)
+            return n * (offset + w)[:, None]
         n = z * torch.rsqrt(z.pow(2).mean(-1, keepdim=True) + eps)
         return n * (offset + w)
 
@@ -186,9 +190,10 @@ def torch_attention(x, y, params, rope, *, after, offset, eps, mask):
         return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
 
     def prepared(z, w, heads):
-        z = norm(z, w) if len(w) > E and not after else z
+        of_all = w.ndim == 1 and len(w) > E
+        z = norm(z, w) if of_all and not after else z
         z = z.unflatten(-1, (heads, E)).transpose(-2, -3)
-        if len(w) > E:
+        if of_all:
             z = turn(z)
             return _norm_together(z, w) if after else z
         return norm(turn(z), w) if after else turn(norm(z, w))
@@ -208,7 +213,7 @@ def torch_attention(x, y, params, rope, *, after, offset, eps, mask):
 
 
 class TestNormsGateAndSinks:
-    @pytest.mark.parametrize("together", [False, True])
+    @pytest.mark.parametrize("together", [False, True, "rows"])
     @pytest.mark.parametrize(("after", "offset"), [(False, 0.0), (True, 0.0), (False, 1.0)])
     def test_value_and_gradients_of_pytorch(self, rng, assert_close, together, after, offset):
         params = whole(rng, together)
@@ -227,7 +232,7 @@ class TestNormsGateAndSinks:
         for got, want in zip((dx, dy, *dparams), grads, strict=True):
             assert_close(got, want, tolerance=2e-14)
 
-    @pytest.mark.parametrize("together", [False, True])
+    @pytest.mark.parametrize("together", [False, True, "rows"])
     @pytest.mark.parametrize("after", [False, True])
     def test_forward_mode_is_the_adjoint(self, rng, together, after):
         params = whole(rng, together)
@@ -250,7 +255,7 @@ class TestNormsGateAndSinks:
             assert np.sum(u * moved) == pytest.approx(want, rel=1e-11)
 
     def test_the_formula(self, rng, assert_close):
-        for together, after in ((False, True), (True, False)):
+        for together, after in ((False, True), (True, False), ("rows", True)):
             params, x = whole(rng, together, (D, D)), rng.normal(size=(T, D))
             rope = rope_tables(np.arange(T), [1.0, 0.2])
             options = {"num_heads": H, "num_kv_heads": Hk, "rope": rope, "norm_after_rope": after}
@@ -317,6 +322,8 @@ class TestNormsGateAndSinks:
             attend(q_norm=np.ones(5))
         with pytest.raises(ValueError, match=r"'params.k_norm' must have shape \(E,\) = \(4,\)"):
             attend(k_norm=np.ones(H * E))
+        with pytest.raises(ValueError, match=r"'params.k_norm' must have shape \(E,\) = \(4,\)"):
+            attend(k_norm=np.ones((H, E)))
         with pytest.raises(ValueError, match=r"'params.w_gate' must have shape \(12, 6\)"):
             attend(w_gate=np.ones((12, 7)))
         with pytest.raises(ValueError, match=r"'params.b_gate' must have shape \(12,\)"):

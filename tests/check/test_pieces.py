@@ -306,6 +306,41 @@ def with_another_choice(nearest):
 SEEN = ("embedding", "norm1", "attention.out", "feed_forward.out", "out", "norm", "logits")
 
 
+@pytest.mark.parametrize("kind", ["minimax_m2", "exaone_moe"])
+def test_a_close_choice_by_a_correction_is_no_difference(kind):
+    """What the router's logits do not show: a correction that is added to their sigmoids."""
+    ids, params, own, right = traced(kind)
+    block = 0 if kind == "minimax_m2" else 1
+    place = f"blocks.{block}.feed_forward."
+    network = params.blocks[block].feed_forward
+    k = right[f"{place}weights"].shape[-1]
+    scores = 1 / (1 + np.exp(-right[f"{place}router"][0, 0])) + network.correction
+    order = np.argsort(-scores)
+    gap = scores[order[k - 1]] - scores[order[k]]
+
+    def port(more):
+        correction = network.correction.copy()
+        correction[order[k - 1]] -= gap * more
+        changed = params.blocks[block]._replace(
+            feed_forward=network._replace(correction=correction)
+        )
+        blocks = (*params.blocks[:block], changed, *params.blocks[block + 1 :])
+        steps = trace(language_model, ids, params._replace(blocks=blocks), own)
+        return {name: a for name, a in in_16_bits(steps).items() if name.endswith(SEEN)}
+
+    near = params.blocks[block]._replace(
+        feed_forward=network._replace(
+            correction=network.correction - gap * 0.9999 * np.eye(len(scores))[order[k - 1]]
+        )
+    )
+    blocks = (*params.blocks[:block], near, *params.blocks[block + 1 :])
+    close = trace(language_model, ids, params._replace(blocks=blocks), own)
+    found = first_difference(close, port(1.0001))
+    assert found is None or found.name != f"{place}out"
+    if gap > 0.1:
+        assert first_difference(right, port(1.5)).name.startswith(f"blocks.{block}.")
+
+
 def test_a_close_choice_of_experts_is_no_difference():
     right, port = with_another_choice(nearest=True)
     port = {name: a for name, a in port.items() if name.endswith(SEEN)}

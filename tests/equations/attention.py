@@ -822,6 +822,36 @@ def norms_and_gate():
     yield whole(*ALL)[2], multi_head_attention(TOKENS, TOKENS, AttentionParams(*ALL[1:]), **options)
 
 
+ROWS_Q, ROWS_K = RNG.normal(size=(2, N_HEADS, WIDTH))
+
+
+def centered_rows(x, w):
+    """Normalize each head of rows by its own mean, variance and row of the weight."""
+    parts = []
+    for part, row in zip(np.split(x, N_HEADS, axis=1), w, strict=True):
+        mu = np.sum(part, axis=1, keepdims=True) / WIDTH
+        tau = np.sqrt(np.sum((part - mu) ** 2, axis=1, keepdims=True) / WIDTH + NORM_EPS)
+        parts.append((row + SHIFT) * (part - mu) / tau)
+    return np.concatenate(parts, axis=1)
+
+
+@equation(
+    r"""\hat{\vec q}_{hi} = \mat R_i \bigl( (\vec w^q_h + \delta) \odot
+            \frac{\vec q_{hi} - \mu_{hi}}{\tau_{hi}} \bigr), \qquad
+        \mu_{hi} = \frac1E \sum_e q_{hie}, \qquad
+        \tau_{hi} = \sqrt{\frac1E \sum_e (q_{hie} - \mu_{hi})^2 + \epsilon} ."""
+)
+def layer_norms_of_heads():
+    options = {"num_heads": N_HEADS, "norm_eps": NORM_EPS, "norm_offset": SHIFT}
+    angles = np.arange(T)[:, None]
+    options["rope"] = np.cos(angles), np.sin(angles)
+    x, w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o = SELF
+    q, k = centered_rows(x @ w_q.T + b_q, ROWS_Q), centered_rows(x @ w_k.T + b_k, ROWS_K)
+    o = heads_of(turn(q), turn(k), x @ w_v.T + b_v)
+    params = AttentionParams(*SELF[1:], ROWS_Q, ROWS_K)
+    yield o @ w_o.T + b_o, multi_head_attention(x, x, params, **options)
+
+
 @reads(r"\pdv{L}{\vec o_i} = \sigma(\vec z_i) \odot \vec u'_i, \qquad \pdv{L}{\vec z_i}…")
 def gradients_of_the_gate():
     o, z, _ = whole(*ALL)

@@ -14,6 +14,19 @@ MODELS = {
         {"hidden_size": D, "num_attention_heads": H, "num_hidden_layers": 2, "bias": True}
         | {"new_decoder_architecture": True, "ffn_hidden_size": F, "activation": "relu"}
         | {"tie_word_embeddings": False},
+        # Falcon 2: one norm for both parts; then the first models, 7B and one without a shared head
+        {"hidden_size": D, "num_attention_heads": H, "num_hidden_layers": 2, "num_kv_heads": 2}
+        | {"new_decoder_architecture": True, "ffn_hidden_size": F, "num_ln_in_parallel_attn": 1}
+        | {"tie_word_embeddings": False},
+        {"hidden_size": D, "num_attention_heads": H, "num_hidden_layers": 2, "multi_query": True}
+        | {"num_kv_heads": H, "ffn_hidden_size": F},
+        {"hidden_size": D, "num_attention_heads": H, "num_hidden_layers": 2, "bias": True}
+        | {"parallel_attn": False, "multi_query": False, "ffn_hidden_size": F},
+    ],
+    "mpt": [
+        {"d_model": D, "n_heads": H, "n_layers": 2},
+        {"d_model": D, "n_heads": 3 if D % 3 == 0 else 2, "n_layers": 2}
+        | {"attn_config": {"softmax_scale": 0.3}, "tie_word_embeddings": False},
     ],
     "gpt_bigcode": [
         {"n_embd": D, "n_head": H, "n_layer": 2, "n_positions": L, "n_inner": F},
@@ -37,21 +50,25 @@ MODELS = {
 CASES = [(kind, i) for kind, every in MODELS.items() for i in range(len(every))]
 MLP = {"gpt_bigcode": ("mlp.c_fc", "mlp.c_proj"), "opt": ("fc1", "fc2")}
 MLP["falcon"] = "mlp.dense_h_to_4h", "mlp.dense_4h_to_h"
+MLP["mpt"] = "ffn.up_proj", "ffn.down_proj"
 MLP["gpt_neo"] = MLP["gpt_bigcode"]
 NORMS = {"gpt_bigcode": ("ln_1", "ln_2"), "opt": ("self_attn_layer_norm", "final_layer_norm")}
 NORMS["falcon"] = "ln_attn", "ln_mlp"
+NORMS["mpt"] = "norm_1", "norm_2"
 NORMS["gpt_neo"] = NORMS["gpt_bigcode"]
 AROUND = {
     "gpt_bigcode": ("transformer.", "wte", "wpe", "h.", "ln_f"),
     "opt": ("model.decoder.", "embed_tokens", "embed_positions", "layers.", "final_layer_norm"),
 }
 AROUND["falcon"] = "transformer.", "word_embeddings", "", "h.", "ln_f"
+AROUND["mpt"] = "transformer.", "wte", "", "blocks.", "norm_f"
 AROUND["gpt_neo"] = AROUND["gpt_bigcode"]
 PROJECTIONS = {
     "gpt_neo": ("attn.attention.{}_proj", "attn.attention.out_proj"),
     "opt": ("self_attn.{}_proj", "self_attn.out_proj"),
     "gpt_bigcode": ("attn.c_attn", "attn.c_proj"),
     "falcon": ("self_attention.query_key_value", "self_attention.dense"),
+    "mpt": ("attn.Wqkv", "attn.out_proj"),
 }
 
 
@@ -60,8 +77,28 @@ def settings_of(kind, i):
 
 
 def layers_of(config):
-    names = ("n_layer", "num_layers", "num_hidden_layers")
+    names = ("n_layer", "n_layers", "num_layers", "num_hidden_layers")
     return next(config[name] for name in names if name in config)
+
+
+def norms_of(kind, config):
+    """Return the names of a layer's norms, of which there may be one."""
+    if kind != "falcon" or config.get("new_decoder_architecture"):
+        one = config.get("num_ln_in_parallel_attn") == 1
+        return ("input_layernorm",) if one else NORMS[kind]
+    one = config.get("parallel_attn", True)
+    return ("input_layernorm",) if one else ("input_layernorm", "post_attention_layernorm")
+
+
+def groups_of(config):
+    """Return the number of heads of keys of a Falcon."""
+    if config.get("multi_query", True) and not config.get("new_decoder_architecture"):
+        return 1
+    return config.get("num_kv_heads", H)
+
+
+def of_norms(kind):
+    return ("weight",) if kind == "mpt" else ("weight", "bias")
 
 
 def shapes_of(kind, i=0):
@@ -74,21 +111,24 @@ def shapes_of(kind, i=0):
     inner, out = PROJECTIONS[kind]
     for n in range(layers_of(config)):
         name = f"{base}{layers}{n}."
-        sizes = {out: (D, D), MLP[kind][0]: (F, D), MLP[kind][1]: (D, F)}
+        hidden = 4 * D if kind == "mpt" else F
+        sizes = {out: (D, D), MLP[kind][0]: (hidden, D), MLP[kind][1]: (D, hidden)}
         if kind == "gpt_bigcode":
             sizes[inner] = (D + 2 * E if config.get("multi_query", True) else 3 * D, D)
         elif kind == "falcon":
-            sizes[inner] = (D + 2 * config.get("num_kv_heads", H) * E, D)
+            sizes[inner] = (D + 2 * groups_of(config) * E, D)
+        elif kind == "mpt":
+            sizes[inner] = (3 * D, D)
         else:
             sizes |= {inner.format(x): (D, D) for x in "qkv"}
         for part, shape in sizes.items():
             shapes[f"{name}{part}.weight"] = shape
             of_queries = kind == "gpt_neo" and part.endswith(("q_proj", "k_proj", "v_proj"))
-            if not of_queries and config.get("bias", kind != "falcon"):
+            if not of_queries and config.get("bias", kind not in ("falcon", "mpt")):
                 shapes[f"{name}{part}.bias"] = shape[:1]
-        for norm in NORMS[kind]:
-            shapes |= {f"{name}{norm}.{x}": (D,) for x in ("weight", "bias")}
-    shapes |= {f"{base}{last}.{x}": (D,) for x in ("weight", "bias")}
+        for norm in norms_of(kind, config):
+            shapes |= {f"{name}{norm}.{x}": (D,) for x in of_norms(kind)}
+    shapes |= {f"{base}{last}.{x}": (D,) for x in of_norms(kind)}
     return shapes | ({} if config.get("tie_word_embeddings", True) else {"lm_head.weight": (V, D)})
 
 
@@ -104,7 +144,7 @@ def run(kind, i, s, ids):
     def norm(x, name):
         centered = x - x.mean(-1, keepdims=True)
         root = np.sqrt((centered**2).mean(-1, keepdims=True) + 1e-5)
-        return centered / root * s[f"{name}.weight"] + s[f"{name}.bias"]
+        return centered / root * s[f"{name}.weight"] + s.get(f"{name}.bias", 0)
 
     def dense(x, name):
         return x @ s[f"{name}.weight"].T + s.get(f"{name}.bias", 0)
@@ -112,18 +152,19 @@ def run(kind, i, s, ids):
     def activation(x):
         if kind == "opt" or config.get("activation") == "relu":
             return np.maximum(x, 0)
-        if kind == "falcon":
+        if kind in ("falcon", "mpt"):
             return x / 2 * (1 + np.vectorize(math.erf)(x / math.sqrt(2)))
         return x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
 
     for n in range(layers_of(config)):
         name = f"{base}{layers}{n}."
-        norms, (up, down) = [f"{name}{x}" for x in NORMS[kind]], MLP[kind]
+        norms, (up, down) = [f"{name}{x}" for x in norms_of(kind, config)], MLP[kind]
         given = x
         x = x + dense(_averages(kind, config, n, norm(x, norms[0]), name, dense),
                       f"{name}{PROJECTIONS[kind][1]}")  # fmt: skip
-        read = given if kind == "falcon" else x
-        x = x + dense(activation(dense(norm(read, norms[1]), f"{name}{up}")), f"{name}{down}")
+        side_by_side = kind == "falcon" and config.get("parallel_attn", True)
+        read = given if side_by_side else x
+        x = x + dense(activation(dense(norm(read, norms[-1]), f"{name}{up}")), f"{name}{down}")
     return norm(x, f"{base}{last}") @ s.get("lm_head.weight", s[f"{base}{tokens}.weight"]).T
 
 
@@ -146,10 +187,14 @@ def _averages(kind, config, n, x, name, dense):
         else:
             heads = [np.split(fused[:, 3 * h * E : 3 * (h + 1) * E], 3, axis=1) for h in range(H)]
     elif kind == "falcon":
-        groups = config.get("num_kv_heads", H)
+        groups = groups_of(config)
         own, rows = H // groups, dense(x, f"{name}{inner}").reshape(len(x), groups, -1, E)
         heads = [(_turned(rows[:, h // own, h % own]), _turned(rows[:, h // own, own]),
                   rows[:, h // own, own + 1]) for h in range(H)]  # fmt: skip
+    elif kind == "mpt":
+        n = config["n_heads"]
+        parts = np.split(dense(x, f"{name}{inner}"), 3, axis=1)
+        heads = list(zip(*(np.split(a, n, axis=1) for a in parts), strict=True))
     else:
         all_heads = [dense(x, name + inner.format(c)) for c in "qkv"]
         heads = [[a[:, h * E : (h + 1) * E] for a in all_heads] for h in range(H)]
@@ -158,8 +203,13 @@ def _averages(kind, config, n, x, name, dense):
     kinds = [one for period, count in periods for one in period * count]
     window = config["window_size"] if kind == "gpt_neo" and kinds[n] == "local" else len(x)
     averages = []
-    for q, k, v in heads:
-        scores = q @ k.T / (math.sqrt(E) if is_scaled else 1)
+    for h, (q, k, v) in enumerate(heads):
+        scores = q @ k.T / (math.sqrt(q.shape[1]) if is_scaled else 1)
+        if kind == "mpt":
+            own = config.get("attn_config", {}).get("softmax_scale")
+            scores = q @ k.T * own if own else scores
+            slope = 2.0 ** (-8 * (h + 1) / len(heads))
+            scores -= slope * np.maximum(np.subtract.outer(np.arange(len(x)), np.arange(len(x))), 0)
         for t in range(len(x)):
             for u in range(len(x)):
                 if u > t or u <= t - window:

@@ -8,6 +8,7 @@ import peers
 import pytest
 import trees
 from decoders import EXPERTS, FAMILIES, PACKAGES, TYPES, T, V, made
+from interop_states import configured, state_of
 from wide import in_float64
 
 from dlref.check import first_difference, trace
@@ -171,8 +172,8 @@ class TestOtherFamilies:
     @pytest.mark.parametrize(
         ("kind", "name", "settings", "words"),
         [
-            ("cohere", "Cohere", {"use_qk_norm": True}, "'use_qk_norm' must be False"),
-            ("stablelm", "StableLm", {"qk_layernorm": True}, "'qk_layernorm' must be False"),
+            ("cohere", "Cohere", {"use_qk_norm": True}, r"self_attn.q_norm.weight' is missing"),
+            ("stablelm", "StableLm", {"qk_layernorm": True}, r"q_layernorm.weight' is missing"),
             ("smollm3", "SmolLM3", {"no_rope_layers": [1]}, "'no_rope_layers' must have 3"),
             ("qwen2", "Qwen2", {"layer_types": ["x"] * 3}, "'layer_types' must be a list of 3"),
             ("mistral", "Mistral", {"num_key_value_heads": 3}, "'num_key_value_heads' must divide"),
@@ -284,3 +285,12 @@ class TestSpellings:
         params = init_language_model(np.random.default_rng(0), config)
         with pytest.raises(ValueError, match=r"family qwen3: 'positions' must be 'rope'"):
             to_state_dict(params, "qwen3", config)
+
+
+def test_a_norm_of_a_head_that_is_missing(rng):
+    settings = configured("stablelm", {"qk_layernorm": True})
+    state = state_of("stablelm", settings, rng)
+    del state["model.layers.1.self_attn.q_layernorm.norms.1.weight"]
+    words = "must hold 'model.layers.1.self_attn.q_layernorm.weight' of each head"
+    with pytest.raises(ValueError, match=words):
+        from_state_dict(state, config=settings)

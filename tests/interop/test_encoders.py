@@ -136,13 +136,19 @@ def test_errors_of_relatives_of_bert(kind, settings, words):
 # T5 and mT5 with their decoders.
 
 
-def whole_shapes(gated, K=6):
+def whole_shapes(gated, K=6, decoders=2):
     shapes = t5_shapes(gated, K=K)
     for name, shape in list(shapes.items()):
         if name.startswith("encoder."):
             new = name.replace("encoder.", "decoder.").replace("layer.1.", "layer.2.")
             shapes[new] = shape
-    for i in range(2):
+    last = "decoder.block.1."
+    for name, shape in list(shapes.items()):
+        if name.startswith(last):
+            extra = {name.replace(last, f"decoder.block.{i}."): shape for i in range(2, decoders)}
+            shapes |= extra
+            shapes = {key: a for key, a in shapes.items() if key != name or decoders > 1}
+    for i in range(decoders):
         name = f"decoder.block.{i}.layer.1."
         shapes |= {f"{name}EncDecAttention.{c}.weight": (K, D) for c in "qkv"}
         shapes |= {f"{name}EncDecAttention.o.weight": (D, K), f"{name}layer_norm.weight": (D,)}
@@ -156,7 +162,7 @@ def run_decoder(s, ids, memory, bias, gated, scale):
         return attend(*(heads(a, H) for a in (q, k, v)), bias, 1.0) @ s[f"{name}o.weight"].T
 
     x = s["shared.weight"][ids]
-    for i in range(2):
+    for i in range(sum(name.endswith("EncDecAttention.q.weight") for name in s)):
         name = f"decoder.block.{i}.layer."
         y = normed(x, 1e-6, s[f"{name}0.layer_norm.weight"])
         x = x + attention(y, y, f"{name}0.SelfAttention.", bias + causal(len(ids)))
@@ -208,6 +214,25 @@ def test_the_whole_of_t5(rng, kind, settings, scaled, own_head):
     np.testing.assert_array_equal(text[1:], logits.argmax(-1))
 
 
+@pytest.mark.parametrize("depth", [1, 3])
+def test_halves_of_different_depth(rng, depth):
+    """As in the small models of T5's authors, and in distilled ones."""
+    settings = T5 | {"num_decoder_layers": depth}
+    state = drawn(whole_shapes(False, decoders=depth))
+    params, config = from_state_dict(state, "t5", settings)
+    assert (config.num_layers, config.num_decoder_layers) == (2, depth)
+    source, target = rng.integers(0, V, T), rng.integers(0, V, 4)
+    memory = run_t5(state, source, t5_bias(params.source_positions, T, T), False)
+    bias = t5_bias(params.positions, 4, 4, bidirectional=False)
+    want = run_decoder(state, target, memory, bias, False, D**-0.5)
+    close(encoder_decoder_model(source, target, params, config), want)
+    close(trace(encoder_decoder_model, source, target, params, config)["logits"], want)
+    assert_round_trip(params, "t5", config, state)
+    text = encoder_decoder_generate(source, params, config, start=0, steps=3)
+    logits = encoder_decoder_model(source, text[:-1], params, config)
+    np.testing.assert_array_equal(text[1:], logits.argmax(-1))
+
+
 def test_weights_of_the_cross_attention_are_not_scaled(rng):
     params, config = from_state_dict(drawn(whole_shapes(False)), "t5", T5)
     weights = encoder_decoder_weights(rng.integers(0, V, T), [1, 2], params, config)
@@ -226,7 +251,7 @@ def test_a_stored_head_that_equals_the_embeddings_is_tied():
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"num_decoder_layers": 3}, "'num_decoder_layers' must be 2, not 3"),
+        ({"num_decoder_layers": 3}, r"decoder.block.2.layer.0.SelfAttention.q.weight' is missing"),
         ({"relative_attention_max_distance": 20}, "'relative_attention_max_distance' must be 128"),
         ({"relative_attention_num_buckets": 8}, "'relative_attention_num_buckets' must be 32"),
         ({"model_type": "mt5"}, "'mt5', which has T5's pieces, and outputs that are not scaled"),

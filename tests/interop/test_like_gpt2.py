@@ -53,6 +53,18 @@ PUBLISHED = {
         "attention_layers": ["global", "local"] * 2, "resid_dropout": 0,
         "attention_types": [[["global", "local"], 2]], "gradient_checkpointing": False,
     },
+    "mpt": {
+        "architectures": ["MPTForCausalLM"], "emb_pdrop": 0, "embedding_fraction": 1.0,
+        "attn_config": {
+            "alibi": True, "alibi_bias_max": 8, "attn_impl": "torch", "attn_pdrop": 0,
+            "attn_type": "multihead_attention", "attn_uses_sequence_id": False, "clip_qkv": None,
+            "prefix_lm": False, "qk_ln": False, "softmax_scale": None,
+        },
+        "expansion_ratio": 4, "init_config": {"fan_mode": "fan_in", "name": "kaiming_normal_"},
+        "init_device": "cpu", "learned_pos_emb": True, "logit_scale": None, "max_seq_len": 2048,
+        "no_bias": True, "norm_type": "low_precision_layernorm", "resid_pdrop": 0, "verbose": 0,
+        "tokenizer_name": "EleutherAI/gpt-neox-20b", "auto_map": {"AutoConfig": "configuration"},
+    },
     "opt": {
         "_remove_final_layer_norm": False, "activation_dropout": 0.0, "layerdrop": 0.0,
         "architectures": ["OPTForCausalLM"], "do_layer_norm_before": True, "dropout": 0.1,
@@ -70,14 +82,14 @@ def test_entries_of_published_files(kind):
         assert model(kind, 0, **PUBLISHED[kind])[-1] == plain
 
 
-@pytest.mark.parametrize("kind", like_gpt2.MODELS)
-def test_layer_by_layer(kind, tmp_path):
+@pytest.mark.parametrize(("kind", "i"), CASES)
+def test_layer_by_layer(kind, i, tmp_path):
     save = pytest.importorskip("safetensors.numpy").save_file
-    state, params, config = model(kind, 0)
+    state, params, config = model(kind, i)
     save(
         {name: np.ascontiguousarray(a) for name, a in state.items()}, tmp_path / "model.safetensors"
     )
-    (tmp_path / "config.json").write_text(json.dumps(like_gpt2.settings_of(kind, 0)))
+    (tmp_path / "config.json").write_text(json.dumps(like_gpt2.settings_of(kind, i)))
     ids = [3, 1, 4, 1, 5]
     steps = trace_checkpoint(tmp_path, ids)
     assert first_difference(trace(language_model, ids, params, config), steps) is None
@@ -86,10 +98,16 @@ def test_layer_by_layer(kind, tmp_path):
 @pytest.mark.parametrize(
     ("kind", "entries", "message"),
     [
-        ("falcon", {"new_decoder_architecture": False}, "dlref lacks the blocks of the first"),
-        ("falcon", {"num_ln_in_parallel_attn": 1}, "'num_ln_in_parallel_attn' must be 2, not 1"),
+        ("falcon", {"new_decoder_architecture": False, "multi_query": False}, "must be 4 without"),
+        ("falcon", {"num_ln_in_parallel_attn": 3}, "'num_ln_in_parallel_attn' must be 2 at most"),
+        ("falcon", {"num_ln_in_parallel_attn": 1}, r"ln_mlp\.weight' is there"),
+        ("falcon", {"parallel_attn": False}, "'parallel_attn' must be True beside"),
         ("falcon", {"num_kv_heads": 3}, "'num_kv_heads' must divide 4, not be 3"),
-        ("falcon", {"alibi": True}, "'alibi' must be False"),
+        ("falcon", {"alibi": True}, "'alibi' must be False, not True: dlref lacks ALiBi's bias"),
+        ("mpt", {"attn_config": {"clip_qkv": 6.0}}, "dlref lacks bounds of queries, keys and"),
+        ("mpt", {"attn_config": {"alibi_bias_max": 16}}, "'alibi_bias_max' must be 8, not 16"),
+        ("mpt", {"attn_config": None, "no_bias": False}, "'no_bias' must be True"),
+        ("mpt", {"attn_config": [1]}, "'attn_config' must be a dictionary"),
         ("gpt_bigcode", {"add_cross_attention": True}, "'add_cross_attention' must be False"),
         ("gpt_bigcode", {"num_key_value_heads": 2}, "'num_key_value_heads' must be 1"),
         ("gpt_neo", {"attention_types": [[["global"], 1]]}, "'attention_types' must be periods"),
@@ -117,6 +135,7 @@ def test_against_transformers(kind, i):
     torch = peers.torch
     torch.manual_seed(0)
     names = {"gpt_bigcode": "GPTBigCode", "gpt_neo": "GPTNeo", "opt": "OPT", "falcon": "Falcon"}
+    names["mpt"] = "Mpt"
     name = names[kind]
     entries = {k: v for k, v in like_gpt2.settings_of(kind, i).items() if k != "model_type"}
     if kind == "gpt_neo" and "attention_types" not in entries:

@@ -377,6 +377,8 @@ class TestT5:
 
 RELATIVES = {
     "roberta": ("Roberta", BERT | {"pad_token_id": 1}),
+    "camembert": ("Camembert", BERT | {"pad_token_id": 1}),
+    "xlm-roberta": ("XLMRoberta", BERT | {"pad_token_id": 1}),
     "roberta, other padding": ("Roberta", BERT | {"pad_token_id": 3, "hidden_act": "relu"}),
     "distilbert": ("DistilBert", {"vocab_size": V, "dim": 16, "n_heads": 4, "hidden_dim": 24}),
 }
@@ -403,6 +405,8 @@ WHOLE = {
     "t5 1.1": ("T5", {"feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
     "mt5": ("MT5", {}),
     "mt5, relu": ("MT5", {"feed_forward_proj": "relu"}),
+    "t5, a deep decoder": ("T5", {"num_decoder_layers": 3}),
+    "mt5, a flat decoder": ("MT5", {"num_decoder_layers": 1}),
 }
 
 

@@ -11,7 +11,9 @@ from interop_states import state_of
 from published import ENCODERS, PUBLISHED, T, V, small
 
 from dlref.interop import from_state_dict, to_state_dict
-from dlref.interop._settings import family_of
+from dlref.interop._families import FAMILIES
+from dlref.interop._missing import MISSING
+from dlref.interop._settings import AROUND, family_of
 from dlref.normalization import layer_norm
 from dlref.transformer import (
     encoder,
@@ -23,10 +25,13 @@ from dlref.transformer import (
 #: Files of models that dlref cannot express, and words of the reason.
 REFUSED = {
     "Alibaba-NLP/gte-Qwen2-1.5B-instruct": "does not have: 'is_causal' is False",
+    "facebook/opt-350m": "'do_layer_norm_before' must be True, not False: dlref lacks norms after",
+    "mosaicml/mpt-7b-storywriter": "'alibi_bias_max' must be 8, not 16",
+    "tiiuae/falcon-rw-1b": "'alibi' must be False, not True: dlref lacks ALiBi's bias rounded to",
     "microsoft/Phi-3-mini-128k-instruct": "the rope type must not be 'longrope'",
-    "stabilityai/stablelm-2-12b": "'qk_layernorm' must be False, not True",
-    "CohereForAI/c4ai-command-r-plus": "'use_qk_norm' must be False, not True",
 }
+#: Classes of the package that files call by another name.
+CLASSES = {"MPTForCausalLM": "MptForCausalLM"}
 #: What a file's README asks its reader to change for the package.
 OTHER_NAMES = {"kimi_k2": {"model_type": "deepseek_v3"}}
 READ = [name for name in PUBLISHED if name not in REFUSED]
@@ -217,7 +222,8 @@ def made_of(raw, package, folder):
     (folder / "config.json").write_text(json.dumps(as_read))
     config = package.AutoConfig.from_pretrained(folder, dtype=torch.float64)
     config._attn_implementation = config._experts_implementation = "eager"
-    model = getattr(package, raw["architectures"][0])(config).double().eval()
+    name = raw["architectures"][0]
+    model = getattr(package, CLASSES.get(name, name))(config).double().eval()
     random = [*model.parameters()]
     random += [a for key, a in model.named_buffers() if key.endswith("correction_bias")]
     with torch.no_grad():
@@ -284,3 +290,14 @@ def test_the_package_reads_the_same_model(name, package, rng, tmp_path):
     assert {key for key in grads if not key.endswith("correction_bias")} == wanted.keys()
     for key, want in wanted.items():
         assert abs(grads[key] - want).max() <= 1e-10 * abs(want).max() + 1e-12, key
+
+
+def test_every_family_that_writes_text_is_read_or_has_a_reason():
+    """Of the package transformers; GPT-SW3's files say that they are GPT-2's."""
+    auto = pytest.importorskip("transformers.models.auto.modeling_auto")
+    known = {*FAMILIES, *AROUND, *MISSING, "gpt-sw3"}
+    assert {*auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES} <= known
+
+
+def test_no_family_is_both_read_and_refused():
+    assert not FAMILIES.keys() & MISSING.keys()

@@ -55,6 +55,8 @@ class TestModel(trees.Contract):
         translating(lengths=[1, 4], num_layers=2, tied=False),
         translating(batch=(), norm_first=False, norm="rms", activation="swiglu", biases=False),
         translating(num_layers=0, T=1, scale_embeddings=True),
+        translating(num_layers=1, num_decoder_layers=2, lengths=[1, 4]),
+        translating(num_layers=2, num_decoder_layers=0),
         translating(drops={"embedding_dropout": (FEATURES, SOME[:, None])}, tied=False),
         translating(drops={"attention_dropout": ((np.append(SOME, 2),), None)}, positions="t5"),
         translating(

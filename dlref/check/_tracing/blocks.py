@@ -10,7 +10,7 @@ forward pass.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -32,10 +32,29 @@ from .common import GATES, Options, Steps, in_part, inner_eps, joined, linear, s
 from .delta import delta_steps
 from .latent import attention_options, latent_steps
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 #: Mistakes inside of RMS norms, by their names in the options.
 IN_NORMS = {
     "eps outside": "eps is added to the root, not under it",
     "weight first": "inputs of the norms are multiplied by the weight before their mean square",
+    "eps of the largest": "eps is multiplied by the largest square of the inputs of a norm",
+    "times the root": "inputs of the norms are multiplied by the root, not divided by it",
+}
+
+
+def _mean(squares: FloatArray) -> Any:
+    return np.mean(squares, axis=-1, keepdims=True)
+
+
+#: What such a mistake divides by, given squares and epsilon.
+ROOTS: dict[str, Callable[[FloatArray, Any], Any]] = {
+    "eps outside": lambda squares, eps: np.sqrt(_mean(squares)) + eps,
+    "eps of the largest": lambda squares, eps: np.sqrt(
+        _mean(squares) + eps * squares.max(-1, keepdims=True)
+    ),
+    "times the root": lambda squares, eps: 1 / np.sqrt(_mean(squares) + eps),
 }
 
 
@@ -46,8 +65,8 @@ def normed(x: FloatArray, p: Any, o: Options, name: str = "") -> FloatArray:
     if o["norm"] == "layer" or (o["norm"] is None and p.bias is not None):
         weight = None if p.weight is None else p.weight + x.dtype.type(o["norm_offset"])
         return layer_norm(x, weight, p.bias, eps=o["eps"])
-    if o.get("wrong") == "eps outside":
-        root = np.sqrt(np.mean(x * x, axis=-1, keepdims=True)) + x.dtype.type(o["eps"])
+    if o.get("wrong") in ROOTS:
+        root = ROOTS[o["wrong"]](np.asarray(x * x), x.dtype.type(o["eps"]))
         return np.asarray(x / root * (p.weight + x.dtype.type(o["norm_offset"])))
     if o.get("wrong") == "weight first":
         weighed = np.asarray(x * (p.weight + x.dtype.type(o["norm_offset"])))
@@ -116,6 +135,9 @@ def _rotate(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) -> 
     rotated = []
     of_values = [(v, (cos, sin))] if wrong.startswith("values") else []
     for a, tables in ((q, (cos, sin)), (k, of_keys), *of_values):
+        if wrong in PLACES:
+            numbers = cos[: a.shape[PLACES[wrong]]], sin[: a.shape[PLACES[wrong]]]
+            tables = [_along(table, a, PLACES[wrong]) for table in numbers]  # noqa: PLW2901
         if wrong.endswith((" by halves", " by neighbors")):
             of_neighbors = wrong.startswith("neighbors")
             rotated.append(_by_other_tables(a, cos, sin, neighbors=of_neighbors))
@@ -126,6 +148,17 @@ def _rotate(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) -> 
         rotated.append(np.roll(turned, -R, axis=-1) if wrong == "last channels" else turned)
     steps = {"q": rotated[0], "k": k if wrong == "keys" else rotated[1]}
     return steps | dict(zip("v", rotated[2:], strict=False))
+
+
+#: Axes whose numbers may be taken for positions by mistake.
+PLACES = {"places are heads": -3}
+
+
+def _along(table: Any, x: FloatArray, axis: int) -> FloatArray:
+    """Return a table whose rows follow another axis of x, for each of its rows."""
+    shape = [1] * x.ndim
+    shape[axis], shape[-1] = table.shape
+    return np.broadcast_to(table.reshape(shape), (*x.shape[:-1], table.shape[-1]))
 
 
 def _by_other_tables(x: FloatArray, cos: Any, sin: Any, *, neighbors: bool) -> FloatArray:
@@ -146,7 +179,11 @@ def _normalize(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) 
     """Return queries and keys after their norms, where there are any."""
     steps = {}
     for name, x, w in (("q", q, p.q_norm), ("k", k, p.k_norm)):
-        if w is not None:
+        if w is not None and w.ndim == 2:
+            weights = w[:, None, :] + x.dtype.type(o["norm_offset"])
+            of_heads = rms_norm if o.get("wrong") == "rms of heads" else layer_norm
+            steps[name] = np.asarray(weights * of_heads(x, eps=inner_eps(o)))
+        elif w is not None:
             together = len(w) != x.shape[-1]
             rows = np.swapaxes(x, -2, -3)
             if together and "norm_parts" in o:
@@ -206,7 +243,7 @@ def _mixture(x: FloatArray, p: Any, o: Options) -> Steps:
     if "shared_factor" in o and p.shared is not None:
         down = np.asarray(p.shared.w_down)
         p = p._replace(shared=p.shared._replace(w_down=down * down.dtype.type(o["shared_factor"])))
-    if o.get("wrong") in ROUTING:
+    if o.get("wrong") in (*ROUTING, *BOUNDS):
         return _misrouted(x, p, options, o)
     names = ("k", "score", "groups", "top_groups", "normalize", "scale")
     chosen = {name: options[name] for name in names if name in options}
@@ -254,6 +291,28 @@ ROUTING = {
 }
 
 
+#: Mistakes in the bounds of gate and up in experts that have a limit: multiples of it.
+FREE, INSIDE = (-np.inf, np.inf), (-1.0, 1.0)
+ABOVE = (-np.inf, 1.0)
+BOUNDS = {
+    "the experts' gate is bounded below, too": (INSIDE, INSIDE),
+    "the experts' gate is not bounded": (FREE, INSIDE),
+    "the experts' up is not bounded": (ABOVE, FREE),
+    "the experts' up is bounded above alone": (ABOVE, ABOVE),
+}
+
+
+def _expert(x: FloatArray, p: Any, units: Options, wrong: str) -> Any:
+    """Return the output of an expert, whose gate and up may have other bounds."""
+    plain: Any = formulas.transformer
+    if wrong not in BOUNDS:
+        return plain.expert(x, p, units)
+    limit, gate, up = units["limit"], linear(x, p.w_gate, p.b_gate), linear(x, p.w_up, p.b_up)
+    bounds = [[limit * n for n in pair] for pair in BOUNDS[wrong]]
+    inner = [np.clip(z, *pair) for z, pair in zip((gate, up), bounds, strict=True)]
+    return linear(plain.expert_units(*inner, **units | {"limit": None}), p.w_down, p.b_down)
+
+
 def _misrouted(x: FloatArray, p: Any, options: Options, o: Options) -> Steps:
     """Return the steps of a mixture whose experts are chosen or weighed by mistake."""
     wrong, score = o["wrong"], options.get("score", "softmax")
@@ -282,7 +341,8 @@ def _misrouted(x: FloatArray, p: Any, options: Options, o: Options) -> Steps:
     dense = plain.dense_weights(weights, experts, n)
     first = dense if wrong == "weighted inputs" else np.ones_like(dense)
     inputs = [first[..., e, None] * x for e in range(n)]
-    parts = [plain.expert(z, plain.of_expert(p.experts, e), units) for e, z in enumerate(inputs)]
+    experts_of = [plain.of_expert(p.experts, e) for e in range(n)]
+    parts = [_expert(z, own, units, wrong) for z, own in zip(inputs, experts_of, strict=True)]
     after = {"weighted inputs": dense != 0, "weighted twice": dense * dense}.get(wrong, dense)
     out = sum(after[..., e, None] * part for e, part in enumerate(parts))
     if p.shared is not None:
@@ -312,7 +372,7 @@ def _sublayers(x: FloatArray, parts: Any, o: Options) -> Steps:
         factor = out.dtype.type(o["residual_scale"])
         is_scaled = factor != 1 and wrong not in (f"unscaled {i}", "input scaled")
         out = out * factor if is_scaled else out
-        others = {f"left out {i}": np.zeros_like(x), "normed": z, f"normed {i}": z}
+        others = {f"left out {i}": np.zeros_like(x), "normed": z, f"normed {i}": z, "given": given}
         beside = others.get(wrong, x)
         beside = beside * factor if wrong in ("input scaled", "sum scaled") else beside
         x = steps[f"sum{i}"] = np.asarray(beside + out)

@@ -50,6 +50,15 @@ def joined(x: FloatArray) -> FloatArray:
     return rows.reshape(*rows.shape[:-2], rows.shape[-2] * rows.shape[-1])
 
 
+def of_other_heads(said: str, numbers: FloatArray) -> Iterator[tuple[str, FloatArray]]:
+    """Yield numbers, or rows of them, one a head, that other heads have."""
+    if len(numbers) > 1:
+        yield f"{said} of the first head are those of all heads", np.full_like(numbers, numbers[0])
+        yield f"{said} of the heads are in the opposite order", numbers[::-1].copy()
+        yield f"{said} are those of the next head", np.roll(numbers, -1, axis=0)
+        yield f"{said} are those of the head before", np.roll(numbers, 1, axis=0)
+
+
 def inner_eps(o: Options) -> float:
     """Return the epsilon of the norms inside attention: of queries, keys and latents."""
     return float(o["eps"] if o.get("inner_eps") is None else o["inner_eps"])

@@ -10,19 +10,22 @@ from ..._core.arguments import FloatArray
 from ...activations import sigmoid, silu, softplus
 from ...convolution import causal_conv
 from ...normalization import rms_norm
-from .common import Mistakes, Options, Steps, in_part, joined, linear, split
+from .common import Mistakes, Options, Steps, in_part, joined, linear, of_other_heads, split
 
 
 def _remembered(
-    q: FloatArray, k: FloatArray, v: FloatArray, decay: FloatArray, beta: FloatArray
+    q: FloatArray, k: FloatArray, v: FloatArray, decay: FloatArray, beta: FloatArray, wrong: str
 ) -> FloatArray:
     """Return the value that each query reads: heads (..., H, T, E), decay and beta (..., H, T)."""
     memory = np.zeros((*q.shape[:-2], q.shape[-1], v.shape[-1]), q.dtype)
     read = np.empty(v.shape, q.dtype)
     for t in range(q.shape[-2]):
-        memory = np.exp(decay[..., t, None, None]) * memory
+        factor = np.exp(decay[..., t, None, None])
+        memory = memory if wrong == "decay last" else factor * memory
         error = v[..., t, :] - np.einsum("...ev,...e->...v", memory, k[..., t, :])
+        error = v[..., t, :] if wrong == "no error" else error
         memory = memory + k[..., t, :, None] * (beta[..., t, None] * error)[..., None, :]
+        memory = factor * memory if wrong == "decay last" else memory
         read[..., t, :] = np.einsum("...ev,...e->...v", memory, q[..., t, :])
     return read
 
@@ -56,7 +59,7 @@ def delta_steps(x: FloatArray, p: Any, o: Options, part: str) -> Steps:
     rise = moved if wrong == "softplus" else softplus(moved)
     decay = steps["decay"] = np.swapaxes(-rates * rise, -1, -2)
     q, k, v, beta = (steps[name] for name in ("q", "k", "v", "beta"))
-    steps["averages"] = q.dtype.type(scale) * _remembered(q, k, v, decay, beta)
+    steps["averages"] = q.dtype.type(scale) * _remembered(q, k, v, decay, beta, wrong)
     gate = steps["gate"] = split(linear(x, p.w_z), H)
     read = steps["averages"]
     opened = 1 if wrong == "gate" else sigmoid(gate) if wrong == "sigmoid" else silu(gate)
@@ -80,6 +83,8 @@ WRONG = {
     "a_log": "the decay's rates are taken without their exponential",
     "exp twice": "the decay's rates are taken with two exponentials",
     "softplus": "the decay's steps lack their softplus",
+    "no error": "the memory takes the values, not the part that its keys do not read yet",
+    "decay last": "the memory decays after it has taken a value, not before",
     "1 + w": "the weight of the delta rule's own norm is taken as 1 + w",
     "gate": "the gate of the output is missing",
     "sigmoid": "the gate of the output is a sigmoid, not a SiLU",
@@ -87,10 +92,18 @@ WRONG = {
 }
 
 
+#: Parameters with one number a head, as messages call them.
+PER_HEAD = {"dt_bias": "the biases of the steps", "a_log": "the logarithms of the decay"}
+
+
 def delta_mistakes(p: Any, o: Options, part: str) -> Mistakes:
     heads = len(getattr(p, part).a_log)
     for wrong, message in WRONG.items():
         yield message, p, o | {"wrong": wrong}
+    for field, said in PER_HEAD.items():
+        own = getattr(p, part)
+        for message, numbers in of_other_heads(said, getattr(own, field)):
+            yield message, p._replace(**{part: own._replace(**{field: numbers})}), o
     if (o["delta_heads"] or heads) < heads:
         message = "value head h uses key head h mod Hk instead of h // (H / Hk)"
         yield message, p, o | {"wrong": "tiled"}

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from ..._core.arguments import as_array
 from ...positions import rope_frequencies, rope_tables
+from ...transformer import LanguageModelConfig
 from .common import LENGTH, inner_eps
 
 if TYPE_CHECKING:
@@ -33,13 +35,16 @@ class Fit(NamedTuple):
 
     message: str
     grid: FloatArray
-    options: Callable[[float], Options]
+    options: Callable[[float], Any]
     whole: bool = False
     narrow: bool = False  # a case of another option, which goes before it
 
 
-def fits_of(o: Options) -> Iterator[Fit]:
-    """Yield the options of a block, or of a norm, that have a number as their value."""
+def fits_of(o: Any) -> Iterator[Fit]:
+    """Yield the options of a block, a norm or a model that have a number as their value."""
+    if isinstance(o, LanguageModelConfig):
+        yield from _of_logits(o)
+        return
     if o["chunk"] is not None:
         message = f"the chunks have {{:.0f}} tokens instead of {o['chunk']}"
         yield Fit(message, np.arange(1.0, 65.0), lambda v: o | {"chunk": int(v)}, whole=True)
@@ -72,6 +77,18 @@ def fits_of(o: Options) -> Iterator[Fit]:
         yield Fit("the angles of the rotation are multiplied by {:.4g}", np.logspace(-2, 1, 61),
                   _turned(o, np.arctan2(sin, cos)))  # fmt: skip
         yield from _of_scaling(o)
+
+
+def _of_logits(config: LanguageModelConfig) -> Iterator[Fit]:
+    """Yield the options of a model's logits; a factor that no cap follows is seen without it."""
+    cap = config.logit_softcap
+    message = "the soft cap of the logits is {:.4g} "
+    message += "where none is" if cap is None else f"instead of {cap:g}"
+    grid = np.logspace(-1, 3, 33)
+    yield Fit(message, grid, lambda v: replace(config, logit_softcap=v))
+    if cap is not None:
+        message = f"the logits are multiplied by {{:.4g}} instead of by {config.logit_scale:g}"
+        yield Fit(message, grid, lambda v: replace(config, logit_scale=v))
 
 
 def _of_norms(o: Options, names: tuple[str, ...]) -> Callable[[float], Options]:

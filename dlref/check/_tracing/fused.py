@@ -32,6 +32,7 @@ class Fused(NamedTuple):
     by: str
     axis: int = 0
     whole: bool = True  # the parts may also be in another order
+    others: tuple[tuple[int, str], ...] = ()  # numbers of groups that may be taken instead
 
 
 def _on_processors(f: Fused, sizes: list[int]) -> Iterator[Fused]:
@@ -66,9 +67,12 @@ def _orders(count: int) -> Iterator[tuple[int, ...]]:
 def _readings(f: Fused, sizes: list[int]) -> Iterator[tuple[str, NDArray[np.intp]]]:
     """Yield ways to cut a matrix of parts with so many rows."""
     own, seen = tuple(range(len(sizes))), {np.arange(sum(sizes)).tobytes()}
-    blocks, grouped = _rows(sizes, own, 1), _rows(sizes, own, f.groups)
     apart = f"in {COUNTS[len(sizes)]} parts"
-    pairs = (f.by, apart, blocks, grouped), (apart, f.by, grouped, blocks)
+    ways = [(f.groups, f.by), (1, apart), *f.others]
+    pairs = [
+        (how, instead, _rows(sizes, own, there), _rows(sizes, own, here))
+        for (here, how), (there, instead) in itertools.permutations(ways, 2)
+    ]
     for how, instead, written, read in pairs:
         rows = _read(written, read)
         if rows.tobytes() not in seen:  # both may be the same rows, and either may be the mistake
@@ -157,7 +161,8 @@ def _of_attention(a: Any, o: Options) -> Iterator[Fused]:
         if a.w_gate is not None:
             said = "queries", "gates of the attention"
             what = "the matrix of queries and gates"
-            yield Fused(what, ("w_q", "w_gate"), said, H, "head by head")
+            of_keys = ((keys, "head by head of the keys"),) if keys not in (1, H) else ()
+            yield Fused(what, ("w_q", "w_gate"), said, H, "head by head", others=of_keys)
 
 
 def fused_attention(p: Any, o: Options, part: str) -> Mistakes:

@@ -82,6 +82,9 @@ def _rotations(p: Any, o: Options, part: str = "attention") -> Mistakes:
             message = "the pairs of channels are halves of a head, not of its rotated channels"
             yield message, p, o | {"rope": _padded(cos, sin, len(a.w_q) // H)}
     yield "keys are not rotated", p, o | {"wrong": "keys"}
+    if len(cos) >= H:
+        message = "the number of the head is taken as the position"
+        yield message, p, o | {"wrong": "places are heads"}
     if 2 * cos.shape[-1] <= len(a.w_v) // keys:
         yield "values are rotated, too", p, o | {"wrong": "values"}
         message = f"values are rotated, too, as {pairs[1]}"
@@ -195,7 +198,7 @@ def _tiled(p: Any, o: Options, part: str) -> Mistakes:
     if keys == H:
         return
     names, of_all = ["w_k", "b_k", "w_v", "b_v"], False
-    if weights.k_norm is not None and len(weights.k_norm) != len(weights.w_q) // H:
+    if weights.k_norm is not None and weights.k_norm.shape != (len(weights.w_q) // H,):
         names, of_all = [*names, "k_norm"], True
     a = {name: getattr(weights, name) for name in names}
     tiled = {
@@ -336,6 +339,7 @@ WRONG = {
     "normed": "the sums take the normalized input of a sub-layer, not the input itself",
     "normed 1": "the first sum takes the normalized input of the attention, not the input itself",
     "normed 2": "the second sum takes the normalized input of its sub-layer, not the input itself",
+    "given": "the sums after the first one take the input of the block, not the sum before",
     "unnormed": "the sub-layers read their inputs before the norms",
     "parallel": "all sub-layers read the input of the block",
 }
@@ -432,6 +436,8 @@ def _anywhere(p: Any, o: Options) -> Mistakes:
     for first, second in itertools.combinations(norms, 2):
         swapped = p._replace(**{first: norms[second], second: norms[first]})
         yield f"{first} and {second} are exchanged", swapped, o
+        for one, other in ((first, second), (second, first)):
+            yield f"{other} has the parameters of {one}", p._replace(**{other: norms[one]}), o
     place = "after the sums" if o["norm_first"] else "before the sub-layers"
     yield f"the norms come {place}", p, o | {"norm_first": not o["norm_first"]}
     for activation in ("relu", "gelu", "gelu_tanh", "silu", "sigmoid", "identity"):

@@ -83,7 +83,7 @@ class Change(NamedTuple):
             for message, *changed in mistakes(*own):
                 if message == self.message:
                     return given, *changed
-        elif _has_options(arguments):
+        elif _has_fits(arguments):
             for fit in fits_of(own[-1]):
                 if fit.message == self.message:
                     return *arguments[:-1], fit.options(self.value)
@@ -93,6 +93,11 @@ class Change(NamedTuple):
 def _has_options(arguments: Sequence[Any]) -> bool:
     """Whether the last argument of a part has the options of a block."""
     return isinstance(arguments[-1], dict) and "softcap" in arguments[-1]
+
+
+def _has_fits(arguments: Sequence[Any]) -> bool:
+    """Whether the last argument of a part has options with numbers that a search may find."""
+    return _has_options(arguments) or isinstance(arguments[-1], LanguageModelConfig)
 
 
 class Trace(dict[str, FloatArray]):
@@ -161,7 +166,7 @@ class Trace(dict[str, FloatArray]):
         for step, value in steps.items():
             self[prefix + step] = placed(step, value).copy()  # an output is also the last sum
             self.mistakes[prefix + step] = wrong
-            if _has_options(arguments):
+            if _has_fits(arguments):
                 self.parts[prefix + step] = arguments[-1], with_options
             if reads_last:
                 self.sources[prefix + step] = before, on_input, arguments[1:]
@@ -365,7 +370,7 @@ def add_head(trace: Trace, x: FloatArray, p: Any, config: Any) -> None:
     """Add the logits; before the last norm x was the step before the last one."""
     raw = x if p.norm is None else [*trace.values()][-2]
     run = partial(_head, config=config)
-    trace.add("", run, partial(_head_mistakes, raw, config), x, p, None)
+    trace.add("", run, partial(_head_mistakes, raw, config), x, p, config)
 
 
 def _head(x: FloatArray, p: Any, instead: Any, *, config: Any) -> Steps:
@@ -383,7 +388,7 @@ def _head(x: FloatArray, p: Any, instead: Any, *, config: Any) -> Steps:
 
 
 def _head_mistakes(
-    raw: FloatArray, config: LanguageModelConfig, p: Any, _: None
+    raw: FloatArray, config: LanguageModelConfig, p: Any, _: Any
 ) -> Iterator[tuple[Any, ...]]:
     if config.logit_softcap is not None:
         yield "the cap of the logits is missing", p, replace(config, logit_softcap=None)
@@ -453,7 +458,8 @@ def of_config(
         "eps": config.eps,
     }
     given = config.blocks if isinstance(config.blocks, tuple) else (config.blocks,)
-    given = given * max(config.num_layers, 1) if len(given) == 1 else given
+    count = max(config.num_layers, config.num_decoder_layers or 0, 1)
+    given = given * count if len(given) == 1 else given
     options_of_blocks = []
     usual: Options | None = {} if config.positions == "rope" else None
     rotations = [(own or {}).get("rope", usual) for own in given]

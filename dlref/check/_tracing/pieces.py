@@ -8,8 +8,8 @@ import numpy as np
 
 from ...transformer import MixtureParams
 from ...transformer._structure import norm_fields
-from .blocks import IN_NORMS, ROUTING, SHARED
-from .common import Mistakes, Options
+from .blocks import BOUNDS, IN_NORMS, ROUTING, SHARED
+from .common import Mistakes, Options, of_other_heads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -56,13 +56,20 @@ def _sinks(a: Any, o: Options) -> Iterator[tuple[str, Any]]:
     keys = o["num_kv_heads"] or H
     message = "the sinks go from key head to key head first, not through the queries of one"
     yield message, a.sink.reshape(-1, keys).T.ravel()
+    yield from of_other_heads("the sinks", a.sink)
 
 
 def _shared_norms(p: Any, o: Options, part: str) -> Mistakes:
     """Yield norms of queries and keys over all heads at once instead of each, or the opposite."""
     a, H = getattr(p, part), o["num_heads"]
     keys = o["num_kv_heads"] or H
-    if len(a.q_norm) * H == len(a.w_q) and H > 1:
+    if a.q_norm.ndim == 2:
+        message = "the norms of queries and keys are RMS norms, not layer norms"
+        yield message, p, o | {"wrong": "rms of heads"}
+        for name, said in (("q_norm", "norms of queries"), ("k_norm", "norms of keys")):
+            for message, numbers in of_other_heads(f"the {said}", getattr(a, name)):
+                yield message, p._replace(**{part: a._replace(**{name: numbers})}), o
+    elif len(a.q_norm) * H == len(a.w_q) and H > 1:
         tiled = a._replace(q_norm=np.tile(a.q_norm, H), k_norm=np.tile(a.k_norm, keys))
         message = "the norms of queries and keys go over all heads at once, not over each head"
         yield message, p._replace(**{part: tiled}), o
@@ -107,6 +114,8 @@ def network_pieces(p: Any, o: Options) -> Mistakes:
         yield message, p, o | {"router": dict(o["router"]) | changes}
     for wrong in _misroutings(network, o["router"]):
         yield ROUTING[wrong], p, o | {"wrong": wrong}
+    for wrong in BOUNDS if o["router"].get("limit") is not None else ():
+        yield wrong, p, o | {"wrong": wrong}
     for name, message in {
         "shared": "the shared expert is missing",
         "shared_gate": "the gate of the shared expert is missing",
