@@ -97,6 +97,26 @@ def without_tail(call: ReferenceCall) -> Trials:
             yield f"{message} {what}", [_scaled(call, (x - center) / np.sqrt(var + eps))]
 
 
+def weighted_gradients(call: ReferenceCall) -> Trials:
+    """Yield gradients without a factor 1 / variance, and of a bias with a weight too many."""
+    if call.form != "vjp" or len(call.inputs) < 2 or call.inputs[1] is None:
+        return
+    axes, centered, var = _moments(call)
+    s = 1 / np.sqrt(var + call.settings["eps"])
+    _, *rest = tree_leaves(call.run())
+    weight = np.asarray(call.inputs[1]) + call.settings.get("weight_offset", 0)
+    g = np.asarray(call.arguments[0]) * weight
+    through = 0.0 if np.ndim(_mean(call, axes)) == 0 else g.mean(axes, keepdims=True)
+    other = through + centered * (g * centered).mean(axes, keepdims=True)
+    yield (
+        "the gradient through the variance lacks the factor 1 / variance",
+        [s * (g - other), *rest],
+    )
+    if rest[1:]:
+        message = "the gradient of the bias is multiplied by the weight"
+        yield message, [*tree_leaves(call.run())[:2], g.reshape(-1, g.shape[-1]).sum(0)]
+
+
 def constant_statistics(call: ReferenceCall) -> Trials:
     """Yield the gradient of a normalization whose mean or variance counts as a constant."""
     if call.form != "vjp":

@@ -181,6 +181,7 @@ def uncorrected(call: ReferenceCall) -> Trials:
     start = 1 - rate * settings["weight_decay"] if is_decoupled else 1.0
     _, (steps, mean, square, largest) = call.run()
     b, c = (1 - beta**steps for beta in settings["betas"])
+    d, e = (1 - beta ** (steps + 1) for beta in settings["betas"])
     params, means, squares = (tree_leaves(a) for a in (call.inputs[0], mean, square))
     rest = [steps, *means, *squares]
 
@@ -194,6 +195,10 @@ def uncorrected(call: ReferenceCall) -> Trials:
         (
             "eps is added before the correction of the means",
             lambda m, v: m / b / ((v**0.5 + eps) / c**0.5),
+        ),
+        (
+            "the means are corrected as if a step later",
+            lambda m, v: m / d / ((v / e) ** 0.5 + eps),
         ),
     ):
         yield message, [*moved(rule, kept if settings["amsgrad"] else squares), *rest, *kept]

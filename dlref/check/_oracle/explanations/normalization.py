@@ -9,7 +9,10 @@ from ..causes import heuristics, inputs, options
 from ..causes import normalization as mistakes
 from ._explanation import Explanation
 
-_LATER = inputs.channels_first, mistakes.other_eps, mistakes.constant_statistics
+_LATER = (
+    *(inputs.channels_first, mistakes.other_eps),
+    *(mistakes.constant_statistics, mistakes.weighted_gradients),
+)
 _IN_ROWS = mistakes.joined_rows, mistakes.without_tail
 _CANCELED = (heuristics.canceled,)
 
