@@ -247,7 +247,7 @@ REPORTS = {
         P, "forward", one_more, case(LOGITS, top_k=3), "one token more than top_k"),
     "tensorflow/addons#2282": (
         training.adamw_step, "forward", decayed_alone,
-        case(TREE, GRADS, None, weight_decay=0.05, **STEPS), "not multiplied by the learning rate"),
+        case(TREE, GRADS, None, weight_decay=0.05, **STEPS), "weight_decay stands where"),
     "tracel-ai/burn#630": (
         training.adam_step, "forward", a_step_later, case(TREE, GRADS, None, **STEPS),
         "corrected as if a step later"),

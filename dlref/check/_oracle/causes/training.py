@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+def squared(call: ReferenceCall) -> Trials:
+    if call.form == "forward":
+        each = np.asarray(call.with_options(reduction="none").run()) ** 2
+        yield "the hinge is squared", [reduced(each, call.settings["reduction"])]
+
+
 def smoothed_where_ignored(call: ReferenceCall) -> Trials:
     """Yield a cross-entropy and its gradient with smoothed labels in rows that are ignored."""
     share, (x, target) = call.settings["label_smoothing"], call.inputs
