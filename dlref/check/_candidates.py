@@ -725,7 +725,6 @@ def _explain(
     call, want, dtypes = reference.call, reference.want, reference.dtypes
     arrays = [*map(_array, got)]
     plain = baselines(call, want, reference.own, dtypes)
-    right = tuple(i for i, comparison in comparisons.items() if comparison.check.ok)
     off = {i: c.bound for i, c in comparisons.items() if c.is_off and i not in there}
     common = common_cause(call, arrays, want, off) if len(off) > 1 else ""
     narrow_sums = _right_with_narrow_sums(reference, got, comparisons, limits)
@@ -734,7 +733,7 @@ def _explain(
         is_ragged = arrays[i] is None and got[i] is not None
         cause = ""
         if i in off and not is_ragged:
-            cause = common or cause_of(call, i, arrays[i], want, bound, dtypes[i], right)
+            cause = common or cause_of(call, i, arrays[i], want, bound, dtypes[i])
         if i in narrow_sums and (not cause or "noise" in cause):
             name = np.dtype(dtypes[i]).name
             cause = f"these are sums in {name}: pass accum_dtype={name!r} if that is meant"

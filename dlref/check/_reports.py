@@ -52,7 +52,6 @@ from ._oracle.arrays import as_numpy
 from ._oracle.autograd import in_layout, own_vjp
 from ._oracle.calls import ReferenceCall, as_form, learned_options
 from ._oracle.causes import (
-    PROGRAM,
     cause_in_common,
     in_common,
     is_measured,
@@ -847,8 +846,7 @@ class _Run:
                 if (e := self.evidence[i]) is not None and e.speaks:
                     verdicts[i] = with_cause(verdicts[i], cause)
             return
-        chance = {c for c in causes if PROGRAM.match(c)}  # it would have to explain all cases
-        chance |= {c for c in causes if is_measured(c) and not _is_common(c, cases)}
+        chance = {c for c in causes if is_measured(c) and not _is_common(c, cases)}
         if other is not None and not other[0].ok:
             chance |= {c for c in causes if not _holds(c, *other)}
         for i, wrong in itertools.product(off, chance - {""}):

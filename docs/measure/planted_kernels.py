@@ -38,7 +38,7 @@ import numpy as np
 ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from chapters import RECORDS  # noqa: E402
+from chapters import RECORDS, WHY  # noqa: E402
 
 from dlref import activations, check  # noqa: E402
 from dlref._core.pytree import rebuilt, tree_leaves  # noqa: E402
@@ -48,6 +48,7 @@ from dlref.check._oracle.calls import ReferenceCall, form, is_float, widened  # 
 from dlref.check._oracle.causes import VALUE, _trials  # noqa: E402
 from dlref.check._oracle.causes.mutations import OTHER, mutants  # noqa: E402
 from dlref.check._oracle.examples import drawn_like, jvp_arguments  # noqa: E402
+from dlref.check._oracle.formulas import every_formula  # noqa: E402
 from dlref.check._oracle.pairwise_options import INSEPARABLE, SEPARABLE  # noqa: E402
 
 RESULTS = ROOT / "docs" / "results" / "planted.csv"
@@ -291,7 +292,7 @@ def is_seen(known, kind, formula, other):
 
 def of_formulas(rng):
     for known in RECORDS:
-        for kind, formula in known.plain.items() if known.f else ():
+        for kind, formula in WHY[known.name].plain.items() if known.f else ():
             found = [m for m in mutants(formula, change) if "OFF" not in m[1] and m[1] != "0.5"]
             rng.shuffle(found)
             seen = ((*m[:2], m[2]) for m in found if is_seen(known, kind, formula, m[2]))
@@ -310,9 +311,9 @@ def right_kernels(rng):
         if known.family not in ("elements", "losses"):  # alike
             options = {"dtype": rng.choice(DTYPES)}
             yield Kernel("dlref", known.f.__name__, known.f, "forward", known.f, options, None)
-        for kind in sorted(known.plain.keys() | known.variants.keys()):
-            formulas = [known.plain[kind]] if kind in known.plain else []
-            for formula in (*formulas, *known.variants.get(kind, ())):
+        why = WHY[known.name]
+        for kind in sorted(why.plain.keys() | why.variants.keys()):
+            for formula in every_formula(why, kind):
                 kernel = in_place_of(known.f, kind, formula)
                 options = {"dtype": rng.choice(DTYPES)}
                 yield Kernel("formulas", known.f.__name__, known.f, kind, kernel, options, None)

@@ -122,8 +122,8 @@ FORWARD = [
     (positions.timestep_embedding, lambda x, dim: positions.timestep_embedding(x, dim, shift=1.0),
      (100 * B, 6), {}, "shift is 1.0, not 0.0"),
     (norm.layer_norm, lambda x: (x - row(x)) / np.sqrt(np.maximum(x.var(-1, keepdims=True), 1e-5)),
-     (0.003 * X,), {}, "eps is the least variance"),
-    (training.newton_schulz, newton_schulz, (1e-4 * MATRIX,), {}, "eps is added to the norm"),
+     (0.003 * X,), {}, "maximum(var, eps) stands"),
+    (training.newton_schulz, newton_schulz, (1e-4 * MATRIX,), {}, "norm + eps stands"),
     (training.momentum_step, functools.partial(momentum, slip="mean"), (MATRIX, W[:3, :4], STATE),
      SLOPE, "the factor 1 - momentum"),
     (training.momentum_step, functools.partial(momentum, slip="rate"), (MATRIX, W[:3, :4], None),
@@ -144,9 +144,9 @@ FORWARD = [
      CAPPED, "the soft cap is a hard one"),
     (SDPA, lambda q, k, v, softcap: attend(q, k, v, scores=lambda s: np.tanh(s / 2)), (Q, K, V),
      CAPPED, "lacks its factor outside of the tanh"),
-    (recurrent.gru, functools.partial(gru, slip="no reset"), GRU, {}, "the reset gate is ignored"),
+    (recurrent.gru, functools.partial(gru, slip="no reset"), GRU, {}, "m stands where r * m"),
     (recurrent.gru, functools.partial(gru, slip="bias"), GRU, {}, "b_hn, is not multiplied"),
-    (recurrent.lstm, lstm_coupled, LSTM, {}, "one minus the input gate"),
+    (recurrent.lstm, lstm_coupled, LSTM, {}, "1 - i stands where f is due"),
     (norm.batch_norm_inference, lambda x, m, v: (x - m) / (v + 1e-5), (X, B, W[0] ** 2), {},
      "stands where sqrt("),
     (act.leaky_relu, lambda x: np.where(x < 0, x, 0.01 * x), (X,), {}, "x < 0 stands where x > 0"),
@@ -156,13 +156,13 @@ NORM = (U, X, B, W[0])
 BACKWARD = [
     *((norm.layer_norm, functools.partial(layer_norm_vjp, slip=slip), NORM, {}, message)
       for slip, message in (
-          ("mean", "through the mean lacks the weight"),
+          ("mean", "dout stands where g is due, in mean_g"),
           ("variance", "lacks the factor 1 / variance"),
-          ("deviation", "lacks one factor 1 / standard deviation"),
-          ("weight", "through the variance lacks the weight"),
-          ("x", "x where the normalized x is due"),
-          ("w", "of the weight is multiplied by the weight"),
-          ("twice", "divided by the standard deviation twice"),
+          ("deviation", "(g - mean_g) / tau - x_hat * along stands"),
+          ("weight", "dout stands where g is due, in along"),
+          ("x", "x stands where x_hat is due"),
+          ("w", "dout * x_hat * weight stands"),
+          ("twice", "var + eps stands where tau is due"),
           ("bias", "of the bias is multiplied by the weight"),
       )),
     (act.gumbel_softmax, lambda u, x, n, hard: (0 * x, 0 * x), (U, X, W[:6], ), {"hard": True},
@@ -173,7 +173,7 @@ BACKWARD = [
      (R.normal(size=(2, 3, 3)), np.where(np.arange(6) < 4, R.normal(size=(2, 6, 6)), 0)),
      {"size": (2, 2)}, "multiplied by the option 'size'"),
     (norm.rms_norm, lambda u, x, w: (norm.rms_norm_vjp(u, x, w)[0], (u * x).sum(0)), (U, X, B), {},
-     "x where the normalized x is due"),
+     "x stands where x_hat is due"),
 ]  # fmt: skip
 
 

@@ -198,7 +198,7 @@ WINDOW = functools.partial(SDPA, window=(4, 0))
 #: What each report is about: function, form, kernel, how it is put to check_all, what is said.
 REPORTS = {
     "tracel-ai/burn#2185": (
-        norm.layer_norm, "forward", eps_outside, {}, "eps is added outside the root"),
+        norm.layer_norm, "forward", eps_outside, {}, "sqrt(var) + eps stands"),
     "pytorch/pytorch#73205": (
         losses.cross_entropy, "forward", smoothing_of_ignored,
         case(LOGITS, CLASSES, label_smoothing=0.2), "smoothed labels of rows that are ignored"),
@@ -221,7 +221,7 @@ REPORTS = {
         case(12), "rule is paper"),
     "ml-explore/mlx#3817": (
         norm.batch_norm_train, "forward", biased,
-        case(R.normal(size=(6, 3)), np.zeros(3), np.ones(3)), "is the biased one"),
+        case(R.normal(size=(6, 3)), np.zeros(3), np.ones(3)), "M stands where M - 1 is due"),
     "huggingface/candle#3569": (
         act.softmax, "vjp", lambda dout, x, axis=-1: None, {},
         "gradient of one operand is missing"),
@@ -234,7 +234,7 @@ REPORTS = {
         "only where x is 0"),
     "jax-ml/jax#1427": (
         training.rmsprop_step, "forward", in_the_root, case(TREE, GRADS, None, eps=0.1, **STEPS),
-        "eps is added inside the root"),
+        "sqrt(s + eps) stands where sqrt(s) + eps is due"),
     "tenstorrent/tt-metal#6232": (
         neurons.embedding, "vjp", last_row_stays, {}, "rows of repeated ids are overwritten"),
     "tenstorrent/tt-metal#35885": (
@@ -247,7 +247,7 @@ REPORTS = {
         P, "forward", one_more, case(LOGITS, top_k=3), "one token more than top_k"),
     "tensorflow/addons#2282": (
         training.adamw_step, "forward", decayed_alone,
-        case(TREE, GRADS, None, weight_decay=0.05, **STEPS), "not multiplied by the learning rate"),
+        case(TREE, GRADS, None, weight_decay=0.05, **STEPS), "weight_decay stands where"),
     "tracel-ai/burn#630": (
         training.adam_step, "forward", a_step_later, case(TREE, GRADS, None, **STEPS),
         "corrected as if a step later"),

@@ -543,11 +543,45 @@ def test_changes_of_sums_and_sizes(change, text, other):
         ("np.exp(x * a)", "1 + x * a"),
         ("np.tanh(z)", "sigmoid(z)"),
         ("a * b + c", "c - a * b"),
+        ("a + b", "np.maximum(a, b)"),
+        ("np.maximum(a, b)", "a + b"),
+        ("np.mean(x, axis=0)", "mean_by_less(x, axis=0)"),
+        ("np.var(x, axis=0)", "np.var(x, axis=0, ddof=1)"),
     ],
 )
 def test_further_changes(text, other):
     node = ast.parse(text, mode="eval").body
     assert other in {ast.unparse(change) for change in changes.further_changes(node, {}, {})}
+
+
+def test_one_less_another_variable():
+    node = ast.parse("f", mode="eval").body
+    every = {ast.unparse(other) for other in changes.applied(node, {"f": (3,), "i": (3,), "c": ()})}
+    assert "1 - i" in every
+    assert "1 - c" not in every
+
+
+def test_a_mean_by_one_less_is_unbiased():
+    by_less = HELPERS["mean_by_less"]
+    x = np.arange(6.0).reshape(2, 3)
+    np.testing.assert_allclose(by_less((x - x.mean()) ** 2), x.var(ddof=1))
+    np.testing.assert_allclose(by_less(x * 0 + 1, axis=-1, keepdims=True), [[1.5], [1.5]])
+    np.testing.assert_array_equal(by_less(x[:, :1], axis=-1), x[:, 0])  # of one number, it is that
+
+
+def test_few_numbers_select_among_usual_programs():
+    """A formula may be missing, and 16 bits say too little of a few numbers."""
+
+    def twice(x, y):
+        return 2 * losses.squared_error(x, x * y)
+
+    x, y = np.array([0.3, 1.7]), np.array([0.4, -1.1])
+    assert not check.check_forward(twice, losses.squared_error, x, y)
+    short = [a.astype(np.float16) for a in (x, y)]
+    assert check.check_forward(twice, losses.squared_error, *short).cause == ""
+    root = lambda x, y: np.sqrt(losses.squared_error(x, y))  # noqa: E731
+    cause = check.check_forward(root, losses.squared_error, x, y).cause
+    assert cause == "sqrt(the result) is returned"
 
 
 def test_a_variable_before_the_last_operation():

@@ -710,21 +710,21 @@ LINES = {
         functools.partial(lstm_cell, of_c=identity),
         CELL,
         {},
-        "lacks the tanh of the cell's state",
+        "c stands where tanh(c) is due",
     ),
     "tanh of g": (
         recurrent.lstm_cell,
         functools.partial(lstm_cell, of_g=identity),
         CELL,
         {},
-        "g of the cell lacks its tanh",
+        "z_g stands where tanh(z_g) is due",
     ),
     "decay": (
         training.adamw_step,
         options_of(training.adamw_step, weight_decay=lambda decay: decay / 0.1),
         (P, G, None),
         {"learning_rate": 0.1, "weight_decay": 0.05},
-        "not multiplied by the learning rate",
+        "weight_decay stands where learning_rate * weight_decay",
     ),
 }
 

@@ -41,6 +41,13 @@ def _over_rows(sums: Any, block: int, *, average: bool) -> Any:
     return np.repeat(totals, counts).reshape(np.shape(sums))
 
 
+def _mean_by_less(a: Any, axis: Any = None, **options: Any) -> Any:
+    """Return a sum over the count less one, as an unbiased variance is."""
+    mean = np.mean(a, axis, **options)
+    n = np.size(a) / max(1, np.size(mean))
+    return mean * n / (n - 1) if n > 1 else mean
+
+
 def _plus(a: Any, b: Any) -> Any:
     """Return the sum of an array and another one, if that is given."""
     return a if b is None else a + b
@@ -96,6 +103,7 @@ HELPERS: dict[str, Any] = {
     "with_zeros": _with_zeros,
     "sum_of_rows": functools.partial(_over_rows, average=False),
     "mean_of_rows": functools.partial(_over_rows, average=True),
+    "mean_by_less": _mean_by_less,
     "padded": padded,
     "plus": _plus,
     "constant": CONSTANT,

@@ -265,7 +265,7 @@ FRESH = [
         (r"reset_after", r"reset.*(after|product)", r"r \* (m|linear)")),
     Wrong("lucidrains/minGRU-pytorch#21", GRU, "forward", gru_cell, "update gate inverted",
         "The update gate is inverted: z n + (1 - z) h.",
-        (r"(z|update).*(invert|swap|exchang|opposite)", r"1 - z", r"\bz \* n")),
+        (r"(z|update).*(invert|swap|exchang|opposite)", r"1 - (z|sigmoid)", r"\bz \* n")),
     Wrong("MartinuzziFrancesco/torchrecurrent#22", recurrent.lstm_cell, "forward", lstm_cell,
         "sum of the gates",
         "The input gate and the candidate are added, not multiplied.",

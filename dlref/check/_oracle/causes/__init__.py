@@ -22,19 +22,16 @@ from . import derivatives, inputs, options
 from .evidence import Evidence
 from .heuristics import (
     GENERAL_HEURISTICS,
-    MIN_SAMPLES,
     NOISE,
     Pair,
     agrees,
     narrow,
     not_summed,
     overflown,
-    stagnates,
     transposed,
     undefined,
     without_inputs,
 )
-from .mutations import mutations
 from .search import common_program
 
 if TYPE_CHECKING:
@@ -93,13 +90,11 @@ def cause_of(
     want: list[Any],
     bound: Any,
     dtype: Any,
-    right: tuple[int, ...] = (),
     refuted: frozenset[str] = frozenset(),
 ) -> str:
     """
     Return the explanation of the difference of one output, empty if none is known.
 
-    `right` has the numbers of the outputs that are right, which a mutation has to leave alone.
     Explanations that other cases have refuted are passed over.
     """
     exact = np.asarray(want[number], np.float64)
@@ -111,7 +106,7 @@ def cause_of(
         return _of_conditions(got, np.asarray(want[number]))
     # values of another dtype are explained as well, once they are rounded to the right one
     values = got.astype(dtype) if is_float(got) else got
-    pair = Pair(call, number, values.astype(np.float64), exact, bound, np.dtype(dtype), right)
+    pair = Pair(call, number, values.astype(np.float64), exact, bound, np.dtype(dtype))
     if pair.got.shape != exact.shape:
         return (
             _first_match((transposed, not_summed), pair, refuted)
@@ -159,7 +154,7 @@ def common_cause(
 def _explained(pair: Pair, refuted: frozenset[str]) -> str:
     why = pair.call.explanation
     first = without_inputs, *why.heuristics
-    last = overflown, *GENERAL_HEURISTICS, *why.last_heuristics, mutated, undefined, narrow
+    last = overflown, *GENERAL_HEURISTICS, *why.last_heuristics, undefined, narrow
     return (
         _first_match(first, pair, refuted)
         or _mistaken([pair], refuted=refuted)
@@ -200,28 +195,6 @@ def _near(left: Any, right: Any) -> bool:
     return np.shape(left) == np.shape(right) and np.allclose(left, right, 0.0, 1e-3 * size)
 
 
-def mutated(pair: Pair) -> str:
-    """
-    Find a mutation of the plain formula that leads to the candidate's numbers.
-
-    Among so many mutants, one would explain a few rounded numbers, or NaN everywhere, by chance.
-    """
-    wrong = ~(pair.gaps <= pair.bound)
-    if not np.isfinite(pair.got[wrong]).any():
-        return ""
-    if stagnates(pair) or (pair.want.size < MIN_SAMPLES and pair.dtype.itemsize < 4):
-        return ""
-    rest: dict[int, Any] = {}
-    for message, other in pair.call.once(mutations):
-        if not message:  # the formula itself
-            rest = {i: other[i] for i in pair.right if other[i] is not None}
-        if _leads_to([pair], other, rest):
-            return str(message)
-    return ""
-
-
-#: The message of a changed program; a mean in place of a sum is seen in a result as well.
-PROGRAM = re.compile(r"(?!a mean|a sum).* stands where .* is due|.* are exchanged in .*")
 #: The size of an axis, or of an array.
 SIZE = re.compile(r" \(\d+\)|(?<=the size) \d+")
 #: Observations of a result, which say little about the mistake that led to it.
@@ -258,9 +231,7 @@ def is_settled(causes: set[str]) -> bool:
     """Return whether all outputs of all cases have one cause that is more than an observation."""
     if len({*in_common(causes).values()}) != 1 or not all(causes):
         return False
-    return not any(words in c for c in causes for words in SEEN) and not any(
-        map(PROGRAM.match, causes)
-    )
+    return not any(words in c for c in causes for words in SEEN)
 
 
 def in_common(causes: Iterable[str]) -> dict[str, str]:
@@ -281,11 +252,10 @@ def _shared_reading(cause: str, causes: list[str]) -> str:
 
 def next_cause(evidence: Evidence, refuted: frozenset[str]) -> str:
     """Return the next explanation of all outputs that are off in a case; empty if there is none."""
-    right = tuple(evidence.bounds.keys() - evidence.off)
     causes = {
         cause_of(
             evidence.call, i, evidence.got[i], evidence.want, evidence.bounds[i],
-            evidence.dtypes[i], right, refuted,
+            evidence.dtypes[i], refuted,
         )
         for i in evidence.off
     }  # fmt: skip

@@ -127,14 +127,19 @@ def _of_family(call: ast.Call, scope: dict[str, Any]) -> Iterator[ast.expr]:
 
 
 def _other_spread(node: ast.Call) -> Iterator[ast.expr]:
-    """Yield the variance in place of the mean of squares, and the other way around."""
+    """Yield spreads about the mean or 0, or by n - 1; and a sum where the larger of two is due."""
     if not isinstance(node.func, ast.Attribute) or not node.args:
         return
     (first, *rest), module = node.args, node.func.value
+    if node.func.attr == "mean":
+        yield ast.Call(ast.Name("mean_by_less", ast.Load()), node.args, node.keywords)
+    if node.func.attr == "maximum":
+        yield ast.BinOp(first, ast.Add(), *rest)
     if node.func.attr == "mean" and (base := _squared(first)) is not None:
         variance = ast.Attribute(module, "var", ast.Load())
         yield ast.Call(variance, [base, *rest], node.keywords)
     elif node.func.attr == "var":
+        yield ast.Call(node.func, node.args, [*node.keywords, ast.keyword("ddof", ast.Constant(1))])
         square = ast.BinOp(first, ast.Mult(), first)
         yield ast.Call(ast.Attribute(module, "mean", ast.Load()), [square, *rest], node.keywords)
 
@@ -217,6 +222,7 @@ def _of_operation(node: ast.BinOp) -> Iterator[ast.expr]:
         yield ast.BinOp(right, op, left)
     if isinstance(op, ast.Add):
         yield ast.BinOp(right, ast.Sub(), left)
+        yield ast.Call(expression("np.maximum"), [left, right], [])
     if isinstance(op, ast.Div):
         yield ast.BinOp(left, ast.FloorDiv(), right)
     if isinstance(op, ast.FloorDiv):
@@ -289,8 +295,11 @@ def rounded(node: ast.AST) -> Iterator[ast.expr]:
 
 
 def applied(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
-    """Yield usual functions of an intermediate, and a number that is added once more."""
+    """Yield usual functions of an intermediate, a number added once more, and one less another."""
     if _is_intermediate(node, shapes):
+        if isinstance(node, ast.Name):
+            alike = (n for n, shape in shapes.items() if n != node.id and shape == shapes[node.id])
+            yield from (expression(f"1 - {name}") for name in alike)
         numbers = [name for name, shape in shapes.items() if shape == ()]
         is_number = isinstance(node, ast.Name) and node.id in numbers
         usual = APPLIED[is_number:]  # the softmax of a number is 1, which stands for it elsewhere

@@ -43,23 +43,11 @@ def other_douts(call: ReferenceCall) -> Trials:
                 yield message, grads
 
 
-def parts_of_softmax(call: ReferenceCall) -> Trials:
-    """Yield the gradient of softmax with parts of its second term."""
+def without_row_sum(call: ReferenceCall) -> Trials:
+    """Yield the gradient of softmax without its second term."""
     if call.form == "vjp":
-        axis, dout = call.settings["axis"], call.arguments[0]
-        p = probabilities(call.inputs[0], axis)
-        yield "the sum over the row is missing: it is p dout", [p * dout]
-        yield "only the diagonal of the Jacobian is there", [p * (1 - p) * dout]
-        rest = dout.sum(axis, keepdims=True)
-        yield "the sum over the row lacks the probabilities", [p * (dout - rest)]
-
-
-def parts_of_log_softmax(call: ReferenceCall) -> Trials:
-    """Yield the gradient of log-softmax with parts of its second term."""
-    if call.form == "vjp":
-        p, dout = probabilities(call.inputs[0], call.settings["axis"]), call.arguments[0]
-        yield "p is not multiplied by the sum of dout", [dout - p]
-        yield "the sum over the row is missing: it is dout alone", [dout]
+        p = probabilities(call.inputs[0], call.settings["axis"])
+        yield "the sum over the row is missing: it is p dout", [p * call.arguments[0]]
 
 
 def without_target(call: ReferenceCall) -> Trials:

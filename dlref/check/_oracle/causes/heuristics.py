@@ -51,7 +51,6 @@ class Pair(NamedTuple):
     want: Any
     bound: Any
     dtype: np.dtype[Any]
-    right: tuple[int, ...] = ()  # the numbers of the outputs that are right
 
     @property
     def gaps(self) -> FloatArray:

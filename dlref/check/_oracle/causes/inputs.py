@@ -14,7 +14,7 @@ from numpy.lib.stride_tricks import as_strided
 from ...._core.pytree import is_float, tree_leaves
 from ..arrays import copied, lead_of
 from ..calls import ReferenceCall
-from .common import LN2, Trials, named, replaced
+from .common import Trials, named, replaced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -118,12 +118,6 @@ def rotation_signs(call: ReferenceCall) -> Trials:
     for a, b in ((back, right), (right, back)):
         message = "both products with the sine have the same sign, where one half is negated"
         yield message, [np.where(first, a, b)]
-
-
-def base_two(call: ReferenceCall) -> Trials:
-    if call.form != "jvp":
-        message = "the exponential is to base 2, and its argument lacks the factor log2(e)"
-        yield message, call.with_inputs(call.inputs[0] * LN2)
 
 
 def channels_first(call: ReferenceCall) -> Trials:

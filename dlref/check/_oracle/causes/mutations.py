@@ -7,7 +7,6 @@ import contextlib
 import copy
 import functools
 import inspect
-import itertools
 import sys
 import warnings
 from types import CodeType, FunctionType
@@ -19,13 +18,10 @@ from ...._core.pytree import tree_leaves
 from ..calls import ReferenceCall
 from ..formulas import REFUSALS, every_formula, parts, rewritten
 from ..helpers import FORMATS
-from .common import Trials
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-#: Numbers of a call that the formulas are tried on, at most, and mutants in each.
-MAX_NUMBERS, MAX_MUTANTS = 2**15, 500
 #: Elements of an array in a changed program, at most: so many, and this multiple of the arguments.
 MAX_SIZE, MAX_GROWTH = 2**20, 64
 OTHER: dict[type[ast.operator], Any] = {
@@ -257,31 +253,6 @@ def _not_passed(a: ast.expr, b: ast.expr) -> str:
     return f"{more[0].arg} is not passed to {ast.unparse(b.func)}"
 
 
-@functools.cache
-def _mutants(formula: Any) -> tuple[list[Any], Iterator[Any]]:
-    """Return the mutants that were asked for, and all further ones."""
-    return [], itertools.islice(mutants(formula), MAX_MUTANTS)
-
-
-def _described_mutants(formula: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the mutants that differ in their mathematics, each with its description."""
-    known, further = _mutants(formula)
-    i = 0
-    while i < len(known) or _one_more(known, further):
-        stands, due, mutant = known[i]
-        if message := described(stands, due):
-            yield message, mutant
-        i += 1
-
-
-def _one_more(known: list[Any], further: Iterator[Any]) -> bool:
-    """Move a mutant to those that are known, and return whether there was one."""
-    count = len(known)
-    with contextlib.suppress(OSError):  # the package has no source
-        known += itertools.islice(further, 1)
-    return len(known) > count
-
-
 def formula_of(call: ReferenceCall) -> Any:
     """Return the first formula that has these inputs, the plain one or a variant."""
     for formula in every_formula(call.explanation, call.form):
@@ -339,15 +310,3 @@ def outputs_of(formula: Any, call: ReferenceCall) -> list[Any] | None:
         if all(a is None or a.dtype.kind in "biuf" for a in arrays):
             return arrays
     return None
-
-
-def mutations(call: ReferenceCall) -> Trials:
-    """Yield the plain formula, with an empty message, then each of its mutants."""
-    size = sum(np.size(a) for a in tree_leaves(call.arguments))
-    formula = None if size > MAX_NUMBERS or call.numeric else formula_of(call)
-    if formula is None:
-        return
-
-    for message, f in itertools.chain([("", formula)], _described_mutants(formula)):
-        if (other := outputs_of(f, call)) is not None:
-            yield message, other

@@ -113,14 +113,21 @@ def within(f: Any, formula: Any) -> str:
     return "" if f is formula else f", in {f.__name__}"
 
 
+def usual_programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
+    """Yield the programs in which one operation, factor or function is another."""
+    shapes = _shapes(formula, call)
+    with contextlib.suppress(OSError):
+        for f in (f for f in parts(formula) if f.__code__ in shapes):
+            yield from _with_other_expressions(formula, f, changes, is_term=True)
+
+
 def programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
     """Yield the changed programs of a formula, usual changes first; none without its source."""
     shapes = _shapes(formula, call)
     reached = [f for f in parts(formula) if f.__code__ in shapes]
     yield from _with_online_softmax(formula)
+    yield from usual_programs(formula, call)
     with contextlib.suppress(OSError):
-        for f in reached:
-            yield from _with_other_expressions(formula, f, changes, is_term=True)
         for f in reached:  # an option may be the factor 2 or a half in all cases
             factors = functools.partial(multiplied, shapes=shapes[f.__code__])
             yield from _with_other_expressions(formula, f, factors)

@@ -13,6 +13,7 @@ import numpy as np
 from ...._core.pytree import is_float, map_floats, named_leaves, tree_leaves, tree_unflatten
 from ..arrays import map_leaves
 from ..helpers import FORMATS, HELPERS, in_block, padded
+from .common import LN2
 from .programs import BLOCKS, Program
 
 if TYPE_CHECKING:
@@ -48,11 +49,11 @@ def readings(call: ReferenceCall) -> Iterator[Program]:
         yield Program("the weight decay is taken from the new parameters", _with_late_decay)
     yield from _block_programs(call)
     yield from _entry_programs(call)
-    yield from _composed_programs(call)
+    yield from composed_programs(call)
     yield from _leaf_programs(call)
 
 
-def _composed_programs(call: ReferenceCall) -> Iterator[Program]:
+def composed_programs(call: ReferenceCall) -> Iterator[Program]:
     """Yield programs that apply a usual function to an input or to the result, or the map twice."""
     if call.form == "jvp":
         return
@@ -300,6 +301,8 @@ COMPOSED: dict[str, Any] = {
     "sqrt({})": np.sqrt,
     "square({})": np.square,
     "1 / {}": np.reciprocal,
+    "log(2) * {}": lambda a: LN2 * a,
+    "{} / log(2)": lambda a: a / LN2,
     "1 - {}": lambda a: 1 - a,
     "-{}": np.negative,
     "abs({})": np.abs,

@@ -57,47 +57,10 @@ def forget_bias(call: ReferenceCall) -> Trials:
         yield "1 is added to the forget gate", replaced(call, i, bias)
 
 
-def without_tanh(call: ReferenceCall) -> Trials:
-    """Yield a step of an LSTM without one of its two tanhs."""
-    if call.form != "forward" or call.settings["w_p"] is not None:
-        return
-    x, h, c, w_ih, w_hh, *biases = call.inputs
-    if h is None or c is None:
-        return
-    sums = x @ w_ih.T + h @ w_hh.T + sum(b for b in biases if b is not None)
-    i, f, g, o = np.split(sums, 4, -1)
-    i, f, o = (1 / (1 + np.exp(-a)) for a in (i, f, o))
-    state = f * c + i * np.tanh(g)
-    yield "the output lacks the tanh of the cell's state", [o * state, state]
-    state = f * c + i * g
-    yield "the candidate g of the cell lacks its tanh", [o * np.tanh(state), state]
-
-
 def _is_plain(settings: dict[str, Any]) -> bool:
     """Return whether all steps of a sequence are one document, and are taken from first to last."""
     in_pieces = settings.get("lengths") is not None or settings.get("segment_ids") is not None
     return not (in_pieces or settings.get("reverse"))
-
-
-def peephole(call: ReferenceCall) -> Trials:
-    settings, w_p = call.settings, call.settings["w_p"]
-    whole = _is_plain(settings)
-    given = all(a is not None for a in (w_p, *call.inputs[1:3]))
-    if call.form != "forward" or not (whole and given):
-        return
-    x, h, c, w_ih, w_hh, *biases = call.inputs
-    p_i, p_f, p_o = np.split(np.asarray(w_p), 3)
-    b = sum(a for a in biases if a is not None)
-    in_time = "lengths" in settings
-    states = []
-    for step in np.moveaxis(x, -2, 0) if in_time else [x]:
-        i, f, g, o = np.split(step @ w_ih.T + h @ w_hh.T + b, 4, -1)
-        i, f, o = (1 / (1 + np.exp(-a - p * c)) for a, p in ((i, p_i), (f, p_f), (o, p_o)))
-        c = f * c + i * np.tanh(g)
-        h = o * np.tanh(c)
-        states.append((h, c))
-    out = [np.stack(some, -2) if in_time else some[0] for some in zip(*states, strict=True)]
-    yield "the peephole of the output gate sees the cell's state before the step", out
 
 
 def state_held(call: ReferenceCall) -> Trials:
@@ -139,43 +102,14 @@ def truncated(call: ReferenceCall) -> Trials:
         yield message, [np.concatenate(dx, -2), *(part[0] for part in rest[:count]), *sums]
 
 
-def update_gate(call: ReferenceCall) -> Trials:
-    """Yield a GRU whose update gate keeps where it should replace: z becomes 1 - z."""
-    if call.form == "forward":
-
-        def exchanged(a: Any) -> Any:
-            r, z, n = np.split(a, 3)
-            return np.concatenate([r, -z, n])
-
-        yield "the update gate is exchanged with one minus itself", _with_gates(call, exchanged)
-
-
 def reset_gate(call: ReferenceCall) -> Trials:
-    """Yield a GRU without its reset gate, and one whose bias of the state is outside of it."""
+    """Yield a GRU whose bias of the state is outside of its reset gate."""
     biases = dict(zip(call.names, call.inputs, strict=True))
     b_ih, b_hh = biases.get("b_ih"), biases.get("b_hh")
     if call.form != "forward" or b_ih is None or b_hh is None or not call.settings["reset_after"]:
         return
-
-    def open_(a: Any) -> Any:
-        """Return weights and biases of a reset gate that is 1."""
-        first = np.zeros_like(a[: len(a) // 3]) if np.ndim(a) > 1 else np.full(len(a) // 3, 50.0)
-        return np.concatenate([first, a[len(a) // 3 :]])
-
-    yield "the reset gate is ignored", _with_gates(call, open_)
     n = 2 * len(b_ih) // 3
     moved = np.concatenate([b_ih[:n], b_ih[n:] + b_hh[n:]])
     kept = np.concatenate([b_hh[:n], np.zeros_like(b_hh[n:])])
     message = "the bias of the new state, b_hn, is not multiplied by the reset gate"
     yield message, named(call, b_ih=moved, b_hh=kept)
-
-
-def coupled_gates(call: ReferenceCall) -> Trials:
-    """Yield an LSTM that forgets as much as it lets in."""
-    if call.form == "forward" and call.settings["w_p"] is None:
-
-        def coupled(a: Any) -> Any:
-            i, _, *rest = np.split(a, 4)
-            return np.concatenate([i, -i, *rest])
-
-        yield "the forget gate is one minus the input gate", _with_gates(call, coupled)

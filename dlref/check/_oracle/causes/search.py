@@ -19,10 +19,17 @@ import numpy as np
 from ..bounds import in_dtype
 from ..formulas import spellings
 from .evidence import Evidence, is_near
-from .heuristics import MIN_SAMPLES
+from .heuristics import MIN_SAMPLES, stagnates
 from .mutations import formula_of, outputs_of
-from .programs import Program, pairs_of_changes, programs, programs_with_terms, rarer_programs
-from .readings import part_readings, readings, scaled_programs
+from .programs import (
+    Program,
+    pairs_of_changes,
+    programs,
+    programs_with_terms,
+    rarer_programs,
+    usual_programs,
+)
+from .readings import composed_programs, part_readings, readings, scaled_programs
 from .slopes import along_directions, slope_searches
 from .values import other_factors, other_values
 
@@ -31,6 +38,8 @@ if TYPE_CHECKING:
 
 #: Programs that are tried, at most, and numbers of the case that they are tried on first.
 MAX_PROGRAMS, MAX_TERMS, MAX_NUMBERS = 4000, 2000, 2**13
+#: And on a few numbers.
+MAX_USUAL = 500
 #: The largest relative error in float32 with which a program still counts, and the multiple of that
 #: error granted to a candidate, which may run its operations in another order.
 MAX_ERROR, TIMES = 0.01, 8
@@ -44,6 +53,7 @@ MEANINGS = {
     "sum_of_rows(": "all rows of a block are added up as one",
     "mean_of_rows(": "all rows of a block are averaged as one",
     "with_zeros(": "zeros that pad the rows are counted",
+    "mean_by_less(": "the sum is divided by n - 1, not n",
     "padded(": "the size is a padded one",
 }
 
@@ -52,9 +62,11 @@ def common_program(cases: Sequence[Evidence]) -> str:
     """Return the program that a candidate is, from its outputs in all cases; empty if none."""
     cases = [e for e in cases if e.speaks or not e.off]
     first = _first([e for e in cases if e.off])
-    if first is None or (sum(bool(e.off) for e in cases) < 2 and first.wrong < 2 * MIN_SAMPLES):
+    if first is None:
         return ""
     search = _Search(first, cases)
+    if sum(bool(e.off) for e in cases) < 2 and first.wrong < 2 * MIN_SAMPLES:
+        return search.among(_of_few_numbers(first))
     if message := search.among(_searches(first)):
         return message
     slopes = {e: along_directions(e) for e in cases}
@@ -204,6 +216,16 @@ def _is_within_errors(got: Any, exact: Any, narrow: Any) -> bool:
         return False
     error, size = np.max(np.abs(narrow - exact)), np.max(np.abs(exact))
     return bool(error <= MAX_ERROR * size and np.all(np.abs(got - exact) <= TIMES * error))
+
+
+def _of_few_numbers(first: Evidence) -> Iterator[tuple[Iterable[Program], Any]]:
+    """Yield the usual programs alone: among thousands, one would explain few numbers by chance."""
+    formula = formula_of(first.call)
+    short = any(pair.dtype.itemsize < 4 or stagnates(pair) for pair in first.pairs)
+    if formula is not None and not short:
+        usual = itertools.islice(usual_programs(formula, first.call), MAX_USUAL)
+        own = functools.partial(_own, formula)
+        yield itertools.chain(composed_programs(first.call), usual), own
 
 
 def _searches(first: Evidence) -> Iterator[tuple[Iterable[Program], Any]]:

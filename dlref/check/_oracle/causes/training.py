@@ -8,18 +8,16 @@ import numpy as np
 
 from ...._core.pytree import map_floats, tree_leaves
 from ..calls import ReferenceCall
-from .common import Trials, chapter, probabilities, reduced, replaced
+from .common import Trials, chapter, probabilities, reduced
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def applied_twice(call: ReferenceCall) -> Trials:
+def squared(call: ReferenceCall) -> Trials:
     if call.form == "forward":
-        name = "softmax" if call.core is chapter("losses").cross_entropy else "sigmoid"
-        f = getattr(chapter("activations"), name)
-        message = f"{name} is applied twice: the logits are probabilities already"
-        yield message, replaced(call, 0, f(call.inputs[0]))
+        each = np.asarray(call.with_options(reduction="none").run()) ** 2
+        yield "the hinge is squared", [reduced(each, call.settings["reduction"])]
 
 
 def smoothed_where_ignored(call: ReferenceCall) -> Trials:
@@ -50,27 +48,6 @@ def smoothed_where_ignored(call: ReferenceCall) -> Trials:
     (dx, *_) = tree_leaves(call.run())
     message = "rows that are ignored keep the gradient of their smoothed labels"
     yield message, [np.where(kept, dx, dout * share * (p - 1 / x.shape[-1]))]
-
-
-def squared(call: ReferenceCall) -> Trials:
-    if call.form == "forward":
-        each = np.asarray(call.with_options(reduction="none").run()) ** 2
-        yield "the hinge is squared", [reduced(each, call.settings["reduction"])]
-
-
-def decay_without_rate(call: ReferenceCall) -> Trials:
-    rate, decay = call.settings["learning_rate"], call.settings["weight_decay"]
-    if decay and rate:
-        message = "the weight decay is not multiplied by the learning rate"
-        yield message, call.with_options(weight_decay=decay / rate)
-
-
-def perplexity(call: ReferenceCall) -> Trials:
-    """Yield functions of the loss."""
-    if call.form == "forward":
-        loss = np.asarray(call.run())
-        yield "it is the exponential of the loss, a perplexity", [np.exp(loss)]
-        yield "it is the root of the loss", [np.sqrt(abs(loss))]
 
 
 def other_means(call: ReferenceCall) -> Trials:
@@ -195,80 +172,48 @@ def other_clips(call: ReferenceCall) -> Trials:
             yield f"{meaning}, as kind {other!r} has it", call.with_options(kind=other)
 
 
-def uphill(call: ReferenceCall) -> Trials:
-    params, out = tree_leaves(call.inputs[0]), tree_leaves(call.run())
-    back = [2 * p - new for p, new in zip(params, out, strict=False)]
-    yield "the step goes up the slope, not down", [*back, *out[len(params) :]]
-
-
-def other_decay(call: ReferenceCall) -> Trials:
-    """Yield Adam as AdamW, and AdamW as Adam."""
-    t = chapter("training")
-    step, message = t.adamw_step, "the weight decay is decoupled from the gradient"
-    if call.core is t.adamw_step:
-        step, message = t.adam_step, "the weight decay is added to the gradient"
+def decoupled_decay(call: ReferenceCall) -> Trials:
+    """Yield Adam as AdamW."""
     options = call.options | {"weight_decay": call.settings["weight_decay"]}
-    yield message, ReferenceCall(step, call.form, call.arguments, options)
+    adamw = ReferenceCall(chapter("training").adamw_step, call.form, call.arguments, options)
+    yield "the weight decay is decoupled from the gradient", adamw
 
 
 def uncorrected(call: ReferenceCall) -> Trials:
-    """Yield steps of Adam without the correction of its means, or with another divisor."""
+    """Yield steps of Adam without the correction of both means, or with it at another place."""
     settings = call.settings
-    rate, decay, eps = (settings[key] for key in ("learning_rate", "weight_decay", "eps"))
+    rate, eps = settings["learning_rate"], settings["eps"]
     is_decoupled = call.core is chapter("training").adamw_step
-    start = 1 - rate * decay if is_decoupled else 1.0
+    start = 1 - rate * settings["weight_decay"] if is_decoupled else 1.0
     _, (steps, mean, square, largest) = call.run()
     b, c = (1 - beta**steps for beta in settings["betas"])
-    sqrt, rest = np.sqrt, [steps, *tree_leaves(mean), *tree_leaves(square), *tree_leaves(largest)]
-    params = tree_leaves(call.inputs[0])
-    squares = tree_leaves(largest if settings["amsgrad"] else square)
-    rules: dict[str, Callable[[Any, Any], Any]] = {
-        "the means are not corrected for their start at 0": lambda m, v: m / (sqrt(v) + eps),
-        "the mean of the squares is not corrected for its start at 0": lambda m, v: (
-            m / b / (sqrt(v) + eps)
-        ),
-        "the mean is not corrected for its start at 0": lambda m, v: m / (sqrt(v / c) + eps),
-        "eps is added inside the root": lambda m, v: m / b / sqrt(v / c + eps),
-        "eps is added before the correction of the means": lambda m, v: (
-            m / b / ((sqrt(v) + eps) / c**0.5)
-        ),
-        "the root is missing": lambda m, v: m / b / (v / c + eps),
-    }
     d, e = (1 - beta ** (steps + 1) for beta in settings["betas"])
-    rules["the means are corrected as if a step later"] = lambda m, v: m / d / (sqrt(v / e) + eps)
+    params, means, squares = (tree_leaves(a) for a in (call.inputs[0], mean, square))
+    rest = [steps, *means, *squares]
 
     def moved(rule: Callable[[Any, Any], Any], squares: list[Any]) -> list[Any]:
-        parts = zip(params, tree_leaves(mean), squares, strict=True)
+        parts = zip(params, means, squares, strict=True)
         return [start * p - rate * rule(m, v) for p, m, v in parts]
 
-    for message, rule in rules.items():
-        yield message, [*moved(rule, squares), *rest]
+    kept = tree_leaves(largest)
+    for message, rule in (
+        ("the means are not corrected for their start at 0", lambda m, v: m / (v**0.5 + eps)),
+        (
+            "eps is added before the correction of the means",
+            lambda m, v: m / b / ((v**0.5 + eps) / c**0.5),
+        ),
+        (
+            "the means are corrected as if a step later",
+            lambda m, v: m / d / ((v / e) ** 0.5 + eps),
+        ),
+    ):
+        yield message, [*moved(rule, kept if settings["amsgrad"] else squares), *rest, *kept]
     if settings["amsgrad"]:
         older = getattr(call.inputs[2], "largest", None)
         before = [0.0] * len(params) if older is None else tree_leaves(older)
-        most = [np.maximum(a, v / c) for a, v in zip(before, tree_leaves(square), strict=True)]
-        parts = moved(lambda m, v: m / b / (sqrt(v) + eps), most)
+        most = [np.maximum(a, v / c) for a, v in zip(before, squares, strict=True)]
         message = "the squares are corrected before their maximum is taken, not after"
-        yield message, [*parts, steps, *tree_leaves(mean), *tree_leaves(square), *most]
-
-
-def eps_inside(call: ReferenceCall) -> Trials:
-    settings = call.settings
-    (_, state), old = call.run(), call.inputs[2]
-    rate = settings["learning_rate"] / (1 + (state[0] - 1) * settings.get("lr_decay", 0.0))
-    params, grads, squares = (tree_leaves(a) for a in (*call.inputs[:2], state[1]))
-    means = tree_leaves(state.mean) if settings.get("centered") else [0.0] * len(params)
-    steps = [
-        (g + settings["weight_decay"] * p) / np.sqrt(s - m * m + settings["eps"])
-        for p, g, s, m in zip(params, grads, squares, means, strict=True)
-    ]
-    rest = tree_leaves(state)
-    if settings.get("momentum"):
-        before = [0.0] * len(params) if old is None else tree_leaves(old.velocity)
-        steps = [settings["momentum"] * v + d for v, d in zip(before, steps, strict=True)]
-        rest[-len(params) :] = steps
-    moved = [p - rate * d for p, d in zip(params, steps, strict=True)]
-    yield "eps is added inside the root", [*moved, *rest]
+        yield message, [*moved(lambda m, v: m / b / (v**0.5 + eps), most), *rest, *most]
 
 
 def other_momentum(call: ReferenceCall) -> Trials:
@@ -290,13 +235,6 @@ def other_momentum(call: ReferenceCall) -> Trials:
         scaled = call.with_inputs(params, map_floats(lambda g: rate * g, grads), state)
         message = "the velocity is the step: the learning rate is in it, and not applied to it"
         yield message, scaled.with_options(learning_rate=1.0)
-    if settings.get("dampening") and call.inputs[2] is None:
-        kept, (new, state) = 1 - settings["dampening"], call.run()
-        params, out = tree_leaves(call.inputs[0]), tree_leaves((new, state))
-        moved = [p + kept * (a - p) for p, a in zip(params, out, strict=False)]
-        first = [kept * v for v in out[-len(params) :]]
-        message = "the first gradient is dampened, too"
-        yield message, [*moved, *out[len(params) : -len(params)], *first]
 
 
 def summed_gradients(call: ReferenceCall) -> Trials:
@@ -308,14 +246,6 @@ def summed_gradients(call: ReferenceCall) -> Trials:
     if momentum < 1:
         larger = map_floats(lambda g: g / (1 - momentum), grads)
         yield message, call.with_inputs(params, larger, state)
-
-
-def eps_added(call: ReferenceCall) -> Trials:
-    """Yield an iteration that begins with x / (|x| + eps), as in the code of Keller Jordan."""
-    x, eps = np.asarray(call.inputs[0]), call.settings["eps"]
-    size = np.sqrt((x * x).sum((-2, -1), keepdims=True))
-    start = replaced(call, 0, x / (size + eps)).with_options(eps=1.0)
-    yield "eps is added to the norm, which should be no less than eps", start
 
 
 def other_steps(call: ReferenceCall) -> Trials:

@@ -8,7 +8,7 @@ from typing import Any
 from .... import activations as a
 from ....formulas import activations as f
 from .. import usual as u
-from ..causes import derivatives, heuristics, inputs, options
+from ..causes import derivatives, heuristics, options
 from ..formulas import along_diagonal
 from ._explanation import Explanation
 
@@ -28,7 +28,7 @@ EXPLANATIONS: dict[Any, Explanation] = {
             "vjp": (functools.partial(u.through_maximum, f.softmax_vjp),),
             "jvp": (u.softmax_jvp_shifted,),
         },
-        later=(inputs.base_two, derivatives.parts_of_softmax),
+        later=(derivatives.without_row_sum,),
         exponent=heuristics.largest_input,
     ),
     a.log_softmax: Explanation(
@@ -38,7 +38,6 @@ EXPLANATIONS: dict[Any, Explanation] = {
             "vjp": (functools.partial(u.through_maximum, f.log_softmax_vjp),),
             "jvp": (u.log_softmax_jvp_shifted,),
         },
-        later=(inputs.base_two, derivatives.parts_of_log_softmax),
         heuristics=(heuristics.unshifted,),
         exponent=heuristics.largest_input,
     ),
@@ -46,7 +45,6 @@ EXPLANATIONS: dict[Any, Explanation] = {
         each_rounded=True,
         plain={"jvp": u.logsumexp_jvp},
         variants={"vjp": (functools.partial(u.through_maximum, f.logsumexp_vjp, total=True),)},
-        later=(inputs.base_two,),
         exponent=heuristics.largest_input,
     ),
 }  # fmt: skip

@@ -12,27 +12,19 @@ from ..usual import through_maximum
 from ._explanation import Explanation
 
 EXPLANATIONS: dict[Any, Explanation] = {
-    **{
-        f: Explanation(later=(training.perplexity,))
-        for f in (m.squared_error, m.absolute_error, m.huber)
-    },
-    m.hinge: Explanation(mistakes=(training.squared,), later=(training.perplexity,)),
-    m.binary_cross_entropy: Explanation(
-        later=(training.applied_twice, training.perplexity),
-    ),
+    m.hinge: Explanation(mistakes=(training.squared,)),
     m.cross_entropy: Explanation(
         variants={"vjp": (functools.partial(through_maximum, formulas.cross_entropy_vjp),)},
         mistakes=(
             options.smoothed_over_others, training.smoothed_where_ignored, training.other_z_losses,
         ),
         later=(
-            training.applied_twice, derivatives.without_target, training.perplexity,
-            training.other_means,
+            derivatives.without_target, training.other_means,
         ),
         exponent=heuristics.largest_input,
     ),
     m.nll: Explanation(
-        later=(training.perplexity, training.other_means),
+        later=(training.other_means,),
     ),
     m.policy_loss: Explanation(
         mistakes=(training.other_clips,),
@@ -42,6 +34,5 @@ EXPLANATIONS: dict[Any, Explanation] = {
     ),
     m.kl_divergence: Explanation(
         mistakes=(options.other_direction,),
-        later=(training.perplexity,),
     ),
 }  # fmt: skip

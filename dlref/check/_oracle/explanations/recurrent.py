@@ -10,15 +10,8 @@ from ..causes import recurrent as mistakes
 from ..usual import gru_cell_jvp, lstm_cell_jvp
 from ._explanation import Explanation
 
-LSTM = (
-    functools.partial(mistakes.gate_order, order="ifgo"),
-    mistakes.forget_bias,
-    mistakes.peephole,
-    mistakes.coupled_gates,
-)
-GRU = (
-    functools.partial(mistakes.gate_order, order="rzn"), mistakes.update_gate, mistakes.reset_gate,
-)  # fmt: skip
+LSTM = functools.partial(mistakes.gate_order, order="ifgo"), mistakes.forget_bias
+GRU = functools.partial(mistakes.gate_order, order="rzn"), mistakes.reset_gate
 IN_TIME = (mistakes.state_held, mistakes.truncated)
 
 EXPLANATIONS: dict[Any, Explanation] = {
@@ -30,7 +23,7 @@ EXPLANATIONS: dict[Any, Explanation] = {
     ),
     r.lstm_cell: Explanation(
         plain={"jvp": lstm_cell_jvp},
-        mistakes=(*LSTM, mistakes.without_tanh),
+        mistakes=LSTM,
     ),
     r.gru: Explanation(
         mistakes=(*GRU, *IN_TIME),
