@@ -167,7 +167,7 @@ if address := os.environ.get("DLREF_DOCS_ADDRESS", "").rstrip("/"):
 about = (
     "404 about accuracy adjoints changelog check_your_kernel conformance contributing conventions "
     "curvature elementary error_bounds expectations gradient_estimators gradients_through_depth "
-    "inside names rates_of_descent references scores speed why_attention withstands"
+    "inside names rates_of_descent references scores speed why_attention wide_networks withstands"
 )
 no_subpages = f"{about} equations/** genindex index search"
 html_sidebars = {page: [] for page in no_subpages.split()}

@@ -30,6 +30,7 @@ def essay(name):
         "The curvatures at a glance",
         "The estimates at a glance",
         "The targets at a glance",
+        "The exponents at a glance",
         "The bounds at a glance",
     }
     return found
@@ -37,7 +38,7 @@ def essay(name):
 
 NAMES = (
     *("gradients_through_depth", "rates_of_descent", "why_attention", "error_bounds"),
-    *("curvature", "gradient_estimators", "scores"),
+    *("curvature", "gradient_estimators", "scores", "wide_networks"),
 )
 ESSAYS = {name: essay(name) for name in NAMES}
 STEPS = {title: step for steps in ESSAYS.values() for title, step in steps.items()}
@@ -51,7 +52,7 @@ def sketches():
 
 
 def test_the_essays_have_six_to_eight_steps():
-    assert [len(steps) for steps in ESSAYS.values()] == [7, 6, 8, 7, 6, 7, 6]
+    assert [len(steps) for steps in ESSAYS.values()] == [7, 6, 8, 7, 6, 7, 6, 6]
     assert set(STEPS) - set(TRUE) == {"A gradient is a product"}
     assert set(TRUE) < set(STEPS)
 
@@ -188,11 +189,29 @@ TRUE = {
     "A flow without noise": lambda _, *paths: all(
         np.sign(path[0]) == np.sign(path[-1]) and abs(abs(path[-1]) - 1) < 0.05 for path in paths
     ),
-    "What the loss bounds": lambda _, bound, noise: np.allclose(
+    "A bound on the likelihood": lambda _, bound, noise: np.allclose(
         (bound / noise)[[0, 48, 80]], [8.8, 2.5, 5.8], atol=0.1
     ),
     "Towards a condition": lambda _, free, given, guided: np.allclose(
         [free[0], given[0], guided[0]], [-2, -4.7, -10], atol=0.05
+    ),
+    "A layer as a kernel": lambda c, narrow, wide, limit: (
+        np.abs(wide - limit).max() < 0.05
+        and 0.4 < np.abs(narrow - limit).max() < 0.5
+        and np.all(limit >= c - 1e-12)
+        and abs(limit[0]) < 1e-12
+    ),
+    "Depth forgets": lambda layers, *starts: all(
+        np.allclose(start[-1], 4.5 * np.pi**2 / layers[-1] ** 2, rtol=0.16) for start in starts
+    ),
+    "The kernel of a step": lambda _, spread: 0.55 < spread[0] < 0.7 and spread[-1] < 0.1,
+    "Training becomes linear": lambda _, distance: 0.07 < distance[0] < 0.085 > distance[-1] * 10,
+    "Features stand still": lambda _, change: (
+        np.allclose([change[0], change[-1]], [1 / 4, 1 / 60], rtol=0.05)
+        and np.all(np.abs(change[1:] / change[:-1] - 0.5) < 0.1)
+    ),
+    "Rates that carry over": lambda rates, narrow, wide, mup: (
+        [1 / rates[np.argmin(loss)] for loss in (narrow, wide, mup)] == [16, 1024, 32]
     ),
     "Count the roundings of a sum": lambda _, bound, one_by_one, pairs: (
         np.all(one_by_one <= bound) and one_by_one[-1] > 0.99 * bound[-1] and max(pairs) < 16

@@ -5,6 +5,7 @@ import itertools
 import math
 
 import numpy as np
+import scipy.integrate
 import scipy.optimize
 import scipy.stats
 from equations.evaluate import From, Of, Random, normal
@@ -611,3 +612,70 @@ def a_guided_score():
         "y": 0.7, "w": w, r"\ell": free, r"\ell_c": given,
         r"\ell_w": lambda y: (1 - w) * free(y) + w * given(y),  # p^(1-w) p_c^w
     }  # fmt: skip
+
+
+# == wide networks
+
+
+def seen_from_two_directions(angle, count=2000):
+    """Return a plane normal vector, by its direction, from two; lengths have the mean square 2."""
+    directions = (np.arange(count) + 0.5) * 2 * np.pi / count
+    u, v = np.sqrt(2) * np.cos(directions), np.sqrt(2) * np.cos(directions - angle)
+    return Random(np.ones(count), u=u, v=v)
+
+
+@reads(
+    r"c_{l+1} = 2 \E \bigl( \max(u, 0) \max(v, 0) \bigr)…",
+    r"\Theta_{l+1} = c_{l+1} + 2 \E \bigl( [u > 0]\, [v > 0] \bigr)\, \Theta_l…",
+    rtol=1e-3,
+)
+def kernels_of_a_wide_layer():
+    angle, rng = 1.1, np.random.default_rng(4)
+    W = rng.normal(size=(400_000, 2))
+    z, w = W @ [1.0, 0.0], W @ [np.cos(angle), np.sin(angle)]
+    layer = 2 * np.mean(np.maximum(z, 0) * np.maximum(w, 0))  # of two million neurons
+    slopes = 2 * np.mean((z > 0) * (w > 0))
+    np.testing.assert_allclose(
+        layer, (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / np.pi, rtol=0.01
+    )
+    np.testing.assert_allclose(slopes, 1 - angle / np.pi, rtol=0.01)
+    new = (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / np.pi
+    return {
+        r"\E": [seen_from_two_directions(angle)], "u": 0.0, "v": 0.0, r"\vartheta": angle,
+        "c_{l+1}": new, r"\Theta_l": 0.7, r"\Theta_{l+1}": new + (1 - angle / np.pi) * 0.7,
+        r"\pi": math.pi,
+    }  # fmt: skip
+
+
+@equation(r"1 - c_l \approx \frac{9 \pi^2}{2 l^2} .", rtol=0.01)
+def cosines_of_a_deep_network():
+    c, layers = 0.5, 20_000
+    for _ in range(layers):
+        angle = np.arccos(c)
+        c = (np.sin(angle) + (np.pi - angle) * np.cos(angle)) / np.pi
+    yield 1 - c, 9 * np.pi**2 / (2 * layers**2)
+
+
+@equation(
+    r"""\dv{}{t} f(x) = - \sum_i \Theta(x, x_i)\, \bigl( f(x_i) - y_i \bigr) , \qquad
+    \Theta(x, y) = \pdv{f(x)}{\theta} \cdot \pdv{f(y)}{\theta} .""",
+    r"e_k(t) = e^{-\mu_k t}\, e_k(0) .",
+    rtol=1e-6,
+)
+def a_flow_of_functions():
+    theta, x = np.array([0.3, -1.2, 0.7]), np.array([-1.0, 0.4, 1.5])
+    targets = np.array([0.2, -0.5, 1.0])
+    f = lambda theta, x: theta[0] * np.tanh(theta[1] * x) + theta[2]  # noqa: E731
+    loss = lambda theta: 0.5 * np.sum((f(theta, x) - targets) ** 2)  # noqa: E731
+    velocity = -jacobian_of(loss, theta)
+    point = np.array([0.9])
+    change = complex_step(lambda t: f(theta + t * velocity, point), 0.0)
+    slopes = jacobian_of(lambda theta: f(theta, np.r_[x, point]), theta)
+    kernel = slopes @ slopes.T
+    yield change, -kernel[-1:, :-1] @ (f(theta, x) - targets)
+    values, vectors = np.linalg.eigh(kernel[:-1, :-1])
+    first = f(theta, x) - targets
+    flow = scipy.integrate.solve_ivp(
+        lambda _, e: -kernel[:-1, :-1] @ e, (0, 0.7), first, rtol=1e-10, atol=1e-12
+    )
+    yield vectors.T @ flow.y[:, -1], np.exp(-values * 0.7) * (vectors.T @ first)
