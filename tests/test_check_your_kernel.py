@@ -86,11 +86,22 @@ def of_the_module(x, weight, eps=1e-6):
 
 
 SHAPES = [[(1, 2, 128, 64)] * 3, [(1, 1, 192, 64)] * 3]
+ROOT = pathlib.Path(__file__).parents[1]
+PAGE = (ROOT / "docs" / "check_your_kernel.rst").read_text(encoding="utf-8")
+OUTPUTS = re.findall(r"   :class: output\n\n((?:   .+\n)+)", PAGE)
+#: Sizes of errors, which depend on the processor.
+SIZE = re.compile(r"\d\.\de[-+]\d+")
+
+
+def assert_shown(report, lines=1):
+    """The page shows the first lines of a report, below the call that gives it."""
+    first = SIZE.sub("", "\n".join(str(report).splitlines()[:lines]))
+    assert any(first in SIZE.sub("", output.replace("   ", "")) for output in OUTPUTS), first
 
 
 def test_the_readme_shows_the_report_of_its_kernel():
     """Word for word; the sizes of the errors depend on the processor."""
-    text = (pathlib.Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
     code = re.search(r">>> def backward.*?(?=\n>>> )", text, re.S)[0]
     scope = {"np": np}
     exec(re.sub(r"^(>>>|\.\.\.) ", "", code, flags=re.MULTILINE), scope)
@@ -103,6 +114,7 @@ def test_the_readme_shows_the_report_of_its_kernel():
 def test_a_function_of_torch_and_its_own_gradient():
     report = check_all(my_softmax, softmax, vjp="autograd", framework="torch")
     assert report, report
+    assert_shown(report)
 
 
 def test_a_backward_pass_alone():
@@ -111,13 +123,19 @@ def test_a_backward_pass_alone():
         return torch.autograd.grad(my_softmax(x, axis), x, dout)[0]
 
     assert check_all(None, softmax, vjp=backward, framework="torch")
-    twice = lambda u, x, axis=-1: u * backward(u, x, axis)  # noqa: E731
-    assert not check_all(None, softmax, vjp=twice, framework="torch")
+
+    def squared(dout, x, axis=-1):
+        return dout * backward(dout, x, axis)
+
+    report = check_all(None, softmax, vjp=squared, framework="torch")
+    assert not report
+    assert_shown(report)
 
 
 def test_a_kernel_in_another_layout_for_some_shapes():
     report = check_all(for_dlref, attention, shapes=SHAPES, layout="BTHE")
     assert report, report
+    assert_shown(report, lines=2)
     assert {"window", "softcap", "sink"} <= set(report.skipped_options)
 
 
@@ -140,25 +158,36 @@ def test_an_output_with_its_log_sum_exp():
         out, lse = with_lse(q, k, v)
         return out, lse / np.float32(np.log(2))
 
-    assert not check_forward(in_base_2, op, q, k, v)
+    verdict = check_forward(in_base_2, op, q, k, v)
+    assert not verdict
+    assert_shown(verdict)
 
 
 def test_the_gradient_of_a_log_sum_exp():
     rng = np.random.default_rng(0)
     q, k, v, dout = rng.normal(size=(4, 2, 65, 64)).astype(np.float32)
     dlse = rng.normal(size=(2, 65)).astype(np.float32)
-    right = check_vjp(attention_vjp, attention, dout, q, k, v, dlse=dlse)
-    assert right
-    forgotten = lambda dout, q, k, v, dlse=None: attention_vjp(dout, q, k, v)  # noqa: E731
-    assert not check_vjp(forgotten, attention, dout, q, k, v, dlse=dlse)
+    assert check_vjp(attention_vjp, attention, dout, q, k, v, dlse=dlse)
+
+    def forgetful(dout, q, k, v, dlse=None):
+        return attention_vjp(dout, q, k, v)
+
+    verdict = check_vjp(forgetful, attention, dout, q, k, v, dlse=dlse)
+    assert not verdict
+    assert_shown(verdict)
 
 
 def test_a_module_with_weights():
     report = check_all(of_the_module, rms_norm, vjp="autograd", framework="torch")
     assert report
-    assert "weight_offset" in report.skipped_options
-    wrong = lambda x, weight, eps=1e-6: of_the_module(x, weight, eps + 1e-3)  # noqa: E731
-    assert not check_all(wrong, rms_norm, framework="torch")
+    assert_shown(report, lines=2)
+
+    def other_eps(x, weight, eps=1e-6):
+        return of_the_module(x, weight, 1e-3)
+
+    report = check_all(other_eps, rms_norm, framework="torch")
+    assert not report
+    assert_shown(report, lines=2)
 
 
 def test_a_function_of_jax():
@@ -169,7 +198,9 @@ def test_a_function_of_jax():
         return jax.nn.softmax(x)
 
     f.defvjp(lambda x: (f(x), f(x)), lambda s, u: (s * (u - (s * u).sum(-1, keepdims=True)),))
-    assert check_all(f, softmax, vjp="autograd", framework="jax", options=())
+    report = check_all(f, softmax, vjp="autograd", framework="jax", options=())
+    assert report
+    assert_shown(report)
 
 
 def test_the_sizes_of_the_cases():
