@@ -11,6 +11,7 @@ import dlref
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE / "_ext"))
+from more_pages import PAGES  # noqa: E402
 from topic_records import load  # noqa: E402
 
 _project = tomllib.loads((HERE.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -44,6 +45,7 @@ extensions = [
     "sheet",
     "excerpts",
     "page_heads",
+    "more_pages",
     "page_assets",
     "public_site",
     "checked",
@@ -164,13 +166,9 @@ if address := os.environ.get("DLREF_DOCS_ADDRESS", "").rstrip("/"):
         "switcher": {"json_url": f"{address}/switcher.json", "version_match": f"v{release}"},
         "check_switcher": False,
     }
-about = (
-    "404 about accuracy adjoints changelog check_your_kernel conformance contributing conventions "
-    "curvature elementary error_bounds expectations gradient_estimators gradients_through_depth "
-    "inside names rates_of_descent references scores speed why_attention wide_networks withstands"
-)
-no_subpages = f"{about} equations/** genindex index search"
-html_sidebars = {page: [] for page in no_subpages.split()}
+html_sidebars = {page: ["more-pages.html"] for page in PAGES}
+for page in ("404", "check_your_kernel", "equations/**", "genindex", "index", "search"):
+    html_sidebars[page] = []
 html_sidebars |= {page: ["learn-path.html"] for page in ("learn", "learn/**")}
 templates_path = ["_templates"]
 html_context = {

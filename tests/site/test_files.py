@@ -684,6 +684,19 @@ def test_every_lesson_knows_where_it_is(trees, lessons):
         assert followed(page, before) == [previous]
 
 
+def test_pages_beside_the_chapters_list_each_other(site, trees):
+    """Essays, conventions, measurements: each has a bar with all of them, and knows which it is."""
+    pages = [p for p in trees if trees[p].xpath("//nav[@aria-label='Pages beside the chapters']")]
+    assert {"curvature.html", "accuracy.html", "changelog.html"} <= {p.name for p in pages}
+    for page in pages:
+        bar = trees[page].xpath("//nav[@aria-label='Pages beside the chapters']//a")
+        assert {*followed(page, [a.get("href") for a in bar if a.get("href") != "#"])} == (
+            {*pages} - {page}
+        )
+        [here] = [a for a in bar if a.get("aria-current")]
+        assert here.text_content() == trees[page].xpath("//h1/text()")[0]
+
+
 def test_lessons_and_topics_link_to_each_other(site, trees):
     """Topics of the reference say where to learn them; lessons, where everything stands."""
     taught = {}
