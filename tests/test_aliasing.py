@@ -213,6 +213,7 @@ def _networks(rng):
     classes = rng.integers(0, 3, (B, T))
     for form in ("", "_grad", "_value_and_grad"):
         yield f"training.mlp_loss{form}", (x, classes, layers), {"dropout": masks}
+    yield "training.mlp_loss_hvp", (x, classes, layers, layers), {"dropout": masks}
     yield from calls._derivatives(rng, neurons, "mlp", (x, layers[:1]), activation="identity")
 
 

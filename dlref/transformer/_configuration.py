@@ -151,7 +151,7 @@ class LanguageModelConfig:
     logit_softcap : float or None
         Bound c of the logits z, which are :math:`c \tanh(z / c)` then.
     num_decoder_layers : int or None
-        Number of blocks of the decoder of an encoder-decoder model; None is `num_layers`. Another
+        Number of blocks of the decoder of an encoder-decoder model; None is ``num_layers``. Another
         number needs the same ``blocks`` for all blocks.
 
     Raises

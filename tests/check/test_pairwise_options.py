@@ -84,7 +84,9 @@ def test_a_kernel_that_is_wrong_with_two_options(row, monkeypatch):
 
 
 #: Maps some pairs of whose options need other parameters, in nested tuples.
-OTHER_PARAMETERS = {"multi_head_attention", "language_model", "language_model_loss", "mlp_loss"}
+OTHER_PARAMETERS = {
+    *("multi_head_attention", "language_model", "language_model_loss", "mlp_loss", "mlp_loss_hvp")
+}
 
 
 def maps(chapter):

@@ -126,6 +126,12 @@ def _of_family(call: ast.Call, scope: dict[str, Any]) -> Iterator[ast.expr]:
     yield from (ast.Call(other, call.args, call.keywords) for other in others)
 
 
+def larger_terms(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield the larger of two terms in place of their sum."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
+        yield ast.Call(expression("np.maximum"), [node.left, node.right], [])
+
+
 def _other_spread(node: ast.Call) -> Iterator[ast.expr]:
     """Yield spreads about the mean or 0, or by n - 1; and a sum where the larger of two is due."""
     if not isinstance(node.func, ast.Attribute) or not node.args:
@@ -222,7 +228,6 @@ def _of_operation(node: ast.BinOp) -> Iterator[ast.expr]:
         yield ast.BinOp(right, op, left)
     if isinstance(op, ast.Add):
         yield ast.BinOp(right, ast.Sub(), left)
-        yield ast.Call(expression("np.maximum"), [left, right], [])
     if isinstance(op, ast.Div):
         yield ast.BinOp(left, ast.FloorDiv(), right)
     if isinstance(op, ast.FloorDiv):

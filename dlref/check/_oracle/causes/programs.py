@@ -28,6 +28,7 @@ from .changes import (
     forgetful_loops,
     further_changes,
     joined_rows,
+    larger_terms,
     lists_of_statements,
     moved_factors,
     multiplied,
@@ -168,7 +169,7 @@ def rarer_programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
 
 
 def programs_with_terms(formula: Any, call: ReferenceCall) -> Iterator[Program]:
-    """Yield programs in which a term or factor of a statement stands at one more place of it."""
+    """Yield programs with a term or factor at one more place, or with the larger of two terms."""
     shapes = _shapes(formula, call)
     reached = [f for f in parts(formula) if f.__code__ in shapes]
     with contextlib.suppress(OSError):
@@ -181,6 +182,8 @@ def programs_with_terms(formula: Any, call: ReferenceCall) -> Iterator[Program]:
                 for place in [*places(ast.Module([statement], []))]:
                     for message, code in _each_change(f, tree, place, change):
                         yield _changed(message + within(f, formula), formula, {f.__code__: code})
+        for f in reached:
+            yield from _with_other_expressions(formula, f, larger_terms)
 
 
 def _further(f: Any, shapes: dict[Any, dict[str, Any]]) -> Any:
