@@ -1,10 +1,13 @@
 """Causes at inputs that they do not apply to: a verdict is given all the same."""
 
+import types
+
 import numpy as np
 
 from dlref import check
 from dlref.activations import softmax, softplus
 from dlref.attention import scaled_dot_product_attention
+from dlref.check._oracle import causes
 from dlref.positions import apply_rope
 from dlref.recurrent import lstm_cell
 from dlref.training import sgd_step
@@ -58,3 +61,34 @@ def test_of_an_optimizer_of_trees(rng):
         return tuple(1.3 * p + 0.2 for p in new), state
 
     assert not check.check_forward(wrong, sgd_step, params, grads, None, learning_rate=0.1)
+
+
+def test_a_right_case_in_which_a_mistake_has_no_effect_does_not_refute_it():
+    """With as many queries as keys, both ends of the mask are one."""
+
+    def anchored_at_the_last_key(q, k, v, *, is_causal=False):
+        T, S = q.shape[-2], k.shape[-2]
+        mask = np.arange(S) <= np.arange(T)[:, None] + S - T if is_causal else None
+        return scaled_dot_product_attention(q, k, v, mask=mask)
+
+    longer = [[(2, T, 4), (2, S, 4), (2, S, 4)] for T, S in ((5, 5), (3, 7), (4, 9))]
+    report = check.check_all(anchored_at_the_last_key, scaled_dot_product_attention, shapes=longer)
+    cause = "the causal mask is anchored at the last key (bottom right)"
+    assert cause in str(report).splitlines()[0]
+
+
+def test_a_cause_that_nearly_holds_in_a_case_is_not_refuted(monkeypatch):
+    """Four times the tolerance is granted, for a kernel may sum in another order."""
+    monkeypatch.setattr(causes, "_trials", lambda _: [("eps is 1, not 0", [1.0])])
+    granted = []
+
+    def agrees(outputs, want, *, slack):
+        granted.append((outputs, want, slack))
+        return slack == 4
+
+    case = types.SimpleNamespace(call=None, want=[0.0], agrees=agrees)
+    assert not causes.is_refuted("eps is 1, not 0", case)
+    assert granted == [([1.0], [0.0], 4)]
+    assert not causes.is_refuted("another cause", case)
+    case.agrees = lambda *_, slack: slack == 1
+    assert causes.is_refuted("eps is 1, not 0", case)

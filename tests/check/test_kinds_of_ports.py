@@ -11,6 +11,7 @@ from check.test_traces import V, filled
 
 from dlref.activations import silu
 from dlref.check import first_difference, trace
+from dlref.check._tracing import models
 from dlref.transformer import LanguageModelConfig, language_model
 
 
@@ -270,3 +271,9 @@ def test_roundings_to_float32_that_a_norm_magnifies():
     assert any("own input, up to roundings in float32" in note for note in found.notes)
     port["blocks.0.norm1"] = port["blocks.0.norm1"] + 0.1
     assert first_difference(right, port).name == "blocks.0.norm1"
+
+
+def test_a_change_that_a_part_does_not_have_leaves_it_alone():
+    change = models.Change("a mistake of norms")
+    assert change.of(lambda x: [("a mistake of heads", 2 * x)], ("given", 1)) == ("given", 1)
+    assert change.of(lambda x: [("a mistake of norms", 2 * x)], ("given", 1)) == ("given", 2)

@@ -185,3 +185,12 @@ class TestPredictionLayers:
         state["model.layers.1.eh_proj.weight"] = np.ones((32, 64))
         with pytest.raises(ValueError, match=r"'model\.layers\.1\.eh_proj.*' is not one of them"):
             from_state_dict(state, config=config)
+
+
+def test_a_norm_of_a_head_that_is_missing(rng):
+    settings = configured("stablelm", {"qk_layernorm": True})
+    state = state_of("stablelm", settings, rng)
+    del state["model.layers.1.self_attn.q_layernorm.norms.1.weight"]
+    words = "must hold 'model.layers.1.self_attn.q_layernorm.weight' of each head"
+    with pytest.raises(ValueError, match=words):
+        from_state_dict(state, config=settings)

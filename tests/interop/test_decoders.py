@@ -8,7 +8,6 @@ import peers
 import pytest
 import trees
 from decoders import EXPERTS, FAMILIES, PACKAGES, TYPES, T, V, made
-from interop_states import configured, state_of
 from wide import in_float64
 
 from dlref.check import first_difference, trace
@@ -285,12 +284,3 @@ class TestSpellings:
         params = init_language_model(np.random.default_rng(0), config)
         with pytest.raises(ValueError, match=r"family qwen3: 'positions' must be 'rope'"):
             to_state_dict(params, "qwen3", config)
-
-
-def test_a_norm_of_a_head_that_is_missing(rng):
-    settings = configured("stablelm", {"qk_layernorm": True})
-    state = state_of("stablelm", settings, rng)
-    del state["model.layers.1.self_attn.q_layernorm.norms.1.weight"]
-    words = "must hold 'model.layers.1.self_attn.q_layernorm.weight' of each head"
-    with pytest.raises(ValueError, match=words):
-        from_state_dict(state, config=settings)
