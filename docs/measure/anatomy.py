@@ -25,7 +25,8 @@ OTHERS = FILE.with_name("missing.csv")
 ALIASES = {"gemma3": "gemma3_text", "kimi_k2": "deepseek_v3"}
 HEADER = ["family", "positions", "norms", "attention", "network", "also"]
 CHOICES = ["family", "model", "pairs", "rotated", "scaling", "window", "sinks", "rounding"]
-#: Families whose RMS norm in Hugging Face multiplies in float32 and then rounds to 16 bits.
+#: Families whose RMS norm in Hugging Face multiplies in float32 and then rounds to 16 bits;
+#: tests/interop/test_decoders.py measures it.
 ROUNDED_LAST = (
     "flex_olmo", "gemma", "gemma2", "gemma3_text", "gpt_oss", "helium", "olmo2", "olmo3",
     "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next", "vaultgemma",

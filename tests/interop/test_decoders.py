@@ -1,6 +1,8 @@
 """Families of decoders: modules of the package transformers, with random numbers, and dlref."""
 
+import csv
 import os
+import pathlib
 import warnings
 
 import numpy as np
@@ -30,6 +32,8 @@ CASES = [
     for kind, (name, every) in FAMILIES.items()
     for i, settings in enumerate(every)
 ]
+
+FIRST = [pytest.param(kind, name, every[0], id=kind) for kind, (name, every) in FAMILIES.items()]
 
 
 def tokens(rng, *shape):
@@ -284,3 +288,41 @@ class TestSpellings:
         params = init_language_model(np.random.default_rng(0), config)
         with pytest.raises(ValueError, match=r"family qwen3: 'positions' must be 'rope'"):
             to_state_dict(params, "qwen3", config)
+
+
+TABLE = pathlib.Path(__file__).parents[2] / "docs/results/anatomy_options.csv"
+ROUNDING = {
+    row["family"].strip("`"): row["rounding"]
+    for row in csv.DictReader(TABLE.read_text(encoding="utf-8").splitlines())
+}
+
+
+def first_norm(model):
+    """Return the first norm with a weight of a model; None if it has none."""
+    norms = (m for m in model.modules() if type(m).__name__.endswith("Norm"))
+    return next((m for m in norms if getattr(m, "weight", None) is not None), None)
+
+
+@pytest.mark.parametrize(("kind", "name", "settings"), FIRST)
+def test_where_a_norm_rounds_to_16_bits(kind, name, settings):
+    """The column of the table, measured: a norm in bfloat16 is one of two, in every bit."""
+    torch = peers.torch
+    norm = first_norm(made(name, settings, torch.bfloat16)[0])
+    if norm is None:
+        pytest.skip("its norms have no weights, or compute in float32")
+    x = (
+        3 * torch.randn(256, len(norm.weight), generator=torch.Generator().manual_seed(0))
+    ).bfloat16()
+    h, bias = x.float(), getattr(norm, "bias", None)
+    if "LayerNorm" in type(norm).__name__:
+        h = h - h.mean(-1, keepdim=True)
+    eps = next(getattr(norm, a) for a in ("variance_epsilon", "eps") if hasattr(norm, a))
+    h = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + eps)
+    shift = 0 if bias is None else bias
+    rounded = set()
+    for offset in (0, 1):
+        if torch.equal(norm(x), h.bfloat16() * (norm.weight + offset) + shift):
+            rounded.add("before the weight")
+        if torch.equal(norm(x), (h * (norm.weight.float() + offset) + shift).bfloat16()):
+            rounded.add("after the weight")
+    assert rounded == {ROUNDING[kind]}
