@@ -631,7 +631,7 @@ def test_the_name_of_a_function_leads_to_its_head(visit, sample):
 
 
 #: Fifty questions as people type them, with what answers them.
-QUESTIONS = tomllib.loads((Path(__file__).parent / "questions.toml").read_text("utf-8"))["question"]
+ASKED = tomllib.loads((Path(__file__).parent / "questions.toml").read_text("utf-8"))["question"]
 
 
 def test_fifty_questions_lead_to_their_page_and_section(visit, sample):
@@ -639,7 +639,7 @@ def test_fifty_questions_lead_to_their_page_and_section(visit, sample):
     page, right, wrong = visit("search").page, Counter(), {}
     page.goto(f"{sample['search'].as_uri()}?q=softmax")
     found(page)
-    for question in QUESTIONS:
+    for question in ASKED:
         page.evaluate(SEARCH, question["asked"])
         first = next((href for href in found(page) if "learn/" not in href), "")
         wanted = [
@@ -652,7 +652,7 @@ def test_fifty_questions_lead_to_their_page_and_section(visit, sample):
         right["section"] += hit
         if not hit:
             wrong[question["asked"]] = first
-    assert len(QUESTIONS) == 50
+    assert len(ASKED) == 50
     assert right["page"] >= 48, json.dumps(wrong, indent=1)
     assert right["section"] >= 46, json.dumps(wrong, indent=1)
 
