@@ -362,7 +362,8 @@ def the_hinge_loss():
     r"\dot\ell = \operatorname{sign}(p - t)\, (\dot p - \dot t)",
 )
 def products_of_the_absolute_error():
-    return of_error("absolute_error", P, -np.sign(P) * T)
+    targets = -np.sign(P) * T, 3 * P  # p - t and p + t have signs of their own
+    return [row for t in targets for row in of_error("absolute_error", P, t)]
 
 
 @reads(
