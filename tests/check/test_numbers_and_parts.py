@@ -39,6 +39,12 @@ def rms_norm(x, weight=None, *, eps=1e-6, weight_offset=0.0):
     return y if weight is None else y * (weight + x.dtype.type(weight_offset))
 
 
+def divided_by_torch_std(x, weight, bias, *, eps=1e-5):
+    """As in the annotated Transformer, and in what was copied from it."""
+    y = (x - x.mean(-1, keepdims=True)) / (x.std(-1, ddof=1, keepdims=True) + eps)
+    return y * (1 if weight is None else weight) + (0 if bias is None else bias)
+
+
 def smoothed(logits, target, *, label_smoothing=0.0, reduction="mean"):
     """What is left for the class lacks the share of the class itself."""
     logs, n = activations.log_softmax(logits), logits.shape[-1]
@@ -88,6 +94,11 @@ def group_norm(x, groups, weight=None, bias=None, *, eps=1e-5):
         (activations.softsign, softsign, "1.25 * absolute(x) stands where absolute(x) is due"),
         (normalization.rms_norm, rms_norm, "var(x, axis=-1) stands where mean(x * x, axis=-1)"),
         (normalization.group_norm, group_norm, "the variance cancels"),
+        (
+            normalization.layer_norm,
+            divided_by_torch_std,
+            "the variance is divided by n - 1, not n, and eps is added outside the root",
+        ),
         (losses.cross_entropy, smoothed, "1 - label_smoothing - label_smoothing / classes stands"),
         (losses.policy_loss, policy, "ratio) < clipped stands where free < bounded is due"),
         (losses.dpo_loss, hinge, "kind is hinge, not sigmoid"),

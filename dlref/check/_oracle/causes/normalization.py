@@ -49,12 +49,18 @@ def _moments(call: ReferenceCall) -> tuple[tuple[int, ...], Any, Any]:
 
 
 def other_eps(call: ReferenceCall) -> Trials:
-    """Yield an epsilon that is outside of the root, and another one."""
+    """Yield an epsilon that is outside of the root, and another one, or added to torch.std."""
     if call.form == "forward":
         _, centered, var = _moments(call)
-        for eps in (e for e in (1e-5, 1e-6, 1e-8) if e != call.settings["eps"]):
-            message = f"eps is added outside the root, and is {eps}, not {call.settings['eps']}"
-            yield message, [_scaled(call, centered / (np.sqrt(var) + eps))]
+        (_, n), own = reduced(call), call.settings["eps"]
+        unbiased = np.sqrt(var * n / max(n - 1, 1))
+        for eps in dict.fromkeys((own, 1e-5, 1e-6, 1e-8)):
+            other = "" if eps == own else f", and is {eps}, not {own}"
+            outside = f"eps is added outside the root{other}"
+            if other:
+                yield outside, [_scaled(call, centered / (np.sqrt(var) + eps))]
+            message = f"the variance is divided by n - 1, not n, and {outside}"
+            yield message, [_scaled(call, centered / (unbiased + eps))]
 
 
 def joined_rows(call: ReferenceCall) -> Trials:
