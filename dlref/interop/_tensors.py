@@ -220,7 +220,7 @@ def read(
 
 
 def _is_optional(entry: Any) -> bool:
-    """Whether an entry of a layout has tensors, all of which may be missing."""
+    """Return whether an entry of a layout has tensors, and all of them are optional."""
     tensors = [part for part in entry if part is not None] if is_node(entry) else []
     return bool(tensors) and all(isinstance(t, Tensor) and t.optional for t in tensors)
 

@@ -297,7 +297,7 @@ def mlp_loss_hvp(
     array([ 0.25, -0.25])
     """
     value, grad = LOSSES[_checked(loss)]
-    value(mlp(x, params, activation=activation, dropout=dropout), targets)  # raises what it raises
+    value(mlp(x, params, activation=activation, dropout=dropout), targets)  # checks the arguments
     layers = tuple(LinearParams(*layer) for layer in params)
     check_tree("direction", direction, layers)
     dtype, trees = as_float_trees({"x": x, "params": layers, "direction": direction})

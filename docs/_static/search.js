@@ -123,7 +123,7 @@
   }
 
   // Whether the head of a page, or one of its sections, is about a function: it has the import, and
-  // says what the function does. Its entry among the parameters, far below, does neither.
+  // says what the function does. The entry under Parameters, far down the page, has neither.
   function headed(doc, name) {
     const [top, ...sections] = window.dlrefExcerpts?.pages[doc] || [], words = stems(name.split(".").pop());
     return Boolean(top) && [top, ...sections].some(([, title]) => {
@@ -142,8 +142,8 @@
   }
 
   // The section that answers: the one with most of the words of the question in its heading, or in its
-  // text, where a word counts by how few sections of the page have it. Words that chose the page count
-  // for none of them: those of its title, and its names of one word.
+  // text, where a word counts by how few sections of the page have it. Words of the title, and names
+  // of one word, have chosen the page already, and count for no section.
   const CALLED = 2, ALIKE = 1.2, ALSO_CALLED = 1.5, FIRST = 0.5, SAID = 0.35;
   const DERIVATION = /^deriv(e|ed|ation)s?$/i; // has the stem of derivative, and means something else
   const telling = text => new Set(tokenize(text).filter(word => !stopwords.has(word.toLowerCase()) && word !== "respect")

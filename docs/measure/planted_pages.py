@@ -40,7 +40,7 @@ from equations import (  # noqa: E402
 )
 
 places.load_checks()
-#: Numbers in words, one of which is drawn to replace another.
+#: Words for numbers; a planted mistake puts one in the place of another.
 WORDS = "half", "twice", "three", "four", "ten", "a third", "a quarter"
 
 

@@ -24,6 +24,20 @@ def batch(rng, loss):
     return x, rng.integers(0, 3, 7) if loss == "cross_entropy" else rng.normal(size=(7, 3))
 
 
+def loss_of_torch(x, targets, loss, activation):
+    """Return PyTorch's loss as a function of the weights and biases, one after the other."""
+    functional = peers.torch.nn.functional
+    criterion = functional.cross_entropy if loss == "cross_entropy" else functional.mse_loss
+
+    def of(*flat):
+        h = peers.torch.tensor(x)
+        for w, b in zip(flat[:-2:2], flat[1:-2:2], strict=True):
+            h = getattr(functional, activation)(functional.linear(h, w, b))
+        return criterion(functional.linear(h, *flat[-2:]), peers.torch.tensor(targets))
+
+    return of
+
+
 @pytest.mark.parametrize("loss", ["cross_entropy", "squared_error"])
 class TestLoss:
     def test_is_that_of_the_outputs(self, rng, params, loss):
@@ -54,17 +68,8 @@ class TestLoss:
         assert got == pytest.approx(want, rel=1e-9)
 
     def test_against_pytorch(self, rng, params, loss):
-        torch = peers.torch
         x, targets = batch(rng, loss)
-        target, functional = torch.tensor(targets), torch.nn.functional
-        criterion = functional.cross_entropy if loss == "cross_entropy" else functional.mse_loss
-
-        def theirs(*flat):
-            h = torch.tensor(x)
-            for w, b in zip(flat[:-2:2], flat[1:-2:2], strict=True):
-                h = torch.relu(functional.linear(h, w, b))
-            return criterion(functional.linear(h, *flat[-2:]), target)
-
+        theirs = loss_of_torch(x, targets, loss, "relu")
         value, grads = peers.value_and_vjp(theirs, *trees.leaves(params))
         got, dparams = mlp_loss_value_and_grad(x, targets, params, loss=loss)
         assert got == pytest.approx(value, rel=4e-15)
@@ -75,15 +80,7 @@ class TestLoss:
         torch = peers.torch
         x, targets = batch(rng, loss)
         direction = trees.drawn(rng, params)
-        functional = torch.nn.functional
-        criterion = functional.cross_entropy if loss == "cross_entropy" else functional.mse_loss
-
-        def theirs(*flat):
-            h = torch.tensor(x)
-            for w, b in zip(flat[:-2:2], flat[1:-2:2], strict=True):
-                h = torch.nn.functional.silu(functional.linear(h, w, b))
-            return criterion(functional.linear(h, *flat[-2:]), torch.tensor(targets))
-
+        theirs = loss_of_torch(x, targets, loss, "silu")
         flat, along = ([torch.tensor(a) for a in trees.leaves(t)] for t in (params, direction))
         _, want = torch.autograd.functional.hvp(theirs, (*flat,), (*along,))
         got = mlp_loss_hvp(x, targets, params, direction, loss=loss, activation="silu")

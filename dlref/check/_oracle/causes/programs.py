@@ -116,7 +116,10 @@ def within(f: Any, formula: Any) -> str:
 
 def usual_programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
     """Yield the programs in which one operation, factor or function is another."""
-    shapes = _shapes(formula, call)
+    yield from _usual(formula, _shapes(formula, call))
+
+
+def _usual(formula: Any, shapes: dict[Any, dict[str, Any]]) -> Iterator[Program]:
     with contextlib.suppress(OSError):
         for f in (f for f in parts(formula) if f.__code__ in shapes):
             yield from _with_other_expressions(formula, f, changes, is_term=True)
@@ -127,7 +130,7 @@ def programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
     shapes = _shapes(formula, call)
     reached = [f for f in parts(formula) if f.__code__ in shapes]
     yield from _with_online_softmax(formula)
-    yield from usual_programs(formula, call)
+    yield from _usual(formula, shapes)
     with contextlib.suppress(OSError):
         for f in reached:  # an option may be the factor 2 or a half in all cases
             factors = functools.partial(multiplied, shapes=shapes[f.__code__])
