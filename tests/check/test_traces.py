@@ -907,6 +907,11 @@ def test_the_head_of_a_classifier(rng):
     assert first_difference(steps, without).cause == "b_head is missing"
     other = {"logits": steps["logits"] ** 2}
     assert first_difference(without, other).cause == ""
+    coarse = dataclasses.replace(config, eps=1e-3)
+    both = trace(sequence_classifier, given[0], params._replace(b_head=None), coarse)
+    difference = first_difference(steps, both)
+    assert difference.cause == "eps is 0.001 instead of 1e-05"
+    assert (difference.then.name, difference.then.cause) == ("logits", "b_head is missing")
     with pytest.raises(ValueError, match=r"^Argument 'dropout' must be None: a trace"):
         trace(sequence_classifier, *given, dropout=tuple((None, None) for _ in range(2)))
 
