@@ -24,8 +24,7 @@
   // What readers look for and will not find; silent once a page has it in its title or its aliases.
   const MISSING = [
     "diffusion sampler", "gan", "vae", "autoencoder", "reinforcement", "tokenizer", "bpe",
-    "graph neural network", "gnn", "vision transformer", "vit", "contrastive loss", "triplet loss",
-    "shampoo", "adafactor",
+    "graph neural network", "gnn", "vision transformer", "vit", "contrastive loss", "shampoo",
   ];
   const stemmer = new Stemmer();
   const stem = word => stemmer.stemWord(word.toLowerCase());
