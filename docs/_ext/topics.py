@@ -279,6 +279,16 @@ def shortened(examples):
     return ["\n\n".join(shown), "", facts.dropdown("More examples", rest)]
 
 
+def parameters(topic):
+    """Return the section on arguments, results and errors, a folded part for each form."""
+    out = [heading("Parameters and errors", "-")]
+    for names in grouped(topic, topic.names):
+        out += [f".. dropdown:: {', '.join(names)}\n"]
+        kinds = ("class" if name in topic.classes else "function" for name in names)
+        out += [f"   .. auto{kind}:: {name}\n" for kind, name in zip(kinds, names, strict=True)]
+    return out
+
+
 def optional(name, notes):
     """Return the paragraphs on options; those of derivatives are folded."""
     if not form(name):
@@ -302,6 +312,7 @@ def compose(topic, srcdir, kwargs):
     out = opening(topic, srcdir, kwargs) + top
     if not topic.maps:
         out += [*(text for _, text in code[1:]), ""]
+    out += parameters(topic)
     out += [heading("Examples", "-"), *shortened(examples[first]), ""]
     out += part(srcdir / "steps", topic, "Backpropagation, step by step")
     out += part(srcdir / "tryit", topic, "Try it")
@@ -334,11 +345,6 @@ def compose(topic, srcdir, kwargs):
     )
     if sources:
         out += [heading("References", "-"), "\n".join(sources), ""]
-    out += [heading("Parameters and errors", "-")]
-    for names in grouped(topic, topic.names):
-        out += [f".. dropdown:: {', '.join(names)}\n"]
-        kinds = ("class" if name in topic.classes else "function" for name in names)
-        out += [f"   .. auto{kind}:: {name}\n" for kind, name in zip(kinds, names, strict=True)]
     out += [".. only:: html and not epub\n"]
     out += [f"   .. minigallery:: ../gallery/{topic.record.script}.py"]
     out += ["      :add-heading: Figures", "      :heading-level: -", ""]
