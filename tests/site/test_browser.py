@@ -734,7 +734,8 @@ SHIFTS = """
     ["index", "learn", "gallery/index", "reference/activations/softmax", "reference/recurrent/lstm",
      "reference/attention/scaled_dot_product", "reference/losses/cross_entropy", "adjoints",
      "why_attention", "check_your_kernel", "reference/index", "gallery/losses/plot_cross_entropy",
-     "elementary", "accuracy", "expectations", "gallery/calculus/plot_matrix_product"],
+     "elementary", "accuracy", "expectations", "gallery/calculus/plot_matrix_product",
+     "learn/exam_sheet"],
 )  # fmt: skip
 def test_nothing_jumps_while_a_page_loads(contexts, site, typeset, name, width):
     page = contexts(viewport={"width": width, "height": 800}).new_page()
