@@ -154,6 +154,10 @@ def dropdown(title, text):
     return f".. dropdown:: {title}\n\n{folded}\n"
 
 
+#: Conventions that are compared in sight of the reader; more of them are folded.
+FEW = 3
+
+
 def conventions(topic, notes, found):
     """Return the section on conventions: where libraries differ, traps, answers elsewhere."""
     out = []
@@ -163,12 +167,13 @@ def conventions(topic, notes, found):
         if not own:
             msg = f"docs/results/conventions.csv has no rows on {title!r}"
             raise ValueError(msg)
-        out.append(f"**{title}**\n")
+        lines = []
         for row in own:
             does = row["what it does"]
             code = f": {row['with dlref']}" if row["with dlref"] else ""
-            out.append(f"- {row['library']}: {does}{code}")
-        out.append("")
+            lines.append(f"- {row['library']}: {does}{code}")
+        many = len(topic.record.conventions) > FEW
+        out += [dropdown(title, "\n".join(lines))] if many else [f"**{title}**\n", *lines, ""]
     if out:
         out.append(
             "Each line was compared with the library, or with its rule, by running both: "

@@ -1,8 +1,8 @@
-"""Parse every formula with MathJax at build time, since Sphinx never looks at TeX.
+"""Typeset every formula with MathJax at build time, since Sphinx never looks at TeX.
 
-Formulas are collected while pages are read and parsed in one run of node.
-Those already found good are remembered; bad ones are reported by every build
-until they are corrected, also when their page did not change.
+Formulas are collected while pages are read and typeset in one run of node. The boxes of good ones
+are remembered: pages keep that room for them. Bad ones are reported by every build until they are
+corrected, also when their page did not change.
 """
 
 import json
@@ -50,7 +50,7 @@ def collect(app, doctree):
 def init(_app, env, *_):
     """Give the environment its two stores."""
     env.tex_formulas = getattr(env, "tex_formulas", {})
-    env.tex_good = getattr(env, "tex_good", set())
+    env.tex_boxes = getattr(env, "tex_boxes", {})
 
 
 def purge(_app, env, docname):
@@ -66,7 +66,7 @@ def merge(_app, env, docnames, other):
 def lint(app, env):
     """Warn about every formula that MathJax refuses."""
     everything = [f for found in env.tex_formulas.values() for f in found]
-    new = sorted({(tex, display) for _, tex, display in everything} - env.tex_good)
+    new = sorted({(tex, display) for _, tex, display in everything} - env.tex_boxes.keys())
     if not new:
         return
     request = {
@@ -82,8 +82,9 @@ def lint(app, env):
     if process.returncode:
         logger.warning("math_lint: node failed: %s", process.stderr.decode())
         return
-    complaints = dict(zip(new, json.loads(process.stdout), strict=True))
-    env.tex_good |= {formula for formula, complaint in complaints.items() if not complaint}
+    answers = dict(zip(new, json.loads(process.stdout), strict=True))
+    complaints = {formula: answer for formula, answer in answers.items() if isinstance(answer, str)}
+    env.tex_boxes |= {formula: box for formula, box in answers.items() if formula not in complaints}
     for where, tex, display in everything:
         if complaint := complaints.get((tex, display)):
             logger.warning("TeX: %s in %r", complaint, tex[:80], location=where, type="tex")
@@ -97,4 +98,4 @@ def setup(app):
     app.connect("env-purge-doc", purge)
     app.connect("env-merge-info", merge)
     app.connect("env-updated", lint)
-    return {"version": "1", "env_version": 1, "parallel_read_safe": True}
+    return {"version": "2", "env_version": 2, "parallel_read_safe": True}

@@ -6,14 +6,13 @@ With its size known, an image or a formula does not push the text down when it a
 import re
 from html import escape, unescape
 
-from formula_room import displayed_height, inline_width
 from PIL import Image
 
 IMAGE = re.compile(r'<img (?![^>]*\bwidth=)([^>]*?src="[^"]*_images/([^"/]+\.png)"[^>]*?)(/?)>')
 PARAGRAPH = re.compile(r"<p>(.*?)</p>", re.DOTALL)
 #: Names, punctuation and space in code, which have the color of text: a third of a page.
 PLAIN = re.compile(r'<span class="(?:n|p|w)">([^<]*)</span>')
-DISPLAYED = re.compile(r'<div class="math [^>]*(?=>(.*?)</div>)', re.DOTALL)
+DISPLAYED = re.compile(r'<div class="math [^>]*(?=>\s*\\\[(.*?)\\\]\s*</div>)', re.DOTALL)
 INLINE = re.compile(r'<span class="math [^>]*(?=>\\\((.*?)\\\)</span>)', re.DOTALL)
 #: How sphinx-gallery begins a page.
 DOWNLOAD = "Go to the end to download"
@@ -45,14 +44,21 @@ def with_sizes(app, body):
     return IMAGE.sub(sized, body)
 
 
-def with_room(body):
-    """Return the HTML of a page in which formulas say about how much room they will take."""
+#: MathJax makes an x of its font, which is 0.442 em high, as high as an x of the text around it.
+X_HEIGHT = 0.442
+
+
+def with_room(boxes, body):
+    """Return the HTML of a page in which formulas say how much room they will take."""
 
     def high(match):
-        return f'{match[0]} style="--room: {displayed_height(unescape(match[1])):.1f}rem"'
+        _, height, depth = boxes.get((unescape(match[1]).strip(), True), (0, 1, 1))
+        with_margins = height + depth + 2
+        return f'{match[0]} style="--room: {with_margins / X_HEIGHT:.1f}ex"'
 
     def wide(match):
-        return f'{match[0]} style="--room: {inline_width(unescape(match[1])):.1f}em"'
+        width, _, _ = boxes.get((unescape(match[1]), False), (len(match[1]) / 2, 0, 0))
+        return f'{match[0]} style="--room: {width / X_HEIGHT:.2f}ex"'
 
     return INLINE.sub(wide, DISPLAYED.sub(high, body))
 
@@ -71,7 +77,7 @@ def complete(app, pagename, _template, context, _doctree):
     body = context.get("body")
     if not body:
         return
-    context["body"] = PLAIN.sub(r"\1", with_room(with_sizes(app, body)))
+    context["body"] = PLAIN.sub(r"\1", with_room(app.env.tex_boxes, with_sizes(app, body)))
     if pagename == app.config.root_doc:
         context["title"] = START
     elif pagename.startswith("gallery/"):

@@ -728,6 +728,30 @@ SHIFTS = """
 """
 
 
+#: By how much the room that was kept for a formula, beside its words, differs from its width, in em.
+ROOMS = """
+() => [...document.querySelectorAll('p > span.math[style]')].filter(e => e.checkVisibility()).map(e => {
+    const probe = document.createElement('span'), width = e.getBoundingClientRect().width
+    probe.style.cssText = 'display: inline-block; width: var(--room)'
+    e.append(probe)
+    const room = probe.getBoundingClientRect().width
+    probe.remove()
+    return Math.abs(room - width) / parseFloat(getComputedStyle(e).fontSize)
+})
+"""
+
+
+@pytest.mark.parametrize("topic", ["activations/softmax", "recurrent/lstm"])
+def test_a_formula_takes_the_room_that_was_kept_for_it(contexts, site, typeset, topic):
+    page = contexts(viewport={"width": 1920, "height": 800}).new_page()
+    page.goto((site / "reference" / f"{topic}.html").as_uri())
+    typeset(page)
+    off = page.evaluate(ROOMS)
+    page.close()
+    assert len(off) > 20
+    assert sum(miss < 0.1 for miss in off) > 0.9 * len(off)  # the others are broken over lines
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize(
     "name",
