@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import _thread
 import contextlib
+import contextvars
 import hashlib
 import inspect
 import os
@@ -248,7 +249,9 @@ def _without_signals(compilation: Callable[..., Any]) -> Callable[..., Any]:
         done: SimpleQueue[Any] = SimpleQueue()
         chosen = threading.stack_size(STACK)  # LLVM needs more than some programs choose
         try:
-            _start_new_thread(_answer, (compilation, types, done))
+            # filters of warnings belong to the context in Python without a GIL
+            context = contextvars.copy_context()
+            _start_new_thread(context.run, (_answer, compilation, types, done))
         except RuntimeError:  # no thread can be started
             return compilation(*types)
         finally:
