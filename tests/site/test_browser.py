@@ -728,9 +728,9 @@ SHIFTS = """
 """
 
 
-#: By how much the room that was kept for a formula, beside its words, differs from its width, in em.
+#: By how many em the room that was kept for a formula of a sentence differs from its width.
 ROOMS = """
-() => [...document.querySelectorAll('p > span.math[style]')].filter(e => e.checkVisibility()).map(e => {
+() => [...document.querySelectorAll('p > .math[style]')].filter(e => e.checkVisibility()).map(e => {
     const probe = document.createElement('span'), width = e.getBoundingClientRect().width
     probe.style.cssText = 'display: inline-block; width: var(--room)'
     e.append(probe)
