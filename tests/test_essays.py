@@ -32,13 +32,14 @@ def essay(name):
         "The targets at a glance",
         "The exponents at a glance",
         "The bounds at a glance",
+        "The changes at a glance",
     }
     return found
 
 
 NAMES = (
     *("gradients_through_depth", "rates_of_descent", "why_attention", "error_bounds"),
-    *("curvature", "gradient_estimators", "scores", "wide_networks"),
+    *("curvature", "gradient_estimators", "scores", "wide_networks", "connections_and_caches"),
 )
 ESSAYS = {name: essay(name) for name in NAMES}
 STEPS = {title: step for steps in ESSAYS.values() for title, step in steps.items()}
@@ -52,7 +53,7 @@ def sketches():
 
 
 def test_the_essays_have_six_to_eight_steps():
-    assert [len(steps) for steps in ESSAYS.values()] == [7, 6, 8, 7, 6, 7, 6, 6]
+    assert [len(steps) for steps in ESSAYS.values()] == [7, 6, 8, 7, 6, 7, 6, 6, 7]
     assert set(STEPS) - set(TRUE) == {"A gradient is a product"}
     assert set(TRUE) < set(STEPS)
 
@@ -212,6 +213,32 @@ TRUE = {
     ),
     "Rates that carry over": lambda rates, narrow, wide, mup: (
         [1 / rates[np.argmin(loss)] for loss in (narrow, wide, mup)] == [16, 1024, 32]
+    ),
+    "Several streams in place of one": lambda _, four, one: np.allclose(
+        [one[-1], four[-1]], [1 / 8, 1 / 4], rtol=0.05
+    ),
+    "Mixtures that keep the size": lambda _, free, stochastic: (
+        11.5 < free[-1] < 12.5 and np.allclose(stochastic, 1, rtol=1e-9)
+    ),
+    "Two ways back": lambda n, large, small: np.allclose(
+        [small[n == 6], large[n == 20]], 1e-3, rtol=0.2
+    ),
+    "Attention over depth": lambda even, chosen: (
+        np.allclose(even, np.tri(6) / np.arange(1, 7)[:, None])
+        and np.all(chosen.max(1) > 0.9)
+        and [*chosen.argmax(1)] == [0, 1, 0, 3, 0, 5]
+    ),
+    "Several tokens at once": lambda p, four, two, one: np.allclose(
+        [one[32], two[32], four[32], p[32]], [1, 1.8, 2.95, 0.8], atol=0.003
+    ),
+    "Compressed keys and values": lambda heads, every, grouped, latent: (
+        (heads[-1], every[-1]) == (128, 32_768)
+        and np.all(grouped == 2048)
+        and np.all(latent == 576)
+    ),
+    "Keys and values shared across layers": lambda *kinds: (
+        [np.count_nonzero(kind.any(0)) for kind in kinds] == [6, 3, 1]
+        and all(np.all(kind.sum(1) == 1) for kind in kinds)
     ),
     "Count the roundings of a sum": lambda _, bound, one_by_one, pairs: (
         np.all(one_by_one <= bound) and one_by_one[-1] > 0.99 * bound[-1] and max(pairs) < 16

@@ -90,7 +90,7 @@ def sinkhorn(x: npt.ArrayLike, *, steps: int = 20) -> FloatArray:
     **Why doubly stochastic.** Such a matrix is a mean of permutations, so its largest singular
     value is 1, and a product of such matrices is one again. Hyper-connections mix several residual
     streams by one in each layer: the streams keep their sum, and do not grow with the depth
-    :cite:p:`XieHyper2025`.
+    :cite:p:`XieHyper2025` (:doc:`/connections_and_caches` has the proof, and trained models).
 
     **Numerics.** Logarithms neither overflow nor underflow, and the largest entry is subtracted
     before each exponential. The map is computed in float64 and rounded once.

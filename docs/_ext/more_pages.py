@@ -3,7 +3,7 @@
 GROUPS = {
     "Essays": (
         *("gradients_through_depth", "rates_of_descent", "curvature", "gradient_estimators"),
-        *("scores", "wide_networks", "why_attention", "error_bounds"),
+        *("scores", "wide_networks", "why_attention", "connections_and_caches", "error_bounds"),
     ),
     "Before you derive": ("adjoints", "expectations"),
     "Conventions": ("conventions", "names", "conformance"),

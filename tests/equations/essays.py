@@ -679,3 +679,224 @@ def a_flow_of_functions():
         lambda _, e: -kernel[:-1, :-1] @ e, (0, 0.7), first, rtol=1e-10, atol=1e-12
     )
     yield vectors.T @ flow.y[:, -1], np.exp(-values * 0.7) * (vectors.T @ first)
+
+
+# == connections and caches
+
+
+def sides(loss, inputs, seed=0):
+    """Return the gradients of a loss by several arrays, by complex steps."""
+    for k in range(len(inputs)):
+        yield jacobian_of(lambda x, k=k: loss(*inputs[:k], x, *inputs[k + 1 :]), inputs[k])
+
+
+def streams():
+    """Return streams, the matrix and both weights of a hyper-connection, and a block's weights."""
+    rng = np.random.default_rng(30)
+    shapes = (3, 4), (3, 3), 3, 3
+    return [rng.normal(size=shape) for shape in shapes], rng.normal(size=(4, 4))
+
+
+@equation(
+    r"""\vec x = \sum_{j=1}^n a_j \vec h_j , \qquad
+    \vec y_i = \sum_{j=1}^n P_{ij} \vec h_j + b_i\, f(\vec x) .""",
+    r"""\vec g = \mat J^\top \sum_i b_i \vec u_i , \qquad
+    \pdv{L}{\vec h_j} = \sum_i P_{ij} \vec u_i + a_j \vec g .""",
+    r"""\pdv{L}{P_{ij}} = \vec u_i \cdot \vec h_j , \qquad
+    \pdv{L}{a_j} = \vec g \cdot \vec h_j , \qquad
+    \pdv{L}{b_i} = \vec u_i \cdot f(\vec x) .""",
+)
+def hyper_connections():
+    (h, P, a, b), W = streams()
+    u = np.random.default_rng(31).normal(size=(3, 4))
+
+    def outputs(h, P, a, b):
+        fx = np.tanh(W @ sum(a[j] * h[j] for j in range(3)))
+        return [sum(P[i, j] * h[j] for j in range(3)) + b[i] * fx for i in range(3)]
+
+    # A stream whose matrix is the identity and whose weights are 1 is the residual connection.
+    x = h[0]
+    one = outputs(np.stack([x, 0 * x, 0 * x]), np.eye(3), np.eye(3)[0], np.ones(3))[0]
+    yield one, x + np.tanh(W @ x)
+
+    def loss(h, P, a, b):
+        return sum(u[i] @ y for i, y in enumerate(outputs(h, P, a, b)))
+
+    dh, dP, da, db = sides(loss, (h, P, a, b))
+    x = a @ h
+    g = jacobian_of(lambda x: np.tanh(W @ x), x).T @ sum(b[i] * u[i] for i in range(3))
+    for j in range(3):
+        yield dh[j], sum(P[i, j] * u[i] for i in range(3)) + a[j] * g
+        yield da[j], g @ h[j]
+        yield db[j], u[j] @ np.tanh(W @ x)
+    yield dP, [[u[i] @ h[j] for j in range(3)] for i in range(3)]
+
+
+@equation(
+    r"""\sum_i \Bigl( \sum_j P_{ij} h_j \Bigr)^2 \le \sum_i \sum_j P_{ij} h_j^2
+    = \sum_j h_j^2 ."""
+)
+def means_of_squares():
+    rng = np.random.default_rng(32)
+    for _ in range(10):
+        # A mean of permutations is doubly stochastic.
+        orders = [np.eye(4)[rng.permutation(4)] for _ in range(5)]
+        P = np.tensordot(rng.dirichlet(np.ones(5)), orders, 1)
+        h = rng.normal(size=4)
+        squares = sum(P[i, j] * h[j] ** 2 for i in range(4) for j in range(4))
+        yield np.sum((P @ h) ** 2) <= squares, True
+        yield squares, h @ h
+    yield np.sum((orders[0] @ h) ** 2), h @ h  # attained by a permutation
+
+
+def balanced(X):
+    """Return the doubly stochastic limit and the logarithms of its factors, by Newton's method."""
+    n, logs = len(X), np.zeros(2 * len(X))
+    for _ in range(30):
+        P = np.exp(X + logs[:n, None] + logs[n:])
+        system = np.block([[np.diag(P.sum(1)), P], [P.T, np.diag(P.sum(0))]])
+        off = np.concatenate([P.sum(1), P.sum(0)]) - 1
+        logs = logs - np.linalg.lstsq(system, off, rcond=None)[0]
+    return np.exp(X + logs[:n, None] + logs[n:]), logs[:n], logs[n:]
+
+
+@equation(
+    r"""P_{ij} = r_i\, e^{X_{ij}}\, c_j , \qquad
+    \dd P_{ij} = P_{ij} \bigl( \dd X_{ij} + \alpha_i + \beta_j \bigr) ,""",
+    r"""\pdv{L}{X_{ij}} = P_{ij} \bigl( U_{ij} + \alpha_i + \beta_j \bigr) , \qquad
+    \alpha_i + \sum_j P_{ij} \beta_j = - \sum_j P_{ij} U_{ij} , \qquad
+    \beta_j + \sum_i P_{ij} \alpha_i = - \sum_i P_{ij} U_{ij} .""",
+    rtol=1e-6,
+    atol=1e-8,
+)
+def the_limit_of_the_steps():
+    X, U, V = np.random.default_rng(33).normal(size=(3, 4, 4))
+    P, r, c = balanced(X)
+    yield P, np.exp(r)[:, None] * np.exp(X) * np.exp(c)
+    yield P, formulas.normalization.sinkhorn(X, steps=500)
+
+    def change(V):
+        """Return the changes of the limit and of the logarithms, by a difference quotient."""
+        pairs = zip(balanced(X + 1e-5 * V), balanced(X - 1e-5 * V), strict=True)
+        return [(above - below) / 2e-5 for above, below in pairs]
+
+    dP, alpha, beta = change(V)
+    yield dP, P * (V + alpha[:, None] + beta)
+    basis = np.eye(16).reshape(16, 4, 4)
+    gradient = np.reshape([np.sum(U * change(E)[0]) for E in basis], (4, 4))
+    _, alpha, beta = change(U)  # the same map, of the gradient
+    yield gradient, P * (U + alpha[:, None] + beta)
+    yield alpha + P @ beta, -(P * U).sum(1)
+    yield beta + P.T @ alpha, -(P * U).sum(0)
+
+
+@equation(
+    r"""\vec h_l = \sum_{i=0}^{l-1} p_{li} \vec v_i , \qquad
+    p_{li} = \frac{\exp(\vec w_l \cdot \vec k_i)}{\sum_{m=0}^{l-1} \exp(\vec w_l \cdot \vec k_m)} ,
+    \qquad \vec k_i = \operatorname{rms}(\vec v_i) .""",
+    r"""d_{li} = p_{li}\, \vec u_l \cdot (\vec v_i - \vec h_l) , \qquad
+    \pdv{L}{\vec w_l} = \sum_{i=0}^{l-1} d_{li} \vec k_i , \qquad
+    \pdv{L}{\vec v_i} = \sum_{l > i}
+    \bigl( p_{li} \vec u_l + d_{li} \mat N_i^\top \vec w_l \bigr) ,""",
+)
+def attention_over_depth():
+    rng = np.random.default_rng(34)
+    v, w, u = rng.normal(size=(3, 4, 5))  # outputs 0 to 3; the blocks 1 to 4
+    norm = functools.partial(formulas.normalization.rms_norm, eps=0.0)
+
+    def weights(v, w, l):
+        scores = np.array([np.exp(w[l - 1] @ norm(v[i])) for i in range(l)])
+        return scores / np.sum(scores)
+
+    def inputs(v, w):
+        return [sum(weights(v, w, l)[i] * v[i] for i in range(l)) for l in range(1, 5)]
+
+    keys = norm(v)
+    for l in range(1, 5):
+        own = attention.scaled_dot_product_attention(w[[l - 1]], keys[:l], v[:l], scale=1.0)
+        yield own[0], inputs(v, w)[l - 1]
+    dv, dw = sides(lambda v, w: sum(u[l] @ h for l, h in enumerate(inputs(v, w))), (v, w))
+    d = {
+        (l, i): weights(v, w, l)[i] * (u[l - 1] @ (v[i] - inputs(v, w)[l - 1]))
+        for l in range(1, 5)
+        for i in range(l)
+    }
+    for l in range(1, 5):
+        yield dw[l - 1], sum(d[l, i] * keys[i] for i in range(l))
+    for i in range(4):
+        N = jacobian_of(norm, v[i])
+        later = range(i + 1, 5)
+        terms = [weights(v, w, l)[i] * u[l - 1] + d[l, i] * N.T @ w[l - 1] for l in later]
+        yield dv[i], sum(terms)
+
+
+@equation(
+    r"""L = \sum_{k=1}^n L_k , \qquad
+    \pdv{L}{\vec h} = \sum_{k=1}^n \mat J_k^\top \pdv{L_k}{\vec z_k} ."""
+)
+def several_heads():
+    rng = np.random.default_rng(35)
+    h, W = rng.normal(size=4), rng.normal(size=(3, 5, 4))
+    head = lambda h, k: np.tanh(W[k] @ h)  # noqa: E731
+    loss = lambda z, k: np.log(np.sum(np.exp(z))) - z[k + 1]  # noqa: E731
+    (dh,) = sides(lambda h: sum(loss(head(h, k), k) for k in range(3)), (h,))
+    terms = [
+        jacobian_of(lambda h, k=k: head(h, k), h).T
+        @ jacobian_of(lambda z, k=k: loss(z, k), head(h, k))
+        for k in range(3)
+    ]
+    yield dh, sum(terms)
+
+
+@equation(r"N = \sum_{k=0}^{n-1} p^k = \frac{1 - p^n}{1 - p} .")
+def accepted_drafts():
+    p = 0.7
+    for n in (1, 2, 4):
+        # The first token is the model's own; each draft counts while all before it are accepted.
+        drafts = itertools.product((True, False), repeat=n - 1)
+        chance = [
+            (np.prod([p if right else 1 - p for right in drawn]), [*drawn, False].index(False))
+            for drawn in drafts
+        ]
+        yield sum(c * (1 + length) for c, length in chance), (1 - p**n) / (1 - p)
+        yield sum(p**k for k in range(n)), (1 - p**n) / (1 - p)
+
+
+@equation(
+    r"""\vec c_j = \mat W_D \vec x_j , \qquad \vec k_j = \mat W_K \vec c_j , \qquad
+    \vec v_j = \mat W_V \vec c_j , \qquad
+    \vec q_i \cdot \vec k_j = \bigl( \mat W_K^\top \vec q_i \bigr) \cdot \vec c_j .""",
+    r"""\pdv{L}{\vec c_j} = \mat W_K^\top \pdv{L}{\vec k_j}
+    + \mat W_V^\top \pdv{L}{\vec v_j} , \qquad
+    \pdv{L}{\mat W_K} = \sum_j \pdv{L}{\vec k_j} \vec c_j^\top .""",
+)
+def latents_of_keys_and_values():
+    rng = np.random.default_rng(36)
+    x, q, u = rng.normal(size=(5, 6)), *rng.normal(size=(2, 5, 4))
+    W_D, W_K, W_V = rng.normal(size=(3, 6)), *rng.normal(size=(2, 4, 3))
+    attend = formulas.attention.attention
+    c = np.array([W_D @ row for row in x])
+    loss = lambda k, v: np.sum(u * attend(q, k, v))  # noqa: E731
+    dk, dv = sides(loss, (c @ W_K.T, c @ W_V.T))
+    dc, dW_K = sides(lambda c, W_K: loss(c @ W_K.T, c @ W_V.T), (c, W_K))
+    for j in range(5):
+        yield dc[j], W_K.T @ dk[j] + W_V.T @ dv[j]
+        yield q[1] @ (W_K @ c[j]), (W_K.T @ q[1]) @ c[j]
+    yield dW_K, sum(np.outer(dk[j], c[j]) for j in range(5))
+
+
+@equation(
+    r"""\pdv{L}{\vec k_j} = c \sum_l \sum_i d_{lij} \vec q_{li} , \qquad
+    \pdv{L}{\vec v_j} = \sum_l \sum_i p_{lij} \vec u_{li} ."""
+)
+def shared_keys_and_values():
+    q, u = np.random.default_rng(37).normal(size=(2, 3, 5, 4))  # three layers
+    k, v = np.random.default_rng(38).normal(size=(2, 5, 4))
+    c, attend = 0.5, formulas.attention.attention
+    dk, dv = sides(lambda k, v: sum(np.sum(u[l] * attend(q[l], k, v)) for l in range(3)), (k, v))
+    p = softmax(c * q @ k.T)
+    d = p * (u @ v.T - np.sum(u * (p @ v), -1)[..., None])
+    for j in range(5):
+        pairs = [(l, i) for l in range(3) for i in range(5)]
+        yield dk[j], c * sum(d[l, i, j] * q[l, i] for l, i in pairs)
+        yield dv[j], sum(p[l, i, j] * u[l, i] for l, i in pairs)
