@@ -856,7 +856,8 @@ SMALL = {
     "dim": 32, "n_heads": 4, "n_layers": 4, "hidden_dim": 24, "d_model": 32, "d_ff": 24,
     "d_kv": 8, "num_heads": 4, "num_layers": 4, "num_decoder_layers": 4,
     "initial_context_length": 16, "attention_head_dim": 8, "rotary_dim": 4, "n_inner": 24,
-    "num_kv_heads": 2, "ffn_hidden_size": 24, "ffn_dim": 24, "word_embed_proj_dim": 32,
+    "moe_topk": 3, "shared_intermediate_size": 20, "num_kv_heads": 2, "ffn_hidden_size": 24,
+    "ffn_dim": 24, "word_embed_proj_dim": 32,
 }  # fmt: skip
 #: Sizes of tokens and of windows, which are given where the text has so many.
 TOKENS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": None}
@@ -877,15 +878,15 @@ def _four_layers_of_neo(found):
 
 def small(published):
     """Return a published file with small sizes: other entries, and which there are, stay."""
-    found = {name: SMALL.get(name, value) for name, value in published.items()}
+    found = {k: v if v == 0 else SMALL.get(k, v) for k, v in published.items()}
     found |= {name: value for name, value in TOKENS.items() if name in found}
-    if published["model_type"] == "roberta":
+    if published["model_type"] in ("roberta", "camembert", "xlm-roberta"):
         found["pad_token_id"] = 1  # from which its positions count
     layers = found.get("num_hidden_layers", 4)
     found |= _four_layers_of_neo(found)
-    for name in ("layer_types", "no_rope_layers", "attn_type_list"):
-        if found.get(name):
-            found[name] = found[name][:layers]
+    for name, value in published.items():
+        if isinstance(value, list) and len(value) == published.get("num_hidden_layers"):
+            found[name] = [SMALL.get(name, one) for one in value[:layers]]
     if (keys := published.get("num_key_value_heads")) is not None:
         whole = keys == published["num_attention_heads"]
         found["num_key_value_heads"] = 4 if whole else min(keys, 2)

@@ -527,6 +527,8 @@ def exaone_moe(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     windows, layers = exaone4(s, kin, options), options["num_layers"]
     first = _dense_first(s, options, 1)
     dense = _dense_typed(s, ["dense" if own else "sparse" for own in first])
+    s.only("is_moe_layer", [not own for own in dense])
+    s.known |= {"first_last_k_dense_replace"}  # which transformers ignores, as the list has it
     return [own | d for own, d in zip(windows or [{}] * layers, dense, strict=True)]
 
 

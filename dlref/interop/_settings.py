@@ -63,7 +63,7 @@ WITHOUT_EFFECT = {
     "the order of the computation": r"chunk_size_feed_forward|reorder_and_upcast_attn|pruned_heads"
     r"|torchscript|use_bfloat16|(torch_)?dtype",
     "book-keeping": r"_.*|architectures|model_type|auto_map|transformers_version|tokenizer_class"
-    r"|name_or_path|unsloth_.*|tie_weights_",
+    r"|name_or_path|unsloth_.*|tie_weights_|language|name",
     "lengths, which tensors or other entries have": r"n_ctx|n_positions|num_decoder_layers"
     r"|scale_decoder_outputs",
 }
@@ -199,6 +199,7 @@ class Settings:
         stem = self.families[family][0]
         fitting = re.compile(f"(?i:{stem})(?=[A-Z]|$)")  # MPT's own files and transformers differ
         named = [str(name) for name in names if re.search("For[A-Z]|Model$", str(name))]
+        named = [re.sub("_(?=For[A-Z])", "", name) for name in named]  # of ERNIE's own code
         if self.config and kind is None and not named and family in SIMILAR:
             reason = "many families have its entries and its tensors' names"
             self.problems.append(f"'model_type' must be there: {reason}")
