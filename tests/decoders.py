@@ -58,6 +58,13 @@ OF_EXAONE = {
     "num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 12,
     "num_shared_experts": 2, "head_dim": 10,
 }  # fmt: skip
+OF_ERNIE = {
+    "moe_num_experts": 8, "moe_k": 3, "moe_intermediate_size": 12, "moe_num_shared_experts": 2,
+}  # fmt: skip
+OF_MELLUM = EXPERTS | {"moe_intermediate_size": 12}
+OF_NEAR = {
+    "full_attention": None, "sliding_attention": {"rope_type": "default", "rope_theta": 300.0}
+}  # fmt: skip
 #: kind -> what its classes are called, and settings.
 FAMILIES = {
     "mistral": (
@@ -347,13 +354,93 @@ FAMILIES = {
             OF_LATENTS | {"q_lora_rank": None, "rope_interleave": False, "rope_parameters": YARN},
         ],
     ),
+    "afmoe": (
+        "Afmoe",
+        [
+            OF_EXAONE | {"mup_enabled": True, "sliding_window": 4, "route_scale": 1.7},
+            OF_EXAONE
+            | {"layer_types": TYPES, "num_dense_layers": 0, "attention_bias": True}
+            | {"sliding_window": 3},
+        ],
+    ),
+    "aria_text": (
+        "AriaText",
+        [
+            {"moe_num_experts": 4, "head_dim": 8},
+            {"moe_num_experts": 4, "moe_topk": 3, "attention_bias": True, "head_dim": 8}
+            | {"moe_num_shared_experts": 1},
+        ],
+    ),
+    "axk1": (
+        "AXK1",
+        [
+            LATENT | {"q_lora_rank": 5},
+            LATENT
+            | {"q_lora_rank": 5, "mlp_layer_types": ["sparse", "dense", "sparse"]}
+            | {"rope_interleave": False, "norm_topk_prob": False, "rope_parameters": YARN},
+        ],
+    ),
+    "ernie4_5_moe": (
+        "Ernie4_5_Moe",
+        [
+            OF_ERNIE,
+            OF_ERNIE | {"moe_layer_start_index": 0, "moe_layer_interval": 2, "head_dim": 10},
+            OF_ERNIE | {"moe_layer_end_index": 1, "moe_num_shared_experts": 1},
+        ],
+    ),
+    "flint": (
+        "Flint",
+        [
+            SHARED | {"head_dim": 8, "sliding_window": 4},
+            SHARED
+            | {"head_dim": 10, "sliding_window": 3, "layer_types": TYPES, "mlp_only_layers": [1]}
+            | {"norm_topk_prob": False, "attention_bias": True},
+        ],
+    ),
+    "mellum": (
+        "Mellum",
+        [
+            OF_MELLUM | {"head_dim": 8},
+            OF_MELLUM
+            | {"head_dim": 10, "layer_types": TYPES, "sliding_window": 4}
+            | {"mlp_layer_types": ["dense", "sparse", "sparse"], "rope_parameters": OF_EACH_KIND},
+        ],
+    ),
+    "minicpm3": (
+        "MiniCPM3",
+        [
+            OF_LATENTS | {"q_lora_rank": 5, "dim_model_base": 12},
+            OF_LATENTS | {"q_lora_rank": None, "scale_emb": 3, "scale_depth": 0.7},
+        ],
+    ),
+    "gpt_neox_japanese": (
+        "GPTNeoXJapanese",
+        [
+            {"intermediate_multiple_size": 2},
+            {"hidden_act": "relu", "tie_word_embeddings": False},
+        ],
+    ),
+    "cohere_compass_text": (
+        "CohereCompassText",
+        [
+            {"layer_types": TYPES, "sliding_window": 4, "rope_parameters": OF_NEAR},
+            {"rope_parameters": {"full_attention": LINEAR}, "logit_scale": 0.3},
+            {"layer_types": TYPES, "rope_parameters": OF_NEAR | {"sliding_attention": None}},
+        ],
+    ),
+    "emu3_text_model": (
+        "Emu3Text",
+        [{"pad_token_id": 0}, {"mlp_bias": True, "rope_parameters": LINEAR, "pad_token_id": 0}],
+    ),
 }
 #: Packages of families whose name differs.
 PACKAGES = {"gemma3_text": "gemma3", "qwen3_5_text": "qwen3_5", "qwen3_5_moe_text": "qwen3_5_moe"}
-PACKAGES |= {"internlm3": "llama", "iquestcoder": "llama"}
+PACKAGES |= {"internlm3": "llama", "iquestcoder": "llama", "aria_text": "aria"}
+PACKAGES |= {"cohere_compass_text": "cohere_compass", "emu3_text_model": "emu3"}
 #: Classes of models whose configuration has another name.
 CLASSES = {"Gemma3Text": "Gemma3", "Qwen3_5Text": "Qwen3_5", "Qwen3_5MoeText": "Qwen3_5Moe"}
 CLASSES |= {"InternLM3": "Llama", "IQuestCoder": "Llama"}
+CLASSES |= {"CohereCompassText": "CohereCompass", "Emu3Text": "Emu3"}
 
 
 def made(name, settings, dtype, *, seed=0, spread=0.2, **entries):
@@ -367,7 +454,8 @@ def made(name, settings, dtype, *, seed=0, spread=0.2, **entries):
 
     torch = peers.torch
     torch.manual_seed(seed)
-    sizes = {k: v for k, v in SIZES.items() if name != "GPTNeoX" or k != "num_key_value_heads"}
+    neox = name.startswith("GPTNeoX")
+    sizes = {k: v for k, v in SIZES.items() if not neox or k != "num_key_value_heads"}
     if "partial_rotary_factor" in settings:
         sizes["rope_parameters"] = {"rope_type": "default", "rope_theta": 1e4} | settings
         settings = {}

@@ -1,7 +1,7 @@
 """
 More files config.json, so that each family has two; `published.py` holds the others.
 
-Entries of K-EXAONE, Solar Open, Youtu-LLM, Qwen3.5, InternLM3, dots.llm1 and of one XLM-RoBERTa were
+Entries of K-EXAONE, Solar Open, Youtu-LLM, Qwen3.5, InternLM3, dots.llm1 and one XLM-RoBERTa were
 looked up in public repositories that quote the files, some of them in part. All others are written
 from the configuration classes of transformers 5.23 and from memory of the files: a size may be
 wrong there. Where one model alone was published, its second file is the one that transformers 5

@@ -47,7 +47,7 @@ from ._encoders import (
 from ._fused import apart, apart_in_rows, together, together_in_rows
 from ._kin import decoder_config
 from ._kin_layouts import decoder_layout, network_with_biases
-from ._like_gpt2 import LIKE_GPT2, layout_like_gpt2
+from ._like_gpt2 import LIKE_GPT2, config_like_gpt2, conv_layout, layout_like_gpt2, of_gpt
 from ._modules import linear_layout, norm_layout
 from ._settings import INSIDE, SIMILAR, Settings, rope_settings, text_config
 from ._tensors import Sizes, Tensor, raise_all, read, write
@@ -82,23 +82,12 @@ def _gpt2_config(s: Settings) -> LanguageModelConfig:
     )
 
 
-def _transposed(name: str, columns: str, rows: str) -> tuple[Any, Any]:
-    """Return where weight and bias of a Conv1D are, which is a dense layer stored (n_in, n_out)."""
-    return Tensor(f"{name}weight", f"{columns}, {rows}", transposed=True), Tensor(
-        f"{name}bias", rows
-    )
-
-
 def _gpt2_block(name: str) -> EncoderBlockParams:
-    stacked = [part._replace(parts=3) for part in _transposed(f"{name}attn.c_attn.", "D", "3 D")]
-    weights, biases = ([part._replace(part=i) for i in range(3)] for part in stacked)
-    w_o, b_o = _transposed(f"{name}attn.c_proj.", "D", "D")
-    first = _transposed(f"{name}mlp.c_fc.", "D", "F")
-    second = _transposed(f"{name}mlp.c_proj.", "F", "D")
+    network = (*conv_layout(f"{name}mlp.c_fc.", "F", "D"), *conv_layout(f"{name}mlp.c_proj.", "D", "F"))
     return EncoderBlockParams(
-        AttentionParams(*weights, w_o, *biases, b_o),  # type: ignore[call-arg]
+        AttentionParams(*of_gpt(name)),
         norm_layout(f"{name}ln_1.", bias=True),
-        FeedForwardParams(*first, *second),
+        FeedForwardParams(*network),
         norm_layout(f"{name}ln_2.", bias=True),
     )
 
@@ -190,11 +179,14 @@ def _of_the_text_model(named: dict[str, Any], _: str) -> dict[str, Any]:
     for old, new in (
         ("model.language_model.", "model."),
         ("language_model.model.", "model."),
+        ("model.text_model.", "model."),
+        ("text_model.model.", "model."),
     ):
         if any(name.startswith(old) for name in named):
-            heads = ("lm_head.", "language_model.lm_head.")
+            inner = ("language_model.", "text_model.")
+            heads = ("lm_head.", *(f"{one}lm_head." for one in inner))
             named = {
-                name.replace(old, new, 1).removeprefix("language_model."): value
+                re.sub(f"^({'|'.join(inner)})", "", name.replace(old, new, 1)): value
                 for name, value in named.items()
                 if name.startswith((old, *heads))
             }
@@ -204,6 +196,12 @@ def _of_the_text_model(named: dict[str, Any], _: str) -> dict[str, Any]:
             for name, value in named.items()
         }
     )
+
+
+def _with_embed_out(state: dict[str, Any], *_: Any) -> dict[str, Any]:
+    """Return the same with the first name of a head (GPT-NeoX)."""
+    head = {"embed_out.weight" if name == "lm_head.weight" else name: a for name, a in state.items()}
+    return head
 
 
 #: Names of one expert's matrices in published files, of gate, up and down.
@@ -354,6 +352,59 @@ def _with_experts_of_today(named: dict[str, Any], prefix: str) -> dict[str, Any]
     return _of_the_text_model({today(name): value for name, value in named.items()}, prefix)
 
 
+#: Other names of tensors in published files, and the ones of the modules of today.
+AS_PUBLISHED = {
+    "aria_text": {
+        ".experts.fc1.weight": ".experts.gate_up_proj", ".experts.fc2.weight": ".experts.down_proj"
+    },
+    "axk1": {".post_mlp_layernorm.": ".mlp.post_mlp_layernorm."},
+    "ernie4_5_moe": {".mlp.gate.moe_statics.": ".mlp.moe_statics."},
+    "flint": {".self_attn.softmax_offset": ".self_attn.sinks"},
+}  # fmt: skip
+
+
+def _with_names_of_today(named: dict[str, Any], prefix: str, kind: str) -> dict[str, Any]:
+    """Return tensors, without a model for the tokens after the next one, by the names of today."""
+
+    def today(name: str) -> str:
+        for old, new in AS_PUBLISHED.get(kind, {}).items():
+            if old in name and new not in name:
+                return name.replace(old, new)
+        return name
+
+    return _without_mtp({today(name): value for name, value in named.items()}, prefix)
+
+
+#: The correction of ERNIE's router, which has a second axis.
+STATICS, FLAT = ".moe_statics.e_score_correction_bias", ".gate.e_score_correction_bias"
+
+
+def _with_flat_corrections(named: dict[str, Any], *_: Any) -> dict[str, Any]:
+    """Return an ERNIE's tensors, the corrections of its routers as vectors."""
+    return {
+        name.replace(STATICS, FLAT): _flat(name, value) if STATICS in name else value
+        for name, value in named.items()
+    }
+
+
+def _flat(name: str, value: Any) -> np.ndarray[Any, Any]:
+    """Return the only row of an array."""
+    array = as_array(name, value)
+    if array.ndim != 2 or len(array) != 1:
+        msg = f"Argument 'state[{name!r}]' must have shape (1, n), not {array.shape}."
+        raise ValueError(msg)
+    return array[0]
+
+
+def _with_statics(state: dict[str, Any], *_: Any) -> dict[str, Any]:
+    """Return the same with the names and the shape of the module, the inverse."""
+    new = ".gate.moe_statics.e_score_correction_bias"
+    return {
+        name.replace(FLAT, new): array[None] if FLAT in name else array
+        for name, array in state.items()
+    }
+
+
 def _in_sparse_blocks(state: dict[str, Any], *_: Any) -> dict[str, Any]:
     """Return the same with the module's name of a mixture."""
     return {name.replace(".mlp.", ".block_sparse_moe."): array for name, array in state.items()}
@@ -479,7 +530,7 @@ FAMILIES |= {
 }
 FAMILIES |= {
     kind: Family(
-        one.config,
+        functools.partial(config_like_gpt2, family=one),
         functools.partial(layout_like_gpt2, family=one),
         one.base,
         {"lm_head.weight": f"{one.tables[0]}.weight"},
@@ -489,7 +540,8 @@ FAMILIES |= {
     )
     for kind, one in LIKE_GPT2.items()
 }
-for of_deepseek in ("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2", "youtu"):
+FAMILIES["gpt_neox_japanese"] = FAMILIES["gpt_neox_japanese"]._replace(together=_with_embed_out)
+for of_deepseek in ("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2", "minicpm3", "youtu"):
     FAMILIES[of_deepseek] = FAMILIES[of_deepseek]._replace(
         renamed=_with_one_name, apart=_without_predictions, together=_with_both_names
     )
@@ -497,6 +549,13 @@ for of_granite in ("granitemoe", "granitemoeshared", "granitemoe_swa"):
     FAMILIES[of_granite] = FAMILIES[of_granite]._replace(
         renamed=_with_experts_of_today, together=_in_sparse_blocks
     )
+for later in (*AS_PUBLISHED, "mellum"):
+    FAMILIES[later] = FAMILIES[later]._replace(
+        renamed=functools.partial(_with_names_of_today, kind=later)
+    )
+FAMILIES["ernie4_5_moe"] = FAMILIES["ernie4_5_moe"]._replace(
+    apart=_with_flat_corrections, together=_with_statics
+)
 FAMILIES["exaone_moe"] = FAMILIES["exaone_moe"]._replace(renamed=_without_mtp)
 for qwen3_5 in ("qwen3_5_text", "qwen3_5_moe_text"):
     FAMILIES[qwen3_5] = FAMILIES[qwen3_5]._replace(
@@ -660,6 +719,7 @@ FIXED = {
     kind: entries | {"norm_first": True, "scale_embeddings": False}
     for kind, entries in FIXED.items()
 }
+FIXED["openai-gpt"]["norm_first"] = False
 FIXED |= {
     kind: {"positions": "t5", "norm": "rms", "norm_first": True, "biases": False}
     for kind in WITH_DECODER

@@ -34,6 +34,7 @@ class Kin(NamedTuple):
     defaults: dict[str, Any]  # of its configuration
     settings: Callable[[Settings, Kin, dict[str, Any]], Any] = lambda s, kin, options: None
     norms: dict[str, str] = BEFORE
+    norms_of_experts: dict[str, str] = {}  # of blocks with experts in addition
     norm: str = "rms"
     norm_bias: bool = False
     norm_weight: bool = True  # whether norms have parameters

@@ -74,6 +74,20 @@ def gated_projections(name: str, config: LanguageModelConfig, kin: Kin) -> list[
     return [*parts, *norms, *gates]
 
 
+def projections_of_last_bias(name: str, config: LanguageModelConfig, kin: Kin) -> list[Any]:
+    """Return GPT-NeoX's, where the output of the last block alone has a bias (its Japanese kin)."""
+    parts = projections_by_head(name, config, kin)
+    if name.endswith(f"layers.{config.num_layers - 1}."):
+        parts[7] = Tensor(f"{name}attention.dense_bias", "D")
+    return parts
+
+
+def projections_and_gate(name: str, config: LanguageModelConfig, kin: Kin) -> list[Any]:
+    """Return the same where the gate of the heads has a matrix of its own (Trinity)."""
+    gate: Any = Tensor(f"{name}self_attn.gate_proj.weight", "Q, D")
+    return [*projections(name, config, kin), *qk_norms(name, kin), gate]
+
+
 #: Shapes of the weights of norms of queries and keys, by the kind of a family.
 QK_SIZES = {"each head": ("E", "E"), "all heads": ("Q", "K"), "by rows": ("H, E", "Hk, E")}
 
@@ -165,6 +179,13 @@ def network_of_neox(name: str, config: LanguageModelConfig) -> FeedForwardParams
     )
 
 
+def network_without_biases(name: str, config: LanguageModelConfig) -> FeedForwardParams:
+    """Return a plain network by the names of GPT-NeoX."""
+    first: Any = Tensor(f"{name}mlp.dense_h_to_4h.weight", "F, D")
+    second: Any = Tensor(f"{name}mlp.dense_4h_to_h.weight", "D, F")
+    return FeedForwardParams(first, None, second, None)
+
+
 def experts(name: str) -> MixtureParams:
     """Return where a router and its experts are."""
     inner = f"{name}mlp.experts."
@@ -200,6 +221,36 @@ def with_shared_of_hunyuan(name: str) -> MixtureParams:
 def with_both_of_hunyuan(name: str) -> MixtureParams:
     """Return the same with a correction of the choice (Hunyuan 3)."""
     return experts_and_correction(name)._replace(shared=_gated(f"{name}mlp.shared_experts.", "MS"))
+
+
+def with_optional_correction(name: str) -> MixtureParams:
+    """Return the same where published files lack the correction (A.X K1)."""
+    both = with_both(name)
+    correction: Any = both.correction
+    return both._replace(correction=correction._replace(optional=True))
+
+
+def with_both_of_afmoe(name: str) -> MixtureParams:
+    """Return the same by the names of Trinity."""
+    router: Any = Tensor(f"{name}mlp.router.gate.weight", "n, D")
+    correction: Any = Tensor(f"{name}mlp.expert_bias", "n")
+    return with_shared(name)._replace(router=router, correction=correction)
+
+
+def with_shared_of_aria(name: str) -> MixtureParams:
+    """Return experts stored as (n_in, n_out), gate and up in halves, and some for all tokens."""
+    inner = f"{name}mlp.experts."
+    both = Tensor(f"{inner}gate_up_proj", "n, D, 2 F", parts=2, form="in halves")
+    down = Tensor(f"{inner}down_proj", "n, F, D", form="swapped")
+    arrays: list[Any] = [both, both._replace(part=1), down]
+    router: Any = Tensor(f"{name}mlp.router.weight", "n, D")
+    shared = _gated(f"{name}mlp.shared_experts.", "MS")
+    return MixtureParams(router, ExpertParams(*arrays), shared=shared)
+
+
+def with_plain_shared(name: str) -> MixtureParams:
+    """Return the same with an expert for all tokens that has no gate (Flint)."""
+    return experts(name)._replace(shared=_gated(f"{name}mlp.shared_expert.", "MS"))
 
 
 def with_gated_shared(name: str) -> MixtureParams:
@@ -264,7 +315,8 @@ def decoder_block(
         attention = _delta_rule(f"{name}linear_attn.")
     mixed = kin.experts is not None and options.get("router") is not None
     network = kin.experts(name) if mixed else kin.network(name, config)
-    norms = {field: _norm(f"{name}{key}.", kin) for field, key in kin.norms.items()}
+    named = kin.norms | (kin.norms_of_experts if mixed else {})
+    norms = {field: _norm(f"{name}{key}.", kin) for field, key in named.items()}
     if kin.one_norm and options.get("parallel"):
         del norms["norm2"]
     block = EncoderBlockParams(attention, None, network, None)

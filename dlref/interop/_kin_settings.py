@@ -376,16 +376,17 @@ def qwen2_moe(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     return [(window if is_one else {}) | d for is_one, d in zip(types, dense, strict=True)]
 
 
-def _dense(s: Settings, layers: int) -> list[dict[str, Any]]:
+def _dense(s: Settings, layers: int, usual: tuple[int, ...] = ()) -> list[dict[str, Any]]:
     """Return the option of each layer that switches the experts off, or none (Qwen)."""
-    plain, step = s.listed([], "mlp_only_layers"), s.integer(1, "decoder_sparse_step")
+    plain, step = s.listed([*usual], "mlp_only_layers"), s.integer(1, "decoder_sparse_step")
     return [{"router": None} if i in plain or (i + 1) % step else {} for i in range(layers)]
 
 
-def _dense_first(s: Settings, options: dict[str, Any], usual: int) -> list[dict[str, Any]]:
+def _dense_first(
+    s: Settings, options: dict[str, Any], usual: int, name: str = "first_k_dense_replace"
+) -> list[dict[str, Any]]:
     """Return the same where the first layers have no experts (DeepSeek)."""
-    count = s.get(usual, "first_k_dense_replace")
-    count = as_integer("config.first_k_dense_replace", count, least=0)
+    count = as_integer(f"config.{name}", s.get(usual, name), least=0)
     return [{"router": None} if i < count else {} for i in range(options["num_layers"])]
 
 
@@ -464,11 +465,16 @@ def deepseek_v2(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
 
 
 def deepseek_v3(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
-    _of_deepseek(s, options, 256, "sigmoid")
+    _deepseek_in_groups(s, kin, options)
+    return _dense_first(s, options, 3)
+
+
+def _deepseek_in_groups(s: Settings, kin: Kin, options: dict[str, Any]) -> None:
+    """Read latent attention, and experts that a correction chooses in groups."""
+    _of_deepseek(s, options, kin.defaults["experts"], "sigmoid")
     s.only("topk_method", "noaux_tc")
     options["blocks"]["rope_interleaved"] = s.flag(True, "rope_interleave")
     _sigmoid_router(s, kin, options, groups=(8, 4), scale=2.5)
-    return _dense_first(s, options, 3)
 
 
 def youtu(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
@@ -625,3 +631,117 @@ def _delta_rules(s: Settings, options: dict[str, Any]) -> list[dict[str, Any]]:
         known = f"{layers} known types"
         s.problems.append(f"'layer_types' must be a list of {known}, not {shown(types)}")
     return [{"delta_heads": keys} if kind == "linear_attention" else {} for kind in types]
+
+
+def afmoe(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    """Return windows; the layers without one do not rotate (Trinity)."""
+    _only_silu(s, options)
+    if s.flag(False, "mup_enabled"):
+        options["embedding_scale"] = options["d_model"] ** 0.5
+    s.only_these(
+        score_func="sigmoid", route_norm=True, n_group=1, topk_group=1, num_expert_groups=1,
+        num_limited_groups=1,
+    )  # fmt: skip
+    s.known |= {"moe_intermediate_size", "num_shared_experts"}  # in the tensors
+    s.known |= {"use_grouped_mm", "load_balance_coeff"}  # of the computation and of training
+    _router(s, kin, options, score="sigmoid", scale=s.number(1.0, "route_scale"))
+    every = s.integer(4, "global_attn_every_n_layers")
+    types = _types(s, options["num_layers"], lambda i: (i + 1) % every != 0)
+    window, dense = _window(s, kin), _dense_first(s, options, 1, "num_dense_layers")
+    return [(window if near else {"rope": None}) | d for near, d in zip(types, dense, strict=True)]
+
+
+def aria(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    _only_silu(s, options)
+    s.only("mlp_bias", False)
+    s.known |= {"moe_num_shared_experts", "moe_intermediate_size"}  # in the tensors
+    s.known |= {"moe_z_loss_coeff", "moe_aux_loss_coeff"}  # of training
+    _counted_otherwise(s, kin, "moe_num_experts", "moe_topk")
+    _router(s, kin, options, score="softmax_of_top")
+
+
+def _counted_otherwise(s: Settings, kin: Kin, count: str, chosen: str) -> None:
+    """Read the number of experts, and of the chosen ones, under a family's own names."""
+    s.config["num_experts"] = s.integer(kin.defaults["experts"], count)
+    s.config["num_experts_per_tok"] = s.integer(kin.defaults["k"], chosen)
+
+
+def axk1(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    _deepseek_in_groups(s, kin, options)
+    first = _dense_first(s, options, 1)
+    return _dense_typed(s, ["dense" if one else "sparse" for one in first])
+
+
+def ernie4_5_moe(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    """Read which layers have experts: one in `moe_layer_interval` of a range."""
+    _only_silu(s, options)
+    s.only_these(
+        use_bias=False, moe_norm_min=1e-12, moe_gate="topk", moe_use_aux_free=True,
+        moe_gate_act="softmax",
+    )  # fmt: skip
+    s.known |= {"moe_intermediate_size", "moe_num_shared_experts"}  # in the tensors
+    s.known |= {"moe_capacity", "num_nextn_predict_layers"}  # of training; layers left out
+    _counted_otherwise(s, kin, "moe_num_experts", "moe_k")
+    _router(s, kin, options)
+    layers, step = options["num_layers"], s.integer(1, "moe_layer_interval")
+    bounds = [s.get(usual, f"moe_layer_{end}_index") for end, usual in (("start", 1), ("end", -1))]
+    first, last = (as_integer("config.moe_layer_end_index", n, least=-1) for n in bounds)
+    last = layers - 1 if last == -1 else last
+    return [
+        {} if first <= i <= last and (i + 1) % step == 0 else {"router": None}
+        for i in range(layers)
+    ]
+
+
+def flint(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    """Return windows; the layers without one do not rotate (Flint)."""
+    _only_silu(s, options)
+    s.known |= {"moe_intermediate_size", "shared_expert_intermediate_size"}  # in the tensors
+    _router(s, kin, options, score="sigmoid", normalize=s.flag(True, "norm_topk_prob"))
+    layers, window = options["num_layers"], _window(s, kin)
+    types = _types(s, layers, lambda i: not (i < 2 or i % 4 == 1 or i == layers - 1))
+    dense = _dense(s, layers, (0, 1))
+    return [(window if near else {"rope": None}) | d for near, d in zip(types, dense, strict=True)]
+
+
+def mellum(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    _only_silu(s, options)
+    if any(s.config.get(name) is not None for name in ("rope_theta", "rope_scaling")):
+        s.problems.append("'rope_parameters' must describe the rotation: transformers reads it alone")
+    s.known |= {"moe_intermediate_size"}  # in the tensors
+    s.known |= {"mtp_layer_types", "mtp_mlp_layer_types", "num_mtp_layers"}  # layers left out
+    s.known |= {"num_nextn_predict_layers", "use_sliding_window", "max_window_layers"}
+    _router(s, kin, options, normalize=s.flag(True, "norm_topk_prob"))
+    layers = options["num_layers"]
+    near = _window(s, kin) | _near_rotation(s, options, 10000.0)
+    types = _types(s, layers, lambda i: False)
+    dense = _dense_typed(s, ["sparse"] * layers)
+    return [(near if is_one else {}) | d for is_one, d in zip(types, dense, strict=True)]
+
+
+def minicpm3(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    _latents(s, options)
+    s.only("mlp_bias", False)
+    options["embedding_scale"] = s.number(12.0, "scale_emb")
+    depth = s.number(1.4, "scale_depth") / math.sqrt(options["num_layers"])
+    options["blocks"]["residual_scale"] = depth
+    options["logit_scale"] = s.number(256.0, "dim_model_base") / options["d_model"]
+
+
+def gpt_neox_japanese(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    options["d_ff"] = int(options["d_model"] * s.number(4.0, "intermediate_multiple_size"))
+
+
+def compass(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    """Return windows; layers of a kind without a rotation have none (Compass)."""
+    options["blocks"]["parallel"] = True
+    options["logit_scale"] = s.number(1.0, "logit_scale")
+    s.known |= {"pooling"}  # of a classifier
+    types = _types(s, options["num_layers"], lambda i: False)
+    kinds = {SLIDING if is_one else "full_attention" for is_one in types}
+    if missing := kinds - s.rotations.keys():
+        s.problems.append(f"'rope_parameters' must have {sorted(missing)}")
+    far = {} if s.rotations.get("full_attention") else {"rope": None}
+    turned = _near_rotation(s, options, 10000.0) if s.rotations.get(SLIDING) else {"rope": None}
+    near = _window(s, kin) | turned
+    return [near if is_one else far for is_one in types]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from .._core.arguments import as_number, shown
+from .._core.arguments import shown
 from ..attention import AttentionParams
 from ..transformer import (
     EncoderBlockParams,
@@ -15,7 +15,7 @@ from ..transformer import (
     NormParams,
 )
 from ._modules import linear_layout, norm_layout
-from ._settings import NAMED, Settings, rope_settings
+from ._settings import Settings, rope_settings
 from ._tensors import Tensor
 
 if TYPE_CHECKING:
@@ -27,7 +27,9 @@ class LikeGPT2(NamedTuple):
 
     classes: str
     more: str
-    config: Callable[[Settings], LanguageModelConfig]
+    #: Fields of a configuration: default, and names of the entry. Without one, the field's default.
+    entries: dict[str, tuple[Any, ...]]
+    settings: Callable[[Settings, dict[str, Any]], None]  # what else its entries say
     attention: Callable[[str, LanguageModelConfig], list[Any]]
     parts: tuple[str, str, str, str]  # of a layer: first norm, second norm, both dense layers
     tables: tuple[str, str, str] = ("wte", "wpe", "ln_f.")
@@ -35,16 +37,42 @@ class LikeGPT2(NamedTuple):
     layers: str = "h."
     first: int = 0  # rows of positions before the one of the first token
     norm_bias: bool = True
+    dense: Callable[..., tuple[Any, Any]] = linear_layout  # of the network
     #: Other names of the norms become the names in `parts`, and back, as for a `Family`.
     renamed: Callable[[dict[str, Any], str], dict[str, Any]] = lambda named, prefix: named
     together: Callable[[dict[str, Any], Any, str], dict[str, Any]] = lambda state, *_: state
     left_out: str = r"h\.\d+\.attn\.(attention\.)?(masked_)?bias"
 
 
-def _checked(s: Settings, **options: Any) -> LanguageModelConfig:
-    """Return a configuration after all problems are reported."""
+def config_like_gpt2(s: Settings, family: LikeGPT2) -> LanguageModelConfig:
+    """Return the configuration of a model of a family."""
+    entries = dict(family.entries)
+    width = s.integer(*entries.pop("d_model"))
+    options: dict[str, Any] = {"d_model": width, "tied": s.flag(True, "tie_word_embeddings")}
+    options["num_heads"] = s.divisor(width, *entries.pop("num_heads"))
+    readers: dict[str, Callable[..., Any]] = {"eps": s.number, "activation": s.activation}
+    for field, (default, *names) in entries.items():
+        usual = 4 * width if default is None else default
+        options[field] = readers.get(field, s.integer)(usual, *names)
+    if "length" in options:
+        options["length"] += family.first
+    family.settings(s, options)
     s.refuse()
     return LanguageModelConfig(**options)
+
+
+def conv_layout(name: str, rows: str, columns: str, *, bias: bool = True) -> tuple[Any, Any]:
+    """Return where weight and bias of a Conv1D are, which is a dense layer stored (n_in, n_out)."""
+    weight = Tensor(f"{name}weight", f"{columns}, {rows}", transposed=True)
+    return weight, Tensor(f"{name}bias", rows)
+
+
+def of_gpt(name: str, config: LanguageModelConfig | None = None) -> list[Any]:
+    """Return one matrix of all queries, keys and values, stored (n_in, n_out) (GPT, GPT-2)."""
+    stacked = [part._replace(parts=3) for part in conv_layout(f"{name}attn.c_attn.", "3 D", "D")]
+    weights, biases = ([part._replace(part=i) for i in range(3)] for part in stacked)
+    w_o, b_o = conv_layout(f"{name}attn.c_proj.", "D", "D")
+    return [*weights, w_o, *biases, b_o]
 
 
 #: Entries of StarCoder's files that say how it is computed.
@@ -55,28 +83,13 @@ OF_RUNNERS = {
 }  # fmt: skip
 
 
-def bigcode_config(s: Settings) -> LanguageModelConfig:
-    width = s.integer(768, "n_embd", "hidden_size")
-    heads = s.divisor(width, 12, "n_head", "num_attention_heads")
-    is_scaled = s.flag(True, "scale_attn_weights")
+def bigcode(s: Settings, options: dict[str, Any]) -> None:
     s.only("add_cross_attention", False)
-    kv_heads = 1 if s.flag(True, "multi_query") else heads
-    s.only("num_key_value_heads", kv_heads)
+    options["num_kv_heads"] = 1 if s.flag(True, "multi_query") else options["num_heads"]
+    s.only("num_key_value_heads", options["num_kv_heads"])
     s.known |= OF_RUNNERS
-    return _checked(
-        s,
-        vocab_size=s.integer(50257, "vocab_size"),
-        d_model=width,
-        num_heads=heads,
-        num_kv_heads=kv_heads,
-        num_layers=s.integer(12, "n_layer", "num_hidden_layers"),
-        d_ff=s.integer(4 * width, "n_inner"),
-        activation=s.activation("gelu_pytorch_tanh", "activation_function"),
-        tied=s.flag(True, "tie_word_embeddings"),
-        length=s.integer(1024, "n_positions", "max_position_embeddings"),
-        eps=s.number(1e-5, "layer_norm_epsilon"),
-        blocks=None if is_scaled else {"scale": 1.0},
-    )
+    if not s.flag(True, "scale_attn_weights"):
+        options["blocks"] = {"scale": 1.0}
 
 
 def _of_bigcode(name: str, config: LanguageModelConfig) -> list[Any]:
@@ -95,25 +108,11 @@ def _of_bigcode(name: str, config: LanguageModelConfig) -> list[Any]:
 KINDS = ("global", "local")
 
 
-def neo_config(s: Settings) -> LanguageModelConfig:
-    width = s.integer(2048, "hidden_size")
-    layers = s.integer(24, "num_layers", "num_hidden_layers")
-    window = (s.integer(256, "window_size") - 1, 0)
-    kinds = _kinds_of_layers(s, layers)
-    return _checked(
-        s,
-        vocab_size=s.integer(50257, "vocab_size"),
-        d_model=width,
-        num_heads=s.divisor(width, 16, "num_heads", "num_attention_heads"),
-        num_layers=layers,
-        d_ff=s.integer(4 * width, "intermediate_size"),
-        activation=s.activation("gelu_new", "activation_function"),
-        tied=s.flag(True, "tie_word_embeddings"),
-        length=s.integer(2048, "max_position_embeddings"),
-        eps=s.number(1e-5, "layer_norm_epsilon"),
-        blocks=tuple(
-            {"scale": 1.0} | ({"window": window} if kind == "local" else {}) for kind in kinds
-        ),
+def neo(s: Settings, options: dict[str, Any]) -> None:
+    window = {"window": (s.integer(256, "window_size") - 1, 0)}
+    kinds = _kinds_of_layers(s, options["num_layers"])
+    options["blocks"] = tuple(
+        {"scale": 1.0} | (window if kind == "local" else {}) for kind in kinds
     )
 
 
@@ -151,25 +150,30 @@ def _of_neo(name: str, config: LanguageModelConfig) -> list[Any]:
     return [*weights, w_o, None, None, None, b_o]
 
 
-def opt_config(s: Settings) -> LanguageModelConfig:
-    width = s.integer(768, "hidden_size")
+def opt(s: Settings, options: dict[str, Any]) -> None:
     s.only("do_layer_norm_before", True, "norms after the sums, without a last one")
     s.only("_remove_final_layer_norm", False)
-    s.only("word_embed_proj_dim", s.get(None, "word_embed_proj_dim") and width)
+    s.only("word_embed_proj_dim", s.get(None, "word_embed_proj_dim") and options["d_model"])
     s.only("enable_bias", True)
     s.known |= {"layerdrop", "init_std"}  # of training
     s.only("layer_norm_elementwise_affine", True)
-    return _checked(
-        s,
-        vocab_size=s.integer(50272, "vocab_size"),
-        d_model=width,
-        num_heads=s.divisor(width, 12, "num_attention_heads"),
-        num_layers=s.integer(12, "num_hidden_layers"),
-        d_ff=s.integer(3072, "ffn_dim"),
-        activation=s.activation("relu", "activation_function"),
-        tied=s.flag(True, "tie_word_embeddings"),
-        length=s.integer(2048, "max_position_embeddings") + 2,
-    )
+
+
+def biogpt(s: Settings, options: dict[str, Any]) -> None:
+    if s.flag(True, "scale_embedding"):
+        options["embedding_scale"] = options["d_model"] ** 0.5
+    s.known |= {"layerdrop", "layer_norm_eps"}  # of training; whatever it says, 1e-5 holds
+
+
+#: Activations of the first GPT by its own names, which mean other ones than today.
+OF_GPT = {"gelu": "gelu_new", "swish": "silu"}
+
+
+def openai_gpt(s: Settings, options: dict[str, Any]) -> None:
+    options["norm_first"] = False
+    given = s.get("gelu", "afn")
+    options["activation"] = s.translated("afn", OF_GPT.get(given, given))
+    s.known |= {"n_special", "predict_special_tokens"}  # of the vocabulary
 
 
 def _of_opt(name: str, config: LanguageModelConfig) -> list[Any]:
@@ -181,9 +185,8 @@ def _of_opt(name: str, config: LanguageModelConfig) -> list[Any]:
     return [*weights, *biases]
 
 
-def falcon_config(s: Settings) -> LanguageModelConfig:
-    width = s.integer(4544, "hidden_size")
-    heads = s.divisor(width, 71, "num_attention_heads")
+def falcon(s: Settings, options: dict[str, Any]) -> None:
+    width, heads = options["d_model"], options["num_heads"]
     is_new = s.flag(False, "new_decoder_architecture")
     is_parallel = s.flag(True, "parallel_attn")
     s.only("alibi", False, "ALiBi's bias rounded to bfloat16 and scaled like the scores")
@@ -203,24 +206,15 @@ def falcon_config(s: Settings) -> LanguageModelConfig:
     if kv_heads != heads and not has_one and not is_new:
         s.problems.append(f"'num_kv_heads' must be {heads} without 'multi_query'")
     base, scaling, rotated = rope_settings(s, width // heads)
-    return _checked(
-        s,
-        vocab_size=s.integer(65024, "vocab_size"),
-        d_model=width,
-        num_heads=heads,
-        num_kv_heads=kv_heads,
-        num_layers=s.integer(32, "num_hidden_layers"),
-        d_ff=s.integer(4 * width, "ffn_hidden_size"),
-        positions="rope",
-        activation=s.activation("gelu", "activation"),
-        tied=s.flag(True, "tie_word_embeddings"),
-        biases=s.flag(False, "bias"),
-        rope_base=base,
-        rope_scaling=scaling,
-        rope_dim=None if rotated == width // heads else rotated,
-        eps=s.number(1e-5, "layer_norm_epsilon"),
-        blocks={"rope_interleaved": False, "parallel": is_parallel},
-    )
+    options |= {
+        "num_kv_heads": kv_heads,
+        "positions": "rope",
+        "biases": s.flag(False, "bias"),
+        "rope_base": base,
+        "rope_scaling": scaling,
+        "rope_dim": None if rotated == width // heads else rotated,
+        "blocks": {"rope_interleaved": False, "parallel": is_parallel},
+    }
 
 
 #: Norms of the first Falcon models and of the ones with two norms for parts side by side.
@@ -265,41 +259,20 @@ OF_MPT = {
 }  # fmt: skip
 
 
-def mpt_config(s: Settings) -> LanguageModelConfig:
-    width = s.integer(2048, "d_model", "hidden_size")
-    heads = s.divisor(width, 16, "n_heads", "num_attention_heads")
-    inner = s.get({}, "attn_config")
-    if not isinstance(inner, Mapping):
-        s.problems.append(f"'attn_config' must be a dictionary, not {shown(inner)}")
-        inner = {}
-    inner = {name: value for name, value in inner.items() if name not in NAMED}
-    own = Settings(inner, s.family, s.families)
-    own.only_these(
-        alibi=True, alibi_bias_max=8, attn_type="multihead_attention", prefix_lm=False,
-        qk_ln=False,
-    )  # fmt: skip
-    own.only("clip_qkv", None, "bounds of queries, keys and values")
-    scale = own.get(None, "softmax_scale")
-    scale = None if scale is None else as_number("config.attn_config['softmax_scale']", scale)
-    own.known |= OF_MPT
-    own.finish()
-    s.only_these(no_bias=True, embedding_fraction=1.0, norm_type="low_precision_layernorm")
-    s.only("logit_scale", None)
+def mpt(s: Settings, options: dict[str, Any]) -> None:
     s.known |= OF_MPT
-    return _checked(
-        s,
-        vocab_size=s.integer(50368, "vocab_size"),
-        d_model=width,
-        num_heads=heads,
-        num_layers=s.integer(24, "n_layers", "num_hidden_layers"),
-        d_ff=4 * width,
-        positions="alibi",
-        activation="gelu",
-        tied=s.flag(True, "tie_word_embeddings"),
-        biases=False,
-        eps=s.number(1e-5, "layer_norm_epsilon"),
-        blocks=None if scale is None else {"scale": scale},
+    s.only_these(
+        no_bias=True, embedding_fraction=1.0, norm_type="low_precision_layernorm", logit_scale=None
     )
+    own = s.inside("attn_config", OF_MPT)
+    own.only_these(
+        alibi=True, alibi_bias_max=8, attn_type="multihead_attention", prefix_lm=False, qk_ln=False
+    )
+    own.only("clip_qkv", None, "bounds of queries, keys and values")
+    options |= {"positions": "alibi", "biases": False}
+    if own.get(None, "softmax_scale") is not None:
+        options["blocks"] = {"scale": own.number(1.0, "softmax_scale")}
+    own.finish()
 
 
 def _of_mpt(name: str, config: LanguageModelConfig) -> list[Any]:
@@ -308,11 +281,66 @@ def _of_mpt(name: str, config: LanguageModelConfig) -> list[Any]:
     return [*(fused._replace(part=i) for i in range(3)), w_o]
 
 
+def _of_biogpt(named: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Return a BioGPT's tensors, its head by the name of the others."""
+    return {_replaced(name, {"output_projection.": "lm_head."}): a for name, a in named.items()}
+
+
+def _with_head_of_biogpt(state: dict[str, Any], *_: Any) -> dict[str, Any]:
+    return {_replaced(name, {"lm_head.": "output_projection."}): a for name, a in state.items()}
+
+
+#: Entries of sizes as OpenAI names them, and as others do.
+OPENAI = {
+    "vocab_size": (50257, "vocab_size"), "d_model": (768, "n_embd", "hidden_size"),
+    "num_heads": (12, "n_head", "num_attention_heads"),
+    "num_layers": (12, "n_layer", "num_hidden_layers"),
+    "length": (1024, "n_positions", "max_position_embeddings"),
+    "eps": (1e-5, "layer_norm_epsilon"),
+}  # fmt: skip
+OTHERS = {"num_heads": (16, "num_attention_heads"), "num_layers": (24, "num_hidden_layers")}
+
 LIKE_GPT2 = {
+    "biogpt": LikeGPT2(
+        "BioGpt",
+        "positions that count from 2, and embeddings times the root of D",
+        OTHERS
+        | {
+            "vocab_size": (42384, "vocab_size"), "d_model": (1024, "hidden_size"),
+            "d_ff": (4096, "intermediate_size"), "activation": ("gelu", "hidden_act"),
+            "length": (1024, "max_position_embeddings"),
+        },
+        biogpt,
+        _of_opt,
+        ("self_attn_layer_norm.", "final_layer_norm.", "fc1.", "fc2."),
+        ("embed_tokens", "embed_positions", "layer_norm."),
+        "biogpt.",
+        "layers.",
+        first=2,
+        renamed=_of_biogpt,
+        together=_with_head_of_biogpt,
+        left_out="(?!)",
+    ),
+    "openai-gpt": LikeGPT2(
+        "OpenAIGPT",
+        "norms after the sums, and none at the end",
+        OPENAI | {"vocab_size": (40478, "vocab_size"), "length": (512, "n_positions")},
+        openai_gpt,
+        of_gpt,
+        ("ln_1.", "ln_2.", "mlp.c_fc.", "mlp.c_proj."),
+        ("tokens_embed", "positions_embed", ""),
+        dense=conv_layout,
+    ),
     "falcon": LikeGPT2(
         "Falcon",
         "attention and network side by side, and one matrix for groups of heads",
-        falcon_config,
+        {
+            "vocab_size": (65024, "vocab_size"), "d_model": (4544, "hidden_size"),
+            "num_heads": (71, "num_attention_heads"), "num_layers": (32, "num_hidden_layers"),
+            "d_ff": (None, "ffn_hidden_size"), "activation": ("gelu", "activation"),
+            "eps": (1e-5, "layer_norm_epsilon"),
+        },
+        falcon,
         _of_falcon,
         ("ln_attn.", "ln_mlp.", "mlp.dense_h_to_4h.", "mlp.dense_4h_to_h."),
         ("word_embeddings", "", "ln_f."),
@@ -323,21 +351,36 @@ LIKE_GPT2 = {
     "gpt_bigcode": LikeGPT2(
         "GPTBigCode",
         "one head of keys and values, and one matrix for all three projections",
-        bigcode_config,
+        OPENAI
+        | {"d_ff": (None, "n_inner"), "activation": ("gelu_pytorch_tanh", "activation_function")},
+        bigcode,
         _of_bigcode,
         ("ln_1.", "ln_2.", "mlp.c_fc.", "mlp.c_proj."),
     ),
     "gpt_neo": LikeGPT2(
         "GPTNeo",
         "scores that are not scaled, and windows in every other layer",
-        neo_config,
+        {
+            "vocab_size": (50257, "vocab_size"), "d_model": (2048, "hidden_size"),
+            "num_heads": (16, "num_heads", "num_attention_heads"),
+            "num_layers": (24, "num_layers", "num_hidden_layers"),
+            "d_ff": (None, "intermediate_size"), "activation": ("gelu_new", "activation_function"),
+            "length": (2048, "max_position_embeddings"), "eps": (1e-5, "layer_norm_epsilon"),
+        },
+        neo,
         _of_neo,
         ("ln_1.", "ln_2.", "mlp.c_fc.", "mlp.c_proj."),
     ),
     "mpt": LikeGPT2(
         "Mpt",
         "ALiBi, and layer norms without biases",
-        mpt_config,
+        {
+            "vocab_size": (50368, "vocab_size"), "d_model": (2048, "d_model", "hidden_size"),
+            "num_heads": (16, "n_heads", "num_attention_heads"),
+            "num_layers": (24, "n_layers", "num_hidden_layers"),
+            "eps": (1e-5, "layer_norm_epsilon"),
+        },
+        mpt,
         _of_mpt,
         ("norm_1.", "norm_2.", "ffn.up_proj.", "ffn.down_proj."),
         ("wte", "", "norm_f."),
@@ -348,7 +391,13 @@ LIKE_GPT2 = {
     "opt": LikeGPT2(
         "OPT",
         "positions that count from 2",
-        opt_config,
+        {
+            "vocab_size": (50272, "vocab_size"), "d_model": (768, "hidden_size"),
+            "num_heads": (12, "num_attention_heads"), "num_layers": (12, "num_hidden_layers"),
+            "d_ff": (3072, "ffn_dim"), "activation": ("relu", "activation_function"),
+            "length": (2048, "max_position_embeddings"),
+        },
+        opt,
         _of_opt,
         ("self_attn_layer_norm.", "final_layer_norm.", "fc1.", "fc2."),
         ("embed_tokens", "embed_positions", "final_layer_norm."),
@@ -357,7 +406,7 @@ LIKE_GPT2 = {
         first=2,
         left_out="(?!)",
     ),
-}
+}  # fmt: skip
 
 
 def _optional(norm: NormParams, there: bool) -> Any:
@@ -376,8 +425,8 @@ def layout_like_gpt2(
 
     def block(name: str) -> EncoderBlockParams:
         network = (
-            *linear_layout(f"{name}{first}", "F", "D", bias=config.biases),
-            *linear_layout(f"{name}{second}", "D", "F", bias=config.biases),
+            *family.dense(f"{name}{first}", "F", "D", bias=config.biases),
+            *family.dense(f"{name}{second}", "D", "F", bias=config.biases),
         )
         return EncoderBlockParams(
             AttentionParams(*family.attention(name, config)),
@@ -392,5 +441,5 @@ def layout_like_gpt2(
     embedding: Any = Tensor(f"{base}{table}.weight", "V, D")
     head: Any = None if config.tied else Tensor("lm_head.weight", "V, D")
     blocks = [block(f"{base}{family.layers}{i}.") for i in range(config.num_layers)]
-    norm = norm_layout(f"{base}{last}", bias=family.norm_bias)
+    norm = norm_layout(f"{base}{last}", bias=family.norm_bias) if last else None
     return LanguageModelParams(embedding, positions, tuple(blocks), norm, head)

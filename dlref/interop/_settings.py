@@ -85,14 +85,15 @@ ALIASES |= {"deepseek_v3": ("kimi_k2",), "kimi_k2": ("deepseek_v3",)}
 #: Models that hold a text model, and the family of that where its own entries do not say so. All
 #: of them are causal in text; PaliGemma, say, is not.
 AROUND = {
-    "aya_vision": "cohere2", "gemma3": "gemma3_text", "llava": "llama", "llava_next": "llama",
-    "llava_onevision": "qwen2", "mistral3": "mistral", "qwen3_5": "qwen3_5_text",
+    "aria": "aria_text", "aya_vision": "cohere2", "cohere_compass": "cohere_compass_text",
+    "emu3": "emu3_text_model", "gemma3": "gemma3_text", "got_ocr2": "qwen2", "llava": "llama",
+    "llava_next": "llama", "llava_onevision": "qwen2", "mistral3": "mistral", "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text", "vipllava": "llama",
 }  # fmt: skip
 #: Entries beside those of the text model, about images and how they enter the text.
 OF_IMAGES = re.compile(
     r"text_config|vision_.*|.*(image|video).*|mm_.*|projector_.*|multimodal_projector_bias|spatial_.*"
-    r"|(bo|eo)i_token_index|ignore_index|vocab_size|adapter_layer_norm_eps|downsample_factor"
+    r"|vq_config|vocabulary_map|(bo|eo)i_token_index|ignore_index|vocab_size|adapter_layer_norm_eps|downsample_factor"
 )
 
 
@@ -294,6 +295,16 @@ class Settings:
             self.problems.append(f"{name!r} must not be {value!r} for a gate")
         return GATES.get(plain, "identity") if gated else plain
 
+    def inside(self, name: str, known: set[Any]) -> Settings:
+        """Return an inner dictionary as a configuration of the same family, to be finished too."""
+        inner = self.get({}, name)
+        if not isinstance(inner, Mapping):
+            self.problems.append(f"{name!r} must be a dictionary, not {shown(inner)}")
+            inner = {}
+        own = Settings({k: v for k, v in inner.items() if k not in NAMED}, self.family, self.families)
+        own.known |= known
+        return own
+
     def refuse(self) -> None:
         """Raise an error with all problems found so far."""
         raise_all("Argument 'config' must be what dlref can express", self.problems)
@@ -329,7 +340,8 @@ def _scaling(
         check_mapping(f"config.{key}", value)
     key = next((key for key, value in given.items() if value), "rope_scaling")
     rotation = given[key]
-    if any(isinstance(value, Mapping) for value in rotation.values()):
+    kinds = {"full_attention", "sliding_attention"}  # a kind may have no rotation, which is null
+    if kinds & rotation.keys() or any(isinstance(value, Mapping) for value in rotation.values()):
         if not by_kind:
             s.problems.append(f"{key!r} must not be one for each kind of layer")
         s.rotations, rotation = rotation, rotation.get("full_attention") or {}

@@ -84,6 +84,8 @@ def _of_experts(stored: Array, form: str) -> list[Array]:
     if form == "side by side":  # all rows of one, then all rows of the other
         return np.split(stored, 2, axis=1)
     array = np.swapaxes(stored, -1, -2) if stored.ndim == 3 else stored
+    if form == "in halves":
+        return np.split(array, 2, axis=1)
     return [array] if form == "swapped" else [array[:, 0::2], array[:, 1::2]]  # "in turn"
 
 
@@ -91,7 +93,7 @@ def _stored_experts(parts: list[Array], form: str) -> Array:
     """Return the stored array from its parts, the inverse of `_of_experts`."""
     if form == "side by side":
         return np.concatenate(parts, axis=1)
-    array = parts[0]
+    array = np.concatenate(parts, axis=1) if form == "in halves" else parts[0]
     if form == "in turn":
         n, rows, *rest = array.shape
         array = np.stack(parts, axis=2).reshape(n, 2 * rows, *rest)
