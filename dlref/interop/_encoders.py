@@ -31,7 +31,7 @@ __all__ = ["BertParams", "T5EncoderParams"]
 @displayed
 class BertParams(NamedTuple):
     r"""
-    Parameters of BERT, RoBERTa or DistilBERT.
+    Parameters of BERT or of one of its relatives.
 
     Parameters
     ----------
@@ -41,14 +41,16 @@ class BertParams(NamedTuple):
         One for each place. RoBERTa's first place has the row after the one of its padding token;
         the rows before it, which only padding uses, come last here.
     types : ndarray, shape (2, D)
-        One for each of the two sentences that a text may consist of. DistilBERT has none: one row
-        of zeros.
-    norm : NormParams
-        Normalization of the sum of the three.
+        One for each of the two sentences that a text may consist of. DistilBERT and BertGeneration
+        have none: one row of zeros.
+    norm : NormParams or None
+        Normalization of the sum of the three. Megatron-BERT and XLM-R XL have none.
     blocks : tuple of EncoderBlockParams
         Parameters of each block.
     pooler : LinearParams or None
         Dense layer, with tanh, for the first token of the output.
+    last_norm : NormParams or None
+        Normalization of the last sum, in models whose blocks normalize before each sub-layer.
 
     See Also
     --------
@@ -57,28 +59,31 @@ class BertParams(NamedTuple):
 
     Notes
     -----
-    With the options that :func:`from_state_dict` returns with them, all three models are::
+    With the options that :func:`from_state_dict` returns with them, the models are::
 
         x = params.embedding[tokens] + params.positions[:T] + params.types[0]
         x = layer_norm(x, *params.norm, eps=options["eps"])
-        h = encoder(x, params.blocks, **options)
+        h = encoder(x, params.blocks, params.last_norm, **options)
 
-    Blocks normalize after each sum. The pooled output is ``np.tanh(linear(h[..., 0, :],
+    without the second line where ``params.norm`` is None. Blocks normalize after each sum, and
+    there is no last norm; in Megatron-BERT, XLM-R XL and RoBERTa-PreLayerNorm they normalize before
+    each sub-layer. The pooled output is ``np.tanh(linear(h[..., 0, :],
     *params.pooler))``.
 
     Examples
     --------
     >>> from dlref.interop import BertParams
     >>> BertParams._fields
-    ('embedding', 'positions', 'types', 'norm', 'blocks', 'pooler')
+    ('embedding', 'positions', 'types', 'norm', 'blocks', 'pooler', 'last_norm')
     """
 
     embedding: FloatArray
     positions: FloatArray
     types: FloatArray
-    norm: NormParams
+    norm: NormParams | None
     blocks: tuple[EncoderBlockParams, ...]
     pooler: LinearParams | None = None
+    last_norm: NormParams | None = None
 
 
 @displayed
@@ -167,19 +172,82 @@ def _of_bert(s: Settings, names: list[str], defaults: tuple[int, ...], activatio
     return Encoder(layers, False, False, sizes, options)
 
 
-def bert_config(s: Settings) -> Encoder:
+class LikeBert(NamedTuple):
+    """A relative of BERT: where it differs."""
+
+    classes: str  # the first part of its classes' names
+    more: str  # its special features in words, for error messages
+    base: str  # before the names, in models that have a head
+    sizes: tuple[int, ...] = BERT  # by default, in the order of NAMES, then the places
+    types: int = 2  # rows for sentences by default; 0: it has none
+    eps: float = 1e-12
+    #: Names of a layer's norms; with `last`, they stand before the sub-layers.
+    norms: tuple[str, str] = ("attention.output.LayerNorm.", "output.LayerNorm.")
+    first_norm: bool = True  # whether the embeddings have one
+    last: str = ""  # name of the norm of the last sum
+    counts: bool = False  # whether positions count from the padding token
+
+
+#: RoBERTa's vocabulary is another one in its own files alone.
+OF_ROBERTA = (50265, *BERT[1:])
+LIKE_BERT = {
+    "bert": LikeBert("Bert", "norms after the sums", "bert."),
+    "roberta": LikeBert(
+        "Roberta", "positions that count from the padding token", "roberta.", OF_ROBERTA, counts=True
+    ),
+    "camembert": LikeBert("Camembert", "RoBERTa's pieces", "roberta.", OF_ROBERTA, counts=True),
+    "xlm-roberta": LikeBert("XLMRoberta", "RoBERTa's pieces", "roberta.", OF_ROBERTA, counts=True),
+    "data2vec-text": LikeBert("Data2VecText", "RoBERTa's pieces", "data2vec_text.", counts=True),
+    "bert-generation": LikeBert(
+        "BertGeneration",
+        "no embeddings of sentences",
+        "bert.",
+        (50358, 1024, 24, 16, 4096, 512),
+        types=0,
+    ),
+    "megatron-bert": LikeBert(
+        "MegatronBert",
+        "norms before the sub-layers and after the last, and none of the embeddings",
+        "bert.",
+        (29056, 1024, 24, 16, 4096, 512),
+        norms=("attention.ln.", "ln."),
+        first_norm=False,
+        last="encoder.ln.",
+    ),
+    "roberta-prelayernorm": LikeBert(
+        "RobertaPreLayerNorm",
+        "RoBERTa's pieces, and norms before the sub-layers",
+        "roberta_prelayernorm.",
+        OF_ROBERTA,
+        norms=("attention.LayerNorm.", "intermediate.LayerNorm."),
+        last="LayerNorm.",
+        counts=True,
+    ),
+    "xlm-roberta-xl": LikeBert(
+        "XLMRobertaXL",
+        "RoBERTa's positions, norms before the sub-layers, and none of the embeddings",
+        "roberta.",
+        (250880, 2560, 36, 32, 10240, 514),
+        types=1,
+        eps=1e-5,
+        norms=("attention.self_attn_layer_norm.", "LayerNorm."),
+        first_norm=False,
+        last="encoder.LayerNorm.",
+        counts=True,
+    ),
+}
+
+
+def bert_config(s: Settings, kin: LikeBert) -> Encoder:
     s.only("position_embedding_type", "absolute")
     s.only("is_decoder", False)
     s.only("add_cross_attention", False)
-    encoder = _of_bert(s, NAMES, BERT, "hidden_act")
-    encoder.sizes["types"] = s.integer(2, "type_vocab_size")
-    encoder.options["eps"] = s.number(1e-12, "layer_norm_eps")
-    return encoder
-
-
-def roberta_config(s: Settings) -> Encoder:
-    s.config.setdefault("vocab_size", 50265)
-    return bert_config(s)._replace(first_place=first_place(s.config))
+    encoder = _of_bert(s, NAMES, kin.sizes, "hidden_act")
+    encoder.sizes["types"] = s.integer(kin.types, "type_vocab_size") if kin.types else 1
+    encoder.options["eps"] = s.number(kin.eps, "layer_norm_eps")
+    if kin.last:
+        encoder.options["norm_first"] = True
+    return encoder._replace(first_place=first_place(s.config) if kin.counts else 0)
 
 
 def first_place(config: Mapping[str, Any] | None) -> int:
@@ -193,10 +261,10 @@ def distilbert_config(s: Settings) -> Encoder:
     return _of_bert(s, OF_DISTILBERT, (*BERT[:2], 6, *BERT[3:]), "activation")
 
 
-def _post_norm_block(
+def _block(
     attention: list[str], norm1: str, network: tuple[str, str], norm2: str
 ) -> EncoderBlockParams:
-    """Return the layout of a block whose norms follow its sums."""
+    """Return the layout of a block; where its norms stand is an option."""
     weights, biases = zip(
         *(linear_layout(name, "D", "D", bias=True) for name in attention), strict=True
     )
@@ -210,19 +278,18 @@ def _post_norm_block(
     )
 
 
-def _bert_block(name: str) -> EncoderBlockParams:
-    own = f"{name}attention."
+def _bert_block(name: str, kin: LikeBert) -> EncoderBlockParams:
     parts = ("self.query.", "self.key.", "self.value.", "output.dense.")
-    return _post_norm_block(
-        [f"{own}{part}" for part in parts],
-        f"{own}output.LayerNorm.",
+    return _block(
+        [f"{name}attention.{part}" for part in parts],
+        f"{name}{kin.norms[0]}",
         (f"{name}intermediate.dense.", f"{name}output.dense."),
-        f"{name}output.LayerNorm.",
+        f"{name}{kin.norms[1]}",
     )
 
 
 def _distilbert_block(name: str) -> EncoderBlockParams:
-    return _post_norm_block(
+    return _block(
         [f"{name}attention.{part}_lin." for part in ("q", "k", "v", "out")],
         f"{name}sa_layer_norm.",
         (f"{name}ffn.lin1.", f"{name}ffn.lin2."),
@@ -236,14 +303,17 @@ def _tables(base: str, first_place: int = 0) -> tuple[Any, Any]:
     return Tensor(f"{base}embeddings.word_embeddings.weight", "V, D"), positions
 
 
-def bert_layout(encoder: Encoder, base: str) -> BertParams:
+def bert_layout(encoder: Encoder, base: str, kin: LikeBert) -> BertParams:
     pooler = linear_layout(f"{base}pooler.dense.", "D", "D", bias=True)
+    types = Tensor(f"{base}embeddings.token_type_embeddings.weight", "types, D")
+    names = [f"{base}encoder.layer.{i}." for i in range(encoder.layers)]
     return BertParams(
         *_tables(base, encoder.first_place),
-        Tensor(f"{base}embeddings.token_type_embeddings.weight", "types, D"),  # type: ignore[arg-type]
-        norm_layout(f"{base}embeddings.LayerNorm.", bias=True),
-        tuple(_bert_block(f"{base}encoder.layer.{i}.") for i in range(encoder.layers)),
+        types if kin.types else Zeros("1, D"),  # type: ignore[arg-type]
+        norm_layout(f"{base}embeddings.LayerNorm.", bias=True) if kin.first_norm else None,
+        tuple(_bert_block(name, kin) for name in names),
         LinearParams(*pooler) if encoder.pooler else None,
+        norm_layout(f"{base}{kin.last}", bias=True) if kin.last else None,
     )
 
 

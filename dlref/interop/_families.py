@@ -29,6 +29,7 @@ from ..transformer import (
 from ._decoders import KIN
 from ._encoders import (
     BUCKETS,
+    LIKE_BERT,
     MT5,
     T5,
     Encoder,
@@ -37,7 +38,6 @@ from ._encoders import (
     distilbert_config,
     distilbert_layout,
     first_place,
-    roberta_config,
     t5_config,
     t5_layout,
     whole_t5_config,
@@ -460,22 +460,6 @@ FAMILIES: dict[str, Family] = {
         r"(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq",
         _of_the_text_model,
     ),
-    "bert": Family(
-        bert_config,
-        bert_layout,
-        "bert.",
-        {},
-        r"embeddings\.(position|token_type)_ids|(cls|classifier|qa_outputs)\..*",
-        with_new_norms,
-    ),
-    "roberta": Family(
-        roberta_config,
-        bert_layout,
-        "roberta.",
-        {},
-        r"embeddings\.(position|token_type)_ids|(lm_head|classifier|qa_outputs)\..*",
-        with_new_norms,
-    ),
     "distilbert": Family(
         distilbert_config,
         distilbert_layout,
@@ -485,9 +469,17 @@ FAMILIES: dict[str, Family] = {
         with_new_norms,
     ),
 }
-#: RoBERTa's relatives, which differ in vocabulary and training alone.
-LIKE_ROBERTA = {"camembert": "Camembert", "xlm-roberta": "XLMRoberta"}
-FAMILIES |= dict.fromkeys(LIKE_ROBERTA, FAMILIES["roberta"])
+FAMILIES |= {
+    kind: Family(
+        functools.partial(bert_config, kin=kin),
+        functools.partial(bert_layout, kin=kin),
+        kin.base,
+        {},
+        r"embeddings\.(position|token_type)_ids|(cls|lm_head|classifier|qa_outputs)\..*",
+        with_new_norms,
+    )
+    for kind, kin in LIKE_BERT.items()
+}
 TASKS_OF_T5 = "classification_head|classifier|qa_outputs"
 FAMILIES |= {
     kind: Family(
@@ -574,10 +566,8 @@ KNOWN |= {kind: (one.classes, one.more) for kind, one in LIKE_GPT2.items()}
 KNOWN |= {
     "gpt2": ("GPT2", "learned positions and layer norms"),
     "llama": ("Llama", "rotations and RMS norms"),
-    "bert": ("Bert", "norms after the sums"),
-    "roberta": ("Roberta", "positions that count from the padding token"),
     "distilbert": ("DistilBert", "no embeddings of sentences"),
-    **{kind: (classes, "RoBERTa's pieces") for kind, classes in LIKE_ROBERTA.items()},
+    **{kind: (kin.classes, kin.more) for kind, kin in LIKE_BERT.items()},
     "t5": ("T5", "a bias of each distance"),
     "mt5": ("MT5", "T5's pieces, and outputs that are not scaled"),
 }
@@ -756,7 +746,7 @@ def write_family(params: Any, kind: str, config: Any, prefix: str) -> dict[str, 
         networks = {type(getattr(block, "feed_forward", None)) for block in blocks}
         pooler = getattr(params, "pooler", None) is not None
         encoder = Encoder(len(blocks), GatedFeedForwardParams in networks, pooler, {}, {})
-        if kind in ("roberta", *LIKE_ROBERTA):
+        if kind in LIKE_BERT and LIKE_BERT[kind].counts:
             encoder = encoder._replace(first_place=first_place(config))
         layout, sizes = family.layout(encoder, ""), {}
     state = write(layout, params, kind, prefix=prefix, sizes=sizes)

@@ -143,7 +143,9 @@ INSIDE = "_inside"
 
 #: The value of ``is_causal`` that says nothing new, for families other than decoders.
 IS_CAUSAL: dict[str, bool | None] = {"t5": None, "mt5": None}
-IS_CAUSAL |= dict.fromkeys(("bert", "roberta", "camembert", "xlm-roberta", "distilbert"), False)
+ENCODERS = "bert roberta camembert xlm-roberta distilbert data2vec-text bert-generation"
+ENCODERS += " megatron-bert roberta-prelayernorm xlm-roberta-xl"
+IS_CAUSAL |= dict.fromkeys(ENCODERS.split(), False)
 
 
 def _is_neutral(name: str, value: Any, family: str = "") -> bool:

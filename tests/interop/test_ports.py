@@ -379,6 +379,11 @@ RELATIVES = {
     "roberta": ("Roberta", BERT | {"pad_token_id": 1}),
     "camembert": ("Camembert", BERT | {"pad_token_id": 1}),
     "xlm-roberta": ("XLMRoberta", BERT | {"pad_token_id": 1}),
+    "data2vec-text": ("Data2VecText", BERT | {"pad_token_id": 1}),
+    "bert-generation": ("BertGeneration", BERT),
+    "megatron-bert": ("MegatronBert", BERT),
+    "roberta-prelayernorm": ("RobertaPreLayerNorm", BERT | {"pad_token_id": 1}),
+    "xlm-roberta-xl": ("XLMRobertaXL", BERT | {"pad_token_id": 1}),
     "roberta, other padding": ("Roberta", BERT | {"pad_token_id": 3, "hidden_act": "relu"}),
     "distilbert": ("DistilBert", {"vocab_size": V, "dim": 16, "n_heads": 4, "hidden_dim": 24}),
 }
@@ -387,11 +392,13 @@ RELATIVES = {
 @pytest.mark.parametrize("name", RELATIVES)
 def test_relatives_of_bert(name, rng):
     kind, settings = RELATIVES[name]
-    model, config = of_class(f"{kind}Model", kind, settings)
+    cls = "BertGenerationEncoder" if kind == "BertGeneration" else f"{kind}Model"
+    model, config = of_class(cls, kind, settings)
     params, options = from_state_dict(model.state_dict(), None, config)
     ids = rng.integers(4, V, (3, T))  # none of them is padding
     x = params.embedding[ids] + params.positions[:T] + params.types[0]
-    h = encoder(layer_norm(x, *params.norm, eps=options["eps"]), params.blocks, **options)
+    x = x if params.norm is None else layer_norm(x, *params.norm, eps=options["eps"])
+    h = encoder(x, params.blocks, params.last_norm, **options)
     with peers.torch.no_grad():
         close(h, model(peers.torch.tensor(ids)).last_hidden_state, 1e-13)
     again, state = to_state_dict(params, config["model_type"], config), model.state_dict()
