@@ -385,7 +385,7 @@ FAMILIES = {
         [
             OF_ERNIE,
             OF_ERNIE | {"moe_layer_start_index": 0, "moe_layer_interval": 2, "head_dim": 10},
-            OF_ERNIE | {"moe_layer_end_index": 1, "moe_num_shared_experts": 1},
+            OF_ERNIE | {"moe_layer_end_index": 1, "moe_num_shared_experts": 0},
         ],
     ),
     "flint": (

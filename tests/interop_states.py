@@ -8,7 +8,11 @@ from dlref.interop._tensors import Zeros
 
 
 def configured(kind, settings):
-    sizes = {k: v for k, v in SIZES.items() if not kind.startswith("gpt_neox") or k != "num_key_value_heads"}
+    sizes = {
+        k: v
+        for k, v in SIZES.items()
+        if not kind.startswith("gpt_neox") or k != "num_key_value_heads"
+    }
     return {"model_type": kind, **sizes, **settings}
 
 

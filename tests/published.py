@@ -856,7 +856,8 @@ SMALL = {
     "dim": 32, "n_heads": 4, "n_layers": 4, "hidden_dim": 24, "d_model": 32, "d_ff": 24,
     "d_kv": 8, "num_heads": 4, "num_layers": 4, "num_decoder_layers": 4,
     "initial_context_length": 16, "attention_head_dim": 8, "rotary_dim": 4, "n_inner": 24,
-    "moe_topk": 3, "shared_intermediate_size": 20, "num_kv_heads": 2, "ffn_hidden_size": 24,
+    "moe_num_experts": 8, "moe_k": 3, "embedding_size": 32, "moe_topk": 3,
+    "shared_intermediate_size": 20, "num_kv_heads": 2, "ffn_hidden_size": 24,
     "ffn_dim": 24, "word_embed_proj_dim": 32,
 }  # fmt: skip
 #: Sizes of tokens and of windows, which are given where the text has so many.
@@ -876,12 +877,22 @@ def _four_layers_of_neo(found):
     return {"attention_types": types, "attention_layers": ["global", "local"] * 2, "window_size": 3}
 
 
+#: Models whose positions count from the padding token end in one of these.
+OF_ROBERTA = ("roberta", "camembert", "data2vec-text", "prelayernorm", "roberta-xl", "biogpt")
+
+
+def _tokens_of(published):
+    """Return the numbers of special tokens."""
+    kind = published.get("model_type", "")
+    if kind.endswith(OF_ROBERTA):
+        return TOKENS | {"pad_token_id": 1}  # from which its positions count
+    return TOKENS | ({"pad_token_id": 0} if kind.startswith("emu3") else {})  # it must have one
+
+
 def small(published):
     """Return a published file with small sizes: other entries, and which there are, stay."""
     found = {k: v if v == 0 else SMALL.get(k, v) for k, v in published.items()}
-    found |= {name: value for name, value in TOKENS.items() if name in found}
-    if published["model_type"] in ("roberta", "camembert", "xlm-roberta"):
-        found["pad_token_id"] = 1  # from which its positions count
+    found |= {name: value for name, value in _tokens_of(published).items() if name in found}
     layers = found.get("num_hidden_layers", 4)
     found |= _four_layers_of_neo(found)
     for name, value in published.items():
@@ -904,7 +915,8 @@ def small(published):
         short = {k: v[:4] for k, v in scaling.items() if isinstance(v, list)}  # one a pair
         found["rope_scaling"] = scaling | trained | short
     if "vision_config" in published:
-        found["vision_config"] = published["vision_config"] | OF_IMAGES
+        given = published["vision_config"]
+        found["vision_config"] = given | (OF_IMAGES if "depth" not in given else {})
     if inner := published.get("text_config"):
         sizes = GEMMA3 if published["model_type"] == "gemma3" else {}
         found["text_config"] = {k: SMALL[k] for k in INNER} | sizes | small(inner)

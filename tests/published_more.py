@@ -53,6 +53,39 @@ OF_QWEN3_5 = {
         "rope_theta": 10000000, "partial_rotary_factor": 0.25,
     },
 }  # fmt: skip
+SIGLIP = {
+    "hidden_size": 1152, "image_size": 980, "intermediate_size": 4304,
+    "model_type": "idefics3_vision", "num_attention_heads": 16, "num_hidden_layers": 27,
+    "patch_size": 14,
+}  # fmt: skip
+OPENAI_GPT = {
+    "afn": "gelu", "architectures": ["OpenAIGPTLMHeadModel"], "attn_pdrop": 0.1,
+    "embd_pdrop": 0.1, "initializer_range": 0.02, "layer_norm_epsilon": 1e-05,
+    "model_type": "openai-gpt", "n_ctx": 512, "n_embd": 768, "n_head": 12, "n_layer": 12,
+    "n_positions": 512, "n_special": 0, "predict_special_tokens": True, "resid_pdrop": 0.1,
+    "summary_activation": None, "summary_first_dropout": 0.1, "summary_proj_to_labels": True,
+    "summary_type": "cls_index", "summary_use_proj": True,
+    "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}},
+    "vocab_size": 40478,
+}  # fmt: skip
+OF_QWEN_VISION = {
+    "deepstack_visual_indexes": [], "depth": 1, "hidden_act": "gelu_pytorch_tanh",
+    "hidden_size": 8, "in_channels": 3, "initializer_range": 0.02, "intermediate_size": 8,
+    "num_heads": 2, "num_position_embeddings": 16, "out_hidden_size": 32, "patch_size": 4,
+    "spatial_merge_size": 2, "temporal_patch_size": 2,
+}  # fmt: skip
+
+
+def _around(kind, classes, text, images, tied=False, **more):
+    """Return a file of a model that holds one of text, with the sizes that `small` shrinks."""
+    file = {
+        "architectures": [f"{classes}ForConditionalGeneration"], "model_type": kind,
+        "text_config": text, "torch_dtype": "bfloat16", "transformers_version": "4.48.0.dev0",
+        "tie_word_embeddings": tied,
+    } | more  # fmt: skip
+    return file if images is None else file | {"vision_config": images}
+
+
 DELTAS = ["linear_attention"] * 3 + ["full_attention"]
 
 
@@ -64,13 +97,7 @@ def _qwen3_5(kind, classes, tied=False, **text):
         "architectures": [f"{classes}ForConditionalGeneration"], "image_token_id": 21,
         "model_type": kind, "tie_word_embeddings": tied, "transformers_version": "4.57.0.dev0",
         "text_config": text | {"layer_types": _cycle(DELTAS, layers)}, "video_token_id": 22,
-        "vision_config": {
-            "deepstack_visual_indexes": [], "depth": 1, "hidden_act": "gelu_pytorch_tanh",
-            "hidden_size": 8, "in_channels": 3, "initializer_range": 0.02, "intermediate_size": 8,
-            "model_type": kind, "num_heads": 2, "num_position_embeddings": 16,
-            "out_hidden_size": 32, "patch_size": 4, "spatial_merge_size": 2,
-            "temporal_patch_size": 2,
-        },
+        "vision_config": OF_QWEN_VISION | {"model_type": kind},
         "vision_end_token_id": 20, "vision_start_token_id": 19,
     }  # fmt: skip
 
@@ -368,14 +395,230 @@ MORE = {
         "max_position_embeddings": 262144,
         "rope_scaling": DEEPSEEK_YARN_OF_KIMI | {"factor": 64.0},
     },
+    "arcee-ai/Trinity-Nano-Base": _file(
+        "afmoe", "Afmoe", version="4.57.3", attention_dropout=0.0,
+        auto_map={"AutoConfig": "configuration_afmoe.AfmoeConfig"}, global_attn_every_n_layers=4,
+        head_dim=128, hidden_act="silu", moe_intermediate_size=256, mup_enabled=True, n_group=1,
+        num_dense_layers=2, num_expert_groups=1, num_experts=128, num_experts_per_tok=8,
+        num_limited_groups=1, num_shared_experts=1, rms_norm_eps=1e-5, rope_scaling=None,
+        rope_theta=10000, route_norm=True, route_scale=2.826, score_func="sigmoid",
+        sliding_window=2048, tie_word_embeddings=False, topk_group=1, use_grouped_mm=True,
+        **_sizes(200192, 1024, 3072, 56, 8, 2, 131072),
+    ),
+    "arcee-ai/Trinity-Mini": _file(
+        "afmoe", "Afmoe", version="4.57.3", attention_dropout=0.0, global_attn_every_n_layers=4,
+        head_dim=128, hidden_act="silu", layer_types=_cycle(THREE_THEN_ONE, 32),
+        load_balance_coeff=0.001, moe_intermediate_size=1024, mup_enabled=True, n_group=1,
+        num_dense_layers=2, num_expert_groups=1, num_experts=128, num_experts_per_tok=8,
+        num_limited_groups=1, num_shared_experts=1, rms_norm_eps=1e-5, rope_scaling=None,
+        rope_theta=10000, route_norm=True, route_scale=2.826, score_func="sigmoid",
+        sliding_window=2048, tie_word_embeddings=False, topk_group=1,
+        **_sizes(200192, 2048, 6144, 32, 32, 4, 131072),
+    ),
+    "rhymes-ai/Aria": _around(
+        "aria", "Aria", {
+            "hidden_size": 2560, "intermediate_size": 1664, "max_position_embeddings": 65536,
+            "model_type": "aria_text", "moe_num_experts": 64, "moe_num_shared_experts": 2,
+            "moe_topk": 6, "num_attention_heads": 20, "num_hidden_layers": 28,
+            "num_key_value_heads": 20, "rope_theta": 5000000, "vocab_size": 100352,
+        },
+        SIGLIP, image_token_index=9, projector_patch_to_query_dict={"4": 2},
+    ),
+    "rhymes-ai/Aria-Chat, its text alone": _file(
+        "aria_text", "AriaText", version="4.48.0.dev0", attention_bias=False, hidden_act="silu",
+        attention_dropout=0.0, head_dim=128, mlp_bias=False, moe_num_experts=64, moe_topk=6,
+        moe_num_shared_experts=2, pretraining_tp=1, rms_norm_eps=1e-6, rope_scaling=None,
+        rope_theta=5000000, tie_word_embeddings=False,
+        **_sizes(100352, 2560, 1664, 28, 20, 20, 65536),
+    ),
+    "skt/A.X-K1": _file(
+        "axk1", "AXK1", version="4.57.1", attention_bias=False, attention_dropout=0.0,
+        bos_token_id=163691, eos_token_id=163691, first_k_dense_replace=1, hidden_act="silu",
+        kv_lora_rank=512, moe_intermediate_size=2048, moe_layer_freq=1, n_group=8,
+        n_routed_experts=192, n_shared_experts=1, norm_topk_prob=True, num_experts_per_tok=8,
+        num_nextn_predict_layers=0, q_lora_rank=1536, qk_nope_head_dim=128, qk_rope_head_dim=64,
+        rms_norm_eps=1e-6, rope_interleave=True, rope_theta=10000, routed_scaling_factor=2.5,
+        scoring_func="sigmoid", tie_word_embeddings=False, topk_group=4, topk_method="noaux_tc",
+        rope_scaling=DEEPSEEK_YARN | {"factor": 32.0}, v_head_dim=128,
+        **_sizes(163840, 7168, 18432, 61, 64, 64, 131072),
+    ),
+    "baidu/ERNIE-4.5-21B-A3B-PT": _file(
+        "ernie4_5_moe", "Ernie4_5_Moe", version="4.54.0.dev0", bos_token_id=1, eos_token_id=2,
+        hidden_act="silu", moe_capacity=[64, 64, 64], moe_gate="topk", moe_intermediate_size=1536,
+        moe_k=6, moe_layer_end_index=27, moe_layer_interval=1, moe_layer_start_index=1,
+        moe_num_experts=64, moe_num_shared_experts=2, moe_use_aux_free=True,
+        num_nextn_predict_layers=1, pad_token_id=0, rms_norm_eps=1e-5, rope_scaling=None,
+        rope_theta=500000.0, tie_word_embeddings=True, use_bias=False,
+        **_sizes(103424, 2560, 12288, 28, 20, 4, 131072),
+    ),
+    "baidu/ERNIE-4.5-300B-A47B-PT": _file(
+        "ernie4_5_moe", "Ernie4_5_Moe", version="4.54.0.dev0", bos_token_id=1, eos_token_id=2,
+        hidden_act="silu", moe_intermediate_size=3584, moe_k=8, moe_layer_end_index=53,
+        moe_layer_interval=1, moe_layer_start_index=3, moe_num_experts=64,
+        moe_num_shared_experts=0, output_router_logits=False, pad_token_id=0, rms_norm_eps=1e-5,
+        rope_theta=500000.0, router_aux_loss_coef=0.001, tie_word_embeddings=False,
+        use_bias=False, **_sizes(103424, 8192, 28672, 54, 64, 8, 131072),
+    ),
+    "RecursiveSI/flint": _file(
+        "flint", "Flint", version="5.22.0", attention_bias=False, attention_dropout=0.0,
+        decoder_sparse_step=1, head_dim=128, hidden_act="silu", mlp_only_layers=[0, 1],
+        moe_intermediate_size=512, norm_topk_prob=True, num_experts=256, num_experts_per_tok=6,
+        output_router_logits=False, rms_norm_eps=1e-6, router_aux_loss_coef=0.0005,
+        rope_parameters={"rope_theta": 10000.0, "rope_type": "default"},
+        shared_expert_intermediate_size=1024, sliding_window=513, tie_word_embeddings=False,
+        **_sizes(150144, 2048, 6144, 49, 32, 4, 262144),
+    ),
+    "RecursiveSI/flint, with its layers written out": _file(
+        "flint", "Flint", version="5.22.0", head_dim=128, mlp_only_layers=[0], num_experts=256,
+        layer_types=["full_attention"] * 2 + _cycle(ONE_IN_FOUR[1:] + ONE_IN_FOUR[:1], 47),
+        num_experts_per_tok=6, rope_parameters={"rope_theta": 1e6, "rope_type": "default"},
+        shared_expert_intermediate_size=1024, sliding_window=513, moe_intermediate_size=512,
+        **_sizes(150144, 2048, 6144, 49, 32, 4, 262144),
+    ),
+    "JetBrains/Mellum2-12B-A2.5B-Base": _file(
+        "mellum", "Mellum", version="5.9.0", attention_bias=False, attention_dropout=0.0,
+        head_dim=128, hidden_act="silu", layer_types=_cycle(ONE_IN_FOUR, 28),
+        moe_intermediate_size=896, norm_topk_prob=True, num_experts=64, num_experts_per_tok=8,
+        output_router_logits=False, rms_norm_eps=1e-6, router_aux_loss_coef=0.001,
+        rope_parameters={
+            "full_attention": {
+                "beta_fast": 32.0, "beta_slow": 1.0, "factor": 16.0, "rope_theta": 500000.0,
+                "original_max_position_embeddings": 8192, "rope_type": "yarn",
+            },
+            "sliding_attention": {"rope_theta": 500000.0, "rope_type": "default"},
+        },
+        sliding_window=1024, tie_word_embeddings=False,
+        **_sizes(98304, 2304, 7168, 28, 32, 4, 131072),
+    ),
+    "JetBrains/Mellum2-12B-A2.5B-Base, without its rotation": _file(
+        "mellum", "Mellum", version="5.9.0", head_dim=128, layer_types=_cycle(ONE_IN_FOUR, 28),
+        mlp_layer_types=["dense"] + ["sparse"] * 27, moe_intermediate_size=896,
+        num_local_experts=64, num_experts_per_tok=8, num_mtp_layers=1, sliding_window=1024,
+        **_sizes(98304, 2304, 7168, 28, 32, 4, 131072),
+    ),
+    "openbmb/MiniCPM3-4B": _file(
+        "minicpm3", "MiniCPM3", version="4.41.0", attention_bias=False, attention_dropout=0.0,
+        auto_map={"AutoConfig": "configuration_minicpm.MiniCPM3Config"}, bos_token_id=1,
+        dim_model_base=256, eos_token_id=[2, 73440], hidden_act="silu", kv_lora_rank=256,
+        q_lora_rank=768, qk_nope_head_dim=64, qk_rope_head_dim=32, rms_norm_eps=1e-5,
+        rope_scaling={
+            "long_factor": [1.1] * 16, "original_max_position_embeddings": 32768,
+            "short_factor": [1.0] * 16, "type": "longrope",
+        },
+        scale_depth=1.4, scale_emb=12, **_sizes(73448, 2560, 6400, 62, 40, 40, 32768),
+    ),
+    "abeja/gpt-neox-japanese-2.7b": {
+        "architectures": ["GPTNeoXJapaneseForCausalLM"], "attention_dropout": 0.1,
+        "bos_token_id": 31999, "eos_token_id": 31999, "hidden_act": "gelu", "hidden_dropout": 0.0,
+        "hidden_size": 2560, "initializer_range": 0.02, "intermediate_multiple_size": 4,
+        "layer_norm_eps": 1e-05, "max_position_embeddings": 2048,
+        "model_type": "gpt_neox_japanese", "num_attention_heads": 32, "num_hidden_layers": 32,
+        "rotary_emb_base": 10000, "rotary_pct": 1.0, "torch_dtype": "float32",
+        "transformers_version": "4.23.0.dev0", "use_cache": True, "vocab_size": 32000,
+    },
+    "CohereLabs/North-Micro-Vision-Instruct": _around(
+        "cohere_compass", "CohereCompass", {
+            "attention_bias": False, "attention_dropout": 0.0, "head_dim": 128,
+            "hidden_act": "silu", "layer_norm_eps": 1e-5, "logit_scale": 0.25,
+            "model_type": "cohere_compass_text", "layer_types": _cycle(THREE_THEN_ONE, 32),
+            "rope_parameters": {
+                "full_attention": None, "rope_theta": 50000, "rope_type": "default",
+                "sliding_attention": {
+                    "mrope_interleaved": True, "mrope_section": [24, 20, 20],
+                    "rope_theta": 50000, "rope_type": "default",
+                },
+            },
+            "sliding_window": 4096, "tie_word_embeddings": True,
+        } | _sizes(262144, 2048, 6144, 32, 16, 4, 131072),
+        OF_QWEN_VISION | {"model_type": "cohere_compass_vision"}, image_token_id=21, tied=True,
+        video_token_id=22, vision_end_token_id=20, vision_start_token_id=19,
+    ),
+    "CohereLabs/North-Micro-Vision-Instruct, its text alone": _file(
+        "cohere_compass_text", "CohereCompass", version="5.20.0", attention_bias=False,
+        attention_dropout=0.0, head_dim=128, hidden_act="silu", layer_norm_eps=1e-5,
+        layer_types=_cycle(THREE_THEN_ONE, 32), pooling=None,
+        rope_parameters={
+            "full_attention": {"rope_theta": 5e4, "rope_type": "default"},
+            "sliding_attention": {"rope_theta": 1e4, "rope_type": "default"},
+        },
+        sliding_window=4096, **_sizes(262144, 2048, 6144, 32, 16, 4, 131072),
+    ),
+    "BAAI/Emu3-Chat-hf": _around(
+        "emu3", "Emu3", {
+            "attention_dropout": 0.1, "hidden_act": "silu", "initializer_range": 0.02,
+            "model_type": "emu3_text_model", "pad_token_id": 151643, "rms_norm_eps": 1e-05,
+            "rope_scaling": None,
+            "rope_theta": 1000000.0, "torch_dtype": "bfloat16", "use_cache": True,
+        } | _sizes(184622, 4096, 14336, 32, 32, 8, 9216),
+        None, vocabulary_map={"<|visual token 000000|>": 3, "<image>": 4},
+        vq_config={
+            "attn_resolutions": [3], "base_channels": 32, "channel_multiplier": [1, 1],
+            "codebook_size": 4, "embed_dim": 4, "hidden_size": 4, "in_channels": 3,
+            "latent_channels": 4, "model_type": "emu3_vqgan", "num_attention_heads": 1,
+            "num_res_blocks": 1, "out_channels": 3, "temporal_downsample_factor": 4,
+        },
+    ),
+    "BAAI/Emu3-Gen-hf, its text alone": _file(
+        "emu3_text_model", "Emu3", version="4.48.0.dev0", attention_bias=False, hidden_act="silu",
+        attention_dropout=0.1, bos_token_id=151849, eos_token_id=151850, mlp_bias=False,
+        pad_token_id=151643, rms_norm_eps=1e-5, rope_theta=1000000.0, tie_word_embeddings=False,
+        **_sizes(184622, 4096, 14336, 32, 32, 8, 9216),
+    ),
+    "stepfun-ai/GOT-OCR-2.0-hf": _around(
+        "got_ocr2", "GotOcr2", {
+            "hidden_act": "silu", "max_window_layers": 24, "model_type": "qwen2",
+            "rms_norm_eps": 1e-06, "rope_theta": 1000000.0, "sliding_window": 32768,
+            "tie_word_embeddings": True, "use_sliding_window": False,
+        } | _sizes(151860, 1024, 2816, 24, 16, 16, 32768),
+        {
+            "global_attn_indexes": [0], "image_size": 32, "mlp_dim": 8, "window_size": 2,
+            "model_type": "got_ocr2_vision", "output_channels": 8, "patch_size": 16,
+        },
+        ignore_index=-100, image_seq_length=576, image_token_index=21, tied=True,
+    ),
+    "microsoft/biogpt": {
+        "activation_dropout": 0.0, "architectures": ["BioGptForCausalLM"],
+        "attention_probs_dropout_prob": 0.1, "bos_token_id": 0, "eos_token_id": 2,
+        "hidden_act": "gelu", "hidden_dropout_prob": 0.1, "hidden_size": 1024,
+        "initializer_range": 0.02, "intermediate_size": 4096, "layer_norm_eps": 1e-12,
+        "layerdrop": 0.0, "max_position_embeddings": 1024, "model_type": "biogpt",
+        "num_attention_heads": 16, "num_hidden_layers": 24, "pad_token_id": 1,
+        "scale_embedding": True, "torch_dtype": "float32", "transformers_version": "4.25.0.dev0",
+        "use_cache": True, "vocab_size": 42384,
+    },
+    "openai-community/openai-gpt": OPENAI_GPT,
+    "openai-community/openai-gpt, as a later version saves it": {
+        name: value for name, value in OPENAI_GPT.items() if name not in ("n_ctx", "n_special")
+    } | {"torch_dtype": "float32", "transformers_version": "4.22.2", "afn": "relu"},
 }  # fmt: skip
 for one in (
     "facebook/cwm", "google/vaultgemma-1b", "ibm-research/moe-7b-1b-active-shared-experts",
     "IQuestLab/IQuest-Coder-V1-40B-Instruct", "tencent/Hunyuan-A13B-Instruct",
     "tencent/Hy3-preview", "rednote-hilab/dots.llm1.inst", "upstage/Solar-Open-100B",
     "mistralai/Ministral-8B-Instruct-2410, by its class", "LGAI-EXAONE/K-EXAONE-236B-A23B",
+    "skt/A.X-K1",
 ):  # fmt: skip
     MORE[f"{one}, saved again"] = _resaved(one, MORE)
+MINICPM3 = "openbmb/MiniCPM3-4B"
+MORE[f"{MINICPM3}, without its scaling"] = MORE[MINICPM3] | {"rope_scaling": None}
+MORE[f"{MINICPM3}, saved again without it"] = _resaved(
+    f"{MINICPM3}, without its scaling",
+    MORE,
+    v_head_dim=64,
+    qk_head_dim=96,
+    head_dim=32,
+    dim_model_base=11,
+)
+MORE["abeja/gpt-neox-japanese-2.7b, with a head of its own"] = MORE[
+    "abeja/gpt-neox-japanese-2.7b"
+] | {"intermediate_multiple_size": 2, "rotary_pct": 0.5, "tie_word_embeddings": False}
+MORE["microsoft/BioGPT-Large"] = MORE["microsoft/biogpt"] | {
+    "hidden_size": 1600, "intermediate_size": 6400, "max_position_embeddings": 2048,
+    "num_attention_heads": 25, "num_hidden_layers": 48, "vocab_size": 57717,
+}  # fmt: skip
+MORE["yonigozlan/GOT-OCR-2.0-hf, saved again"] = MORE["stepfun-ai/GOT-OCR-2.0-hf"] | {
+    "text_config": MORE["stepfun-ai/GOT-OCR-2.0-hf"]["text_config"] | {"sliding_window": None},
+}
 INTERNLM3 = "internlm/internlm3-8b-instruct"
 MORE[f"{INTERNLM3}, without its scaling"] = MORE[INTERNLM3] | {"rope_scaling": None}
 MORE[f"{INTERNLM3}, saved again without it"] = _resaved(
@@ -432,6 +675,67 @@ MORE_ENCODERS = {
         eos_token_id=2, gradient_checkpointing=False, language="english", name="XLMRoberta",
         output_past=True, position_embedding_type="absolute", transformers_version="4.6.1",
         use_cache=True, vocab_size=250002,
+    ),
+    "facebook/data2vec-text-base": _encoder(
+        "data2vec-text", "Data2VecTextForMaskedLM", OF_ROBERTA, BASE, bos_token_id=0,
+        classifier_dropout=None, eos_token_id=2, position_embedding_type="absolute",
+        torch_dtype="float32", transformers_version="4.17.0.dev0", use_cache=True, vocab_size=50265,
+    ),
+    "facebook/data2vec-text-base, with the class's defaults": _encoder(
+        "data2vec-text", "Data2VecTextModel", OF_ROBERTA, LARGE, layer_norm_eps=1e-12,
+        type_vocab_size=2, vocab_size=50265,
+    ),
+    "google/bert_for_seq_generation_L-24_bbc_encoder": _encoder(
+        "bert-generation", "BertGenerationEncoder", LARGE, attention_probs_dropout_prob=0.1,
+        bos_token_id=2, eos_token_id=1, hidden_act="gelu", hidden_dropout_prob=0.1,
+        initializer_range=0.02, layer_norm_eps=1e-12, max_position_embeddings=512, pad_token_id=0,
+        vocab_size=50358,
+    ),
+    "google/roberta2roberta_L-24_discofuse, its encoder": _encoder(
+        "bert-generation", "BertGenerationEncoder", LARGE, attention_probs_dropout_prob=0.1,
+        hidden_act="gelu", hidden_dropout_prob=0.1, max_position_embeddings=512, vocab_size=50358,
+        position_embedding_type="absolute", layer_norm_eps=1e-5, use_cache=True,
+    ),
+    "nvidia/megatron-bert-uncased-345m": _encoder(
+        "megatron-bert", "MegatronBertForMaskedLM", LARGE, attention_probs_dropout_prob=0.1,
+        hidden_act="gelu", hidden_dropout_prob=0.1, initializer_range=0.02, layer_norm_eps=1e-12,
+        max_position_embeddings=512, type_vocab_size=2, vocab_size=29056,
+    ),
+    "KBLab/megatron-bert-base-swedish-cased-600k": _encoder(
+        "megatron-bert", "MegatronBertForMaskedLM", BASE, attention_probs_dropout_prob=0.1,
+        hidden_act="gelu", hidden_dropout_prob=0.1, initializer_range=0.02, layer_norm_eps=1e-12,
+        max_position_embeddings=512, pad_token_id=0, position_embedding_type="absolute",
+        type_vocab_size=2, use_cache=True, vocab_size=64128,
+    ),
+    "andreasmadsen/efficient_mlm_m0.40": _encoder(
+        "roberta-prelayernorm", "RobertaPreLayerNormForMaskedLM", OF_ROBERTA, LARGE,
+        bos_token_id=0, classifier_dropout=None, eos_token_id=2,
+        position_embedding_type="absolute", torch_dtype="float32", use_cache=True, vocab_size=50265,
+    ),
+    "princeton-nlp/efficient_mlm_m0.15": _encoder(
+        "roberta-prelayernorm", "RobertaPreLayerNormForMaskedLM", OF_ROBERTA, LARGE,
+        gradient_checkpointing=False, vocab_size=50265, layer_norm_eps=1e-5, hidden_act="relu",
+    ),
+    "facebook/xlm-roberta-xl": _encoder(
+        "xlm-roberta-xl", "XLMRobertaXLForMaskedLM", OF_ROBERTA, bos_token_id=0, eos_token_id=2,
+        hidden_size=2560, intermediate_size=10240, num_attention_heads=32, num_hidden_layers=36,
+        position_embedding_type="absolute", torch_dtype="float32", use_cache=True,
+        vocab_size=250880,
+    ),
+    "facebook/xlm-roberta-xxl": _encoder(
+        "xlm-roberta-xl", "XLMRobertaXLForMaskedLM", OF_ROBERTA, bos_token_id=0, eos_token_id=2,
+        hidden_size=4096, intermediate_size=16384, num_attention_heads=32, num_hidden_layers=48,
+        vocab_size=250880,
+    ),
+    "junnyu/roformer_chinese_base": _encoder(
+        "roformer", "RoFormerForMaskedLM", BASE, attention_probs_dropout_prob=0.1,
+        embedding_size=768, hidden_act="gelu", hidden_dropout_prob=0.1, initializer_range=0.02,
+        layer_norm_eps=1e-12, max_position_embeddings=1536, pad_token_id=0, rotary_value=False,
+        type_vocab_size=2, use_cache=True, vocab_size=50000,
+    ),
+    "junnyu/roformer_chinese_sim_char_ft_base, saved again": _encoder(
+        "roformer", "RoFormerModel", BASE, attention_probs_dropout_prob=0.1, embedding_size=None,
+        hidden_act="gelu", hidden_dropout_prob=0.1, max_position_embeddings=512, vocab_size=12000,
     ),
     "distilbert/distilbert-base-uncased-finetuned-sst-2-english": {
         "activation": "gelu", "architectures": ["DistilBertForSequenceClassification"],

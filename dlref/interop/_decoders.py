@@ -667,7 +667,7 @@ KIN: dict[str, Kin] = {
         ),
         settings.ernie4_5_moe,
         interleaved=True,
-        experts=layouts.with_both,
+        experts=layouts.with_optional_shared,
     ),
     "flint": Kin(
         "Flint",

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from .._core.arguments import FloatArray, as_integer, shown
 from .._core.pytree import displayed
 from ..attention import AttentionParams
 from ..neurons import LinearParams
+from ..positions import rope_frequencies, rope_tables
 from ..transformer import (
     DecoderBlockParams,
     EncoderBlockParams,
@@ -38,8 +41,9 @@ class BertParams(NamedTuple):
     embedding : ndarray, shape (V, D)
         One vector for each token.
     positions : ndarray, shape (L, D)
-        One for each place. RoBERTa's first place has the row after the one of its padding token;
-        the rows before it, which only padding uses, come last here.
+        One for each place; one row of zeros in RoFormer, which has rotations instead. RoBERTa's
+        first place has the row after the one of its padding token; the rows before it, which only
+        padding uses, come last here.
     types : ndarray, shape (2, D)
         One for each of the two sentences that a text may consist of. DistilBERT and BertGeneration
         have none: one row of zeros.
@@ -67,7 +71,8 @@ class BertParams(NamedTuple):
 
     without the second line where ``params.norm`` is None. Blocks normalize after each sum, and
     there is no last norm; in Megatron-BERT, XLM-R XL and RoBERTa-PreLayerNorm they normalize before
-    each sub-layer. The pooled output is ``np.tanh(linear(h[..., 0, :],
+    each sub-layer. RoFormer's options have the tables ``rope`` of all L places, and a text of T
+    tokens takes the first T rows of both. The pooled output is ``np.tanh(linear(h[..., 0, :],
     *params.pooler))``.
 
     Examples
@@ -186,6 +191,7 @@ class LikeBert(NamedTuple):
     first_norm: bool = True  # whether the embeddings have one
     last: str = ""  # name of the norm of the last sum
     counts: bool = False  # whether positions count from the padding token
+    turns: bool = False  # whether positions are rotations, not a table
 
 
 #: RoBERTa's vocabulary is another one in its own files alone.
@@ -193,7 +199,11 @@ OF_ROBERTA = (50265, *BERT[1:])
 LIKE_BERT = {
     "bert": LikeBert("Bert", "norms after the sums", "bert."),
     "roberta": LikeBert(
-        "Roberta", "positions that count from the padding token", "roberta.", OF_ROBERTA, counts=True
+        "Roberta",
+        "positions that count from the padding token",
+        "roberta.",
+        OF_ROBERTA,
+        counts=True,
     ),
     "camembert": LikeBert("Camembert", "RoBERTa's pieces", "roberta.", OF_ROBERTA, counts=True),
     "xlm-roberta": LikeBert("XLMRoberta", "RoBERTa's pieces", "roberta.", OF_ROBERTA, counts=True),
@@ -213,6 +223,9 @@ LIKE_BERT = {
         norms=("attention.ln.", "ln."),
         first_norm=False,
         last="encoder.ln.",
+    ),
+    "roformer": LikeBert(
+        "RoFormer", "rotations of neighbors", "roformer.", (50000, *BERT[1:-1], 1536), turns=True
     ),
     "roberta-prelayernorm": LikeBert(
         "RobertaPreLayerNorm",
@@ -247,7 +260,20 @@ def bert_config(s: Settings, kin: LikeBert) -> Encoder:
     encoder.options["eps"] = s.number(kin.eps, "layer_norm_eps")
     if kin.last:
         encoder.options["norm_first"] = True
+    if kin.turns:
+        s.only("embedding_size", encoder.sizes["D"], "embeddings of another width than the blocks")
+        s.only("rotary_value", False)
+        encoder.options["rope"] = _rotations(s, encoder)
     return encoder._replace(first_place=first_place(s.config) if kin.counts else 0)
+
+
+def _rotations(s: Settings, encoder: Encoder) -> tuple[FloatArray, FloatArray]:
+    """Return the tables of all places, of which a text takes its first rows (RoFormer)."""
+    width = encoder.sizes["D"] // encoder.options["num_heads"]
+    if width % 2:
+        s.problems.append(f"'hidden_size' must be an even number for each head, not {width}")
+    s.refuse()
+    return rope_tables(np.arange(encoder.sizes["L"]), rope_frequencies(width))
 
 
 def first_place(config: Mapping[str, Any] | None) -> int:
@@ -307,8 +333,10 @@ def bert_layout(encoder: Encoder, base: str, kin: LikeBert) -> BertParams:
     pooler = linear_layout(f"{base}pooler.dense.", "D", "D", bias=True)
     types = Tensor(f"{base}embeddings.token_type_embeddings.weight", "types, D")
     names = [f"{base}encoder.layer.{i}." for i in range(encoder.layers)]
+    tables = list(_tables(base, encoder.first_place))
+    tables[1] = Zeros("1, D") if kin.turns else tables[1]
     return BertParams(
-        *_tables(base, encoder.first_place),
+        *tables,
         types if kin.types else Zeros("1, D"),  # type: ignore[arg-type]
         norm_layout(f"{base}embeddings.LayerNorm.", bias=True) if kin.first_norm else None,
         tuple(_bert_block(name, kin) for name in names),

@@ -83,11 +83,12 @@ def _gpt2_config(s: Settings) -> LanguageModelConfig:
 
 
 def _gpt2_block(name: str) -> EncoderBlockParams:
-    network = (*conv_layout(f"{name}mlp.c_fc.", "F", "D"), *conv_layout(f"{name}mlp.c_proj.", "D", "F"))
+    first = conv_layout(f"{name}mlp.c_fc.", "F", "D")
+    second = conv_layout(f"{name}mlp.c_proj.", "D", "F")
     return EncoderBlockParams(
         AttentionParams(*of_gpt(name)),
         norm_layout(f"{name}ln_1.", bias=True),
-        FeedForwardParams(*network),
+        FeedForwardParams(*first, *second),
         norm_layout(f"{name}ln_2.", bias=True),
     )
 
@@ -200,8 +201,8 @@ def _of_the_text_model(named: dict[str, Any], _: str) -> dict[str, Any]:
 
 def _with_embed_out(state: dict[str, Any], *_: Any) -> dict[str, Any]:
     """Return the same with the first name of a head (GPT-NeoX)."""
-    head = {"embed_out.weight" if name == "lm_head.weight" else name: a for name, a in state.items()}
-    return head
+    old = {"lm_head.weight": "embed_out.weight"}
+    return {old.get(name, name): array for name, array in state.items()}
 
 
 #: Names of one expert's matrices in published files, of gate, up and down.
@@ -475,7 +476,8 @@ FAMILIES |= {
         functools.partial(bert_layout, kin=kin),
         kin.base,
         {},
-        r"embeddings\.(position|token_type)_ids|(cls|lm_head|classifier|qa_outputs)\..*",
+        r"embeddings\.(position|token_type)_ids|(cls|lm_head|classifier|qa_outputs)\..*"
+        r"|encoder\.embed_positions\.weight",
         with_new_norms,
     )
     for kind, kin in LIKE_BERT.items()
@@ -671,7 +673,7 @@ def _check_tensors(named: dict[str, Any], settings: Settings, prefix: str, layer
     problems = [
         f"{prefix}...{end!r} is {'missing' if wanted else 'there'}"
         for end, wanted in settings.tensors.items()
-        if (counts[end] < layers if wanted else counts[end])
+        if (counts[end] < (layers if wanted is True else wanted) if wanted else counts[end])
     ]
     raise_all("Argument 'state' must fit its configuration", problems)
 

@@ -2,6 +2,7 @@ r"""Families of decoders as records, and their configurations."""
 
 from __future__ import annotations
 
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .._core.arguments import as_integer
@@ -10,9 +11,10 @@ from . import _kin_layouts as layouts
 from ._settings import Settings, rope_settings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 SLIDING = "sliding_attention"
+NO_NORMS: Mapping[str, str] = MappingProxyType({})
 #: Fields of a block's norms, and their names in a layer.
 BEFORE = {"norm1": "input_layernorm", "norm2": "post_attention_layernorm"}
 BEHIND = {
@@ -34,7 +36,7 @@ class Kin(NamedTuple):
     defaults: dict[str, Any]  # of its configuration
     settings: Callable[[Settings, Kin, dict[str, Any]], Any] = lambda s, kin, options: None
     norms: dict[str, str] = BEFORE
-    norms_of_experts: dict[str, str] = {}  # of blocks with experts in addition
+    norms_of_experts: Mapping[str, str] = NO_NORMS  # of blocks with experts in addition
     norm: str = "rms"
     norm_bias: bool = False
     norm_weight: bool = True  # whether norms have parameters

@@ -230,6 +230,14 @@ def with_optional_correction(name: str) -> MixtureParams:
     return both._replace(correction=correction._replace(optional=True))
 
 
+def with_optional_shared(name: str) -> MixtureParams:
+    """Return the same, in some models without experts for all tokens (ERNIE 4.5)."""
+    both = with_both(name)
+    shared: Any = both.shared
+    optional = GatedFeedForwardParams(*(t and t._replace(optional=True) for t in shared))
+    return both._replace(shared=optional)
+
+
 def with_both_of_afmoe(name: str) -> MixtureParams:
     """Return the same by the names of Trinity."""
     router: Any = Tensor(f"{name}mlp.router.gate.weight", "n, D")
@@ -315,7 +323,7 @@ def decoder_block(
         attention = _delta_rule(f"{name}linear_attn.")
     mixed = kin.experts is not None and options.get("router") is not None
     network = kin.experts(name) if mixed else kin.network(name, config)
-    named = kin.norms | (kin.norms_of_experts if mixed else {})
+    named = kin.norms | dict(kin.norms_of_experts if mixed else {})
     norms = {field: _norm(f"{name}{key}.", kin) for field, key in named.items()}
     if kin.one_norm and options.get("parallel"):
         del norms["norm2"]

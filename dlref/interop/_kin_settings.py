@@ -679,7 +679,7 @@ def ernie4_5_moe(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
         use_bias=False, moe_norm_min=1e-12, moe_gate="topk", moe_use_aux_free=True,
         moe_gate_act="softmax",
     )  # fmt: skip
-    s.known |= {"moe_intermediate_size", "moe_num_shared_experts"}  # in the tensors
+    s.known |= {"moe_intermediate_size"}  # in the tensors
     s.known |= {"moe_capacity", "num_nextn_predict_layers"}  # of training; layers left out
     _counted_otherwise(s, kin, "moe_num_experts", "moe_k")
     _router(s, kin, options)
@@ -687,10 +687,14 @@ def ernie4_5_moe(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     bounds = [s.get(usual, f"moe_layer_{end}_index") for end, usual in (("start", 1), ("end", -1))]
     first, last = (as_integer("config.moe_layer_end_index", n, least=-1) for n in bounds)
     last = layers - 1 if last == -1 else last
-    return [
-        {} if first <= i <= last and (i + 1) % step == 0 else {"router": None}
-        for i in range(layers)
-    ]
+    mixed = [first <= i <= last and (i + 1) % step == 0 for i in range(layers)]
+    shared = as_integer(
+        "config.moe_num_shared_experts", s.get(2, "moe_num_shared_experts"), least=0
+    )
+    for matrix in ("gate", "up", "down"):
+        end = f"mlp.shared_experts.{matrix}_proj.weight"
+        s.tensors[end] = sum(mixed) if shared else False
+    return [{} if one else {"router": None} for one in mixed]
 
 
 def flint(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
@@ -707,7 +711,7 @@ def flint(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
 def mellum(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     _only_silu(s, options)
     if any(s.config.get(name) is not None for name in ("rope_theta", "rope_scaling")):
-        s.problems.append("'rope_parameters' must describe the rotation: transformers reads it alone")
+        s.problems.append("'rope_parameters' must be alone: transformers does not read others")
     s.known |= {"moe_intermediate_size"}  # in the tensors
     s.known |= {"mtp_layer_types", "mtp_mlp_layer_types", "num_mtp_layers"}  # layers left out
     s.known |= {"num_nextn_predict_layers", "use_sliding_window", "max_window_layers"}

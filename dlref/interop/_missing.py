@@ -19,8 +19,6 @@ INSIDE = "norms before the last projection of attention and network"
 SOUND = "an encoder of sounds"
 CODES = "texts of several codes in a position"
 ADAPTERS = "adapters of languages in each block"
-#: Nothing but a record of names, entries and layout, which nobody has written yet.
-RECORD = "a record alone"
 
 #: Published models and the missing pieces, by ``model_type``.
 MISSING = {
@@ -112,7 +110,6 @@ MISSING = {
     "reformer": ("Reformer", "attention to tokens with one hash"),
     "rembert": ("RemBERT", OTHER_WIDTH),
     "roc_bert": ("RoCBert", "embeddings of shapes and sounds"),
-    "roformer": ("RoFormer", RECORD),
     "rwkv": ("RWKV-4", "RWKV's recurrence"),
     "switch_transformers": ("Switch Transformers", "experts with a capacity"),
     "trocr": ("TrOCR", OF_EMBEDDINGS),

@@ -87,8 +87,8 @@ ALIASES |= {"deepseek_v3": ("kimi_k2",), "kimi_k2": ("deepseek_v3",)}
 AROUND = {
     "aria": "aria_text", "aya_vision": "cohere2", "cohere_compass": "cohere_compass_text",
     "emu3": "emu3_text_model", "gemma3": "gemma3_text", "got_ocr2": "qwen2", "llava": "llama",
-    "llava_next": "llama", "llava_onevision": "qwen2", "mistral3": "mistral", "qwen3_5": "qwen3_5_text",
-    "qwen3_5_moe": "qwen3_5_moe_text", "vipllava": "llama",
+    "llava_next": "llama", "llava_onevision": "qwen2", "mistral3": "mistral",
+    "qwen3_5": "qwen3_5_text", "qwen3_5_moe": "qwen3_5_moe_text", "vipllava": "llama",
 }  # fmt: skip
 #: Entries beside those of the text model, about images and how they enter the text.
 OF_IMAGES = re.compile(
@@ -144,7 +144,7 @@ INSIDE = "_inside"
 #: The value of ``is_causal`` that says nothing new, for families other than decoders.
 IS_CAUSAL: dict[str, bool | None] = {"t5": None, "mt5": None}
 ENCODERS = "bert roberta camembert xlm-roberta distilbert data2vec-text bert-generation"
-ENCODERS += " megatron-bert roberta-prelayernorm xlm-roberta-xl"
+ENCODERS += " roformer megatron-bert roberta-prelayernorm xlm-roberta-xl"
 IS_CAUSAL |= dict.fromkeys(ENCODERS.split(), False)
 
 
@@ -180,7 +180,8 @@ class Settings:
         self.known: set[Any] = {"model_type"}
         self.problems: list[str] = []
         self.notes: list[str] = []
-        self.tensors: dict[str, bool] = {}  # which every layer must have, or none
+        #: Ends of names that every layer must have, or none, or so many of them.
+        self.tensors: dict[str, bool | int] = {}
         self.rotations: Mapping[str, Any] = {}  # of kinds of layers that differ
         self.families = families  # first part of the classes' names, and features in words
         self.family = family
@@ -303,7 +304,9 @@ class Settings:
         if not isinstance(inner, Mapping):
             self.problems.append(f"{name!r} must be a dictionary, not {shown(inner)}")
             inner = {}
-        own = Settings({k: v for k, v in inner.items() if k not in NAMED}, self.family, self.families)
+        own = Settings(
+            {k: v for k, v in inner.items() if k not in NAMED}, self.family, self.families
+        )
         own.known |= known
         return own
 

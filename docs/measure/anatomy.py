@@ -28,8 +28,8 @@ CHOICES = ["family", "model", "pairs", "rotated", "scaling", "window", "sinks", 
 #: Families whose RMS norm in Hugging Face multiplies in float32 and then rounds to 16 bits;
 #: tests/interop/test_decoders.py measures it.
 ROUNDED_LAST = (
-    "flex_olmo", "gemma", "gemma2", "gemma3_text", "gpt_oss", "helium", "olmo2", "olmo3",
-    "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next", "vaultgemma",
+    "afmoe", "flex_olmo", "flint", "gemma", "gemma2", "gemma3_text", "gpt_oss", "helium",
+    "olmo2", "olmo3", "qwen3_5_moe_text", "qwen3_5_text", "qwen3_next", "vaultgemma",
 )  # fmt: skip
 LINKS = {
     "learned": "positions.learned_positions",
@@ -58,17 +58,27 @@ def share(count, whole):
 
 #: Published models of a family where its name does not say them.
 MODELS = {
+    "afmoe": "Trinity",
     "arcee": "AFM",
+    "aria_text": "Aria",
+    "axk1": "A.X K1",
+    "bert-generation": "BertGeneration",
+    "biogpt": "BioGPT",
     "camembert": "CamemBERT",
     "cohere": "Command R, R+",
     "cohere2": "Command R7B, Command A",
+    "cohere_compass_text": "Compass, North Micro Vision",
     "cwm": "Code World Model",
+    "data2vec-text": "data2vec",
     "deepseek_v3": "DeepSeek-V3, R1, Kimi K2, Moonlight",
     "dots1": "dots.llm1",
+    "emu3_text_model": "Emu3",
     "ernie4_5": "ERNIE 4.5",
+    "ernie4_5_moe": "ERNIE 4.5 with experts",
     "exaone_moe": "K-EXAONE",
     "falcon": "Falcon 7B, 40B and 180B, Falcon 2",
     "flex_olmo": "FlexOlmo",
+    "flint": "Flint",
     "glm": "GLM-4-9B",
     "glm4": "GLM-4-0414, GLM-Z1",
     "glm4_moe": "GLM-4.5, 4.6",
@@ -76,6 +86,7 @@ MODELS = {
     "gpt_bigcode": "StarCoder, SantaCoder",
     "gpt_neo": "GPT-Neo",
     "gpt_neox": "GPT-NeoX, Pythia",
+    "gpt_neox_japanese": "GPT-NeoX, Japanese",
     "granitemoe": "Granite 3.0 and 3.1, 1B and 3B",
     "hunyuan_v1_dense": "Hunyuan",
     "hunyuan_v1_moe": "Hunyuan-A13B",
@@ -85,20 +96,34 @@ MODELS = {
     "iquestcoder": "IQuest-Coder",
     "jais2": "Jais 2",
     "llama": "LLaMA to Llama 3.3, Yi, DeepSeek Coder, R1 distilled",
+    "megatron-bert": "Megatron-BERT",
+    "mellum": "Mellum 2",
+    "minicpm3": "MiniCPM3",
     "mistral": "Mistral 7B, Nemo, Small",
     "mpt": "MPT",
     "nemotron": "Nemotron-4, Minitron",
     "olmo": "OLMo 1",
+    "openai-gpt": "GPT",
     "phi3": "Phi-3, Phi-4",
     "qwen2": "Qwen2, Qwen2.5, R1 distilled",
     "qwen2_moe": "Qwen1.5-MoE, Qwen2-57B-A14B",
     "qwen3_5_moe_text": "Qwen3.5 with experts",
     "qwen3_5_text": "Qwen3.5",
+    "roberta-prelayernorm": "RoBERTa with norms first",
+    "roformer": "RoFormer",
     "solar_open": "Solar Open",
     "stablelm": "StableLM 3B, StableLM 2",
     "t5": "T5, T5 1.1, Flan-T5",
     "xlm-roberta": "XLM-R",
+    "xlm-roberta-xl": "XLM-R XL",
     "youtu": "Youtu-LLM",
+}
+
+
+#: Entries that a family cannot do without, or that its published models have.
+NEEDED = {
+    "cohere_compass_text": {"rope_parameters": {"full_attention": {"rope_theta": 10000.0}}},
+    "glm4_moe": {"head_dim": 128},
 }
 
 
@@ -108,8 +133,7 @@ class Model:
     def __init__(self, kind, published=None):
         self.kind, self.published = kind, published
         known = families.WITH_DECODER if kind in families.WITH_DECODER else families.FAMILIES
-        usual = {"model_type": kind, "head_dim": 128} if kind == "glm4_moe" else {}  # as in GLM-4.5
-        given = PUBLISHED[published] if published else usual
+        given = PUBLISHED[published] if published else NEEDED.get(kind, {})
         family, self.settings = known[kind], Settings(given, kind, families.KNOWN)
         self.config = family.config(self.settings)
         layout = family.layout(self.config, "")
@@ -122,6 +146,8 @@ class Model:
         return sum(map(bool, map(test, self.options)))
 
     def positions(self):
+        if self.kind == "roformer":
+            return link("RoPE")
         if isinstance(self.config, families.Encoder) or self.config.positions == "learned":
             return link("learned")
         if self.config.positions == "alibi":
@@ -142,6 +168,8 @@ class Model:
         kind = c.options["norm"] if isinstance(c, families.Encoder) else c.norm
         words = link("layer norms" if kind == "layer" else "RMS norms")
         first = getattr(c, "norm_first", False)
+        if isinstance(c, families.Encoder):
+            first = c.options.get("norm_first", False)
         before, behind = block.norm1 is not None, getattr(block, "output_norm1", None) is not None
         place = "before and after each sub-layer" if behind else "before each sub-layer"
         place = place if before else "of each sub-layer's output"
@@ -200,7 +228,8 @@ class Model:
     def also(self):
         c, words = self.config, []
         if isinstance(c, families.Encoder):
-            return "no embeddings of sentences" if self.kind == "distilbert" else ""
+            without = self.kind in ("distilbert", "bert-generation")
+            return "no embeddings of sentences" if without else ""
         if any(o.get("parallel") for o in self.options):
             words.append("attention and network side by side")
         if c.embedding_scale != 1:

@@ -108,7 +108,8 @@ def made(name, settings, dtype):
     model = getattr(transformers, kind.get(name, "LlamaForCausalLM"))(config).to(dtype).eval()
     with torch.no_grad():
         for p in model.parameters():
-            p.add_(torch.randn_like(p), alpha=0.2)
+            if p.requires_grad:  # RoFormer's sines do not
+                p.add_(torch.randn_like(p), alpha=0.2)
     return model, json.loads(json.dumps(config.to_dict()))
 
 
@@ -122,7 +123,8 @@ def of_class(name, kind, settings, own_head=False):
         model.lm_head.weight = torch.nn.Parameter(model.lm_head.weight.detach() + 1)
     with torch.no_grad():
         for p in model.parameters():
-            p.add_(torch.randn_like(p), alpha=0.2)
+            if p.requires_grad:  # RoFormer's sines do not
+                p.add_(torch.randn_like(p), alpha=0.2)
     return model, json.loads(json.dumps(config.to_dict()))
 
 
@@ -382,6 +384,7 @@ RELATIVES = {
     "data2vec-text": ("Data2VecText", BERT | {"pad_token_id": 1}),
     "bert-generation": ("BertGeneration", BERT),
     "megatron-bert": ("MegatronBert", BERT),
+    "roformer": ("RoFormer", BERT),
     "roberta-prelayernorm": ("RobertaPreLayerNorm", BERT | {"pad_token_id": 1}),
     "xlm-roberta-xl": ("XLMRobertaXL", BERT | {"pad_token_id": 1}),
     "roberta, other padding": ("Roberta", BERT | {"pad_token_id": 3, "hidden_act": "relu"}),
@@ -398,10 +401,14 @@ def test_relatives_of_bert(name, rng):
     ids = rng.integers(4, V, (3, T))  # none of them is padding
     x = params.embedding[ids] + params.positions[:T] + params.types[0]
     x = x if params.norm is None else layer_norm(x, *params.norm, eps=options["eps"])
+    if kind == "RoFormer":  # whose tables are of all places, and in float32
+        assert len(options["rope"][0]) == config["max_position_embeddings"]
+        options = options | {"rope": [np.float32(a[:T]).astype(float) for a in options["rope"]]}
     h = encoder(x, params.blocks, params.last_norm, **options)
     with peers.torch.no_grad():
         close(h, model(peers.torch.tensor(ids)).last_hidden_state, 1e-13)
     again, state = to_state_dict(params, config["model_type"], config), model.state_dict()
+    state.pop("encoder.embed_positions.weight", None)  # of sines, not of parameters
     assert again.keys() == state.keys()
     for key, tensor in state.items():
         np.testing.assert_array_equal(again[key], tensor.numpy())
