@@ -331,13 +331,14 @@ def _tables(base: str, first_place: int = 0) -> tuple[Any, Any]:
 
 def bert_layout(encoder: Encoder, base: str, kin: LikeBert) -> BertParams:
     pooler = linear_layout(f"{base}pooler.dense.", "D", "D", bias=True)
-    types = Tensor(f"{base}embeddings.token_type_embeddings.weight", "types, D")
     names = [f"{base}encoder.layer.{i}." for i in range(encoder.layers)]
-    tables = list(_tables(base, encoder.first_place))
-    tables[1] = Zeros("1, D") if kin.turns else tables[1]
+    embedding, positions = _tables(base, encoder.first_place)
+    none: Any = Zeros("1, D")
+    types: Any = Tensor(f"{base}embeddings.token_type_embeddings.weight", "types, D")
     return BertParams(
-        *tables,
-        types if kin.types else Zeros("1, D"),  # type: ignore[arg-type]
+        embedding,
+        none if kin.turns else positions,
+        types if kin.types else none,
         norm_layout(f"{base}embeddings.LayerNorm.", bias=True) if kin.first_norm else None,
         tuple(_bert_block(name, kin) for name in names),
         LinearParams(*pooler) if encoder.pooler else None,

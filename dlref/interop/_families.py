@@ -377,24 +377,24 @@ def _with_names_of_today(named: dict[str, Any], prefix: str, kind: str) -> dict[
 
 
 #: The correction of ERNIE's router, which has a second axis.
-STATICS, FLAT = ".moe_statics.e_score_correction_bias", ".gate.e_score_correction_bias"
+OF_ROUTER, FLAT = ".moe_statics.e_score_correction_bias", ".gate.e_score_correction_bias"
 
 
 def _with_flat_corrections(named: dict[str, Any], *_: Any) -> dict[str, Any]:
     """Return an ERNIE's tensors, the corrections of its routers as vectors."""
     return {
-        name.replace(STATICS, FLAT): _flat(name, value) if STATICS in name else value
+        name.replace(OF_ROUTER, FLAT): _flat(name, value) if OF_ROUTER in name else value
         for name, value in named.items()
     }
 
 
 def _flat(name: str, value: Any) -> np.ndarray[Any, Any]:
     """Return the only row of an array."""
-    array = as_array(name, value)
+    array: np.ndarray[Any, Any] = as_array(name, value)
     if array.ndim != 2 or len(array) != 1:
         msg = f"Argument 'state[{name!r}]' must have shape (1, n), not {array.shape}."
         raise ValueError(msg)
-    return array[0]
+    return array.reshape(-1)
 
 
 def _with_statics(state: dict[str, Any], *_: Any) -> dict[str, Any]:

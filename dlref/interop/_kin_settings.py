@@ -710,8 +710,8 @@ def flint(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
 
 def mellum(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     _only_silu(s, options)
-    if any(s.config.get(name) is not None for name in ("rope_theta", "rope_scaling")):
-        s.problems.append("'rope_parameters' must be alone: transformers does not read others")
+    s.only("rope_theta", None)  # transformers reads rope_parameters alone
+    s.only("rope_scaling", None)
     s.known |= {"moe_intermediate_size"}  # in the tensors
     s.known |= {"mtp_layer_types", "mtp_mlp_layer_types", "num_mtp_layers"}  # layers left out
     s.known |= {"num_nextn_predict_layers", "use_sliding_window", "max_window_layers"}

@@ -75,7 +75,19 @@ def from_state_dict(
 @overload
 def from_state_dict(
     state: Mapping[str, Any] | str | os.PathLike[str],
-    kind: Literal["bert", "roberta", "camembert", "xlm-roberta", "distilbert"],
+    kind: Literal[
+        "bert",
+        "roberta",
+        "camembert",
+        "xlm-roberta",
+        "distilbert",
+        "data2vec-text",
+        "bert-generation",
+        "megatron-bert",
+        "roberta-prelayernorm",
+        "roformer",
+        "xlm-roberta-xl",
+    ],
     config: Mapping[str, Any] | None = None,
     *,
     prefix: str = "",
@@ -205,83 +217,100 @@ def from_state_dict(
                         ``LanguageModelConfig``
     falcon, gpt_neo,    the same                     the same
     gpt_bigcode, mpt,
-    opt
+    opt, biogpt,
+    openai-gpt
     llama               the same                     the same
     others              the same                     the same, see the next table
     bert, distilbert,   :class:`BertParams`,         three lines, see there
     roberta, camembert, options
-    xlm-roberta
+    xlm-roberta,
+    xlm-roberta-xl,
+    data2vec-text,
+    bert-generation,
+    megatron-bert,
+    roformer,
+    roberta-prelayernorm
     t5, mt5             ``EncoderDecoderParams``,    ``encoder_decoder_model(source, target,
                         ``LanguageModelConfig``      params, config)``
     t5, mt5 without     :class:`T5EncoderParams`,    three lines, see there
     a decoder           options
     =================== ============================ ==========================================
 
-    ================= ======================================================================
-    kind              differences from LLaMA
-    ================= ======================================================================
-    mistral           a window of attention (``window=(W - 1, 0)``), a head width of its own
-    ministral         the same in some layers
-    qwen2             biases of queries, keys and values; windows in the upper layers
-    qwen3             norms of queries and keys of each head, before the rotation
-    smollm3           layers without rotations
-    gemma             norms by 1 + w (``norm_offset=1``), embeddings times the root of D
-    gemma2            also norms before and after each sub-layer, caps of scores and logits, windows
-                      in every other layer
-    gemma3_text       (or gemma3) also norms of queries and keys, two bases of rotations
-    granite           multipliers of embeddings, scores, sums and logits
-    olmo2             norms of the outputs alone; norms of all queries, and of all keys, at once
-    phi3              fused matrices; rotations of some channels
-    stablelm          layer norms, also of queries and keys; rotations of a quarter of the channels
-    gpt_neox          layer norms, attention and network side by side, a fused matrix of heads
-    cohere            one layer norm for attention and network side by side, scaled logits
-    mixtral           experts
-    qwen3_moe         experts, and norms of queries and keys
-    olmoe             experts, and norms of all queries and keys at once
-    deepseek_v3       latent attention; shared experts, and others that a correction chooses in
-                      groups
-    qwen3_next        gated delta rules, with gated attention in every fourth layer; experts
-    qwen3_5_text      the same without experts, and its matrices cut otherwise
-    qwen3_5_moe_text  the same with experts
-    gpt_oss           experts with bounded gates, sinks, and windows in every other layer
-    helium            rotations of neighbors
-    ernie4_5          the same
-    seed_oss          biases of queries, keys and values, and of the output if it says so
-    arcee             a plain network with the square of relu
-    nemotron          layer norms by 1 + w, and a plain network with the square of relu
-    starcoder2        layer norms, and a plain network with biases
-    glm               rotations of neighbors in half of the channels; gate and up in one matrix
-    glm4              also norms before and after each sub-layer
-    olmo3             OLMo 2's pieces, and windows in three of four layers
-    exaone4           norms of the outputs, queries and keys; rotations only where there is a window
-    hunyuan_v1_dense  norms of rotated queries and keys
-    cohere2           Cohere's pieces, and rotations only where there is a window
-    qwen2_moe         Qwen 2's pieces, experts, and one with a gate for all tokens
-    glm4_moe          experts that a correction chooses, and one for all tokens
-    minimax_m2        experts that a correction chooses, and norms of all queries and keys at once
-    deepseek_v2       latent attention, and experts in groups
-    glm4_moe_lite     the same as deepseek_v3, in one group
-    kimi_k2           the same as deepseek_v3
-    olmo              layer norms without parameters
-    cwm               windows in three of four layers
-    vaultgemma        gemma2 without norms of the sub-layers' outputs
-    jais2             layer norms, and a plain network with the square of relu and biases
-    granite_swa       Granite's multipliers, sinks, windows in three of four layers, and a base of
-                      the rotation for each layer
-    granitemoe        Granite's multipliers, and experts
-    granitemoeshared  also an expert for all tokens
-    granitemoe_swa    granite_swa's pieces, and experts
-    hyperclovax       Granite's multipliers, and norms before and after each sub-layer
-    internlm3         LLaMA's pieces, and other names of the entries about biases
-    iquestcoder       LLaMA's pieces, and a width of heads of its own
-    exaone_moe        experts, and rotations in layers with a window alone
-    hunyuan_v1_moe    norms of rotated queries and keys, experts, and one for all tokens
-    hy_v3             experts that a correction chooses, and norms of queries and keys
-    flex_olmo         OLMo 2's pieces, and experts
-    dots1             glm4_moe's experts, norms of queries and keys, windows in the upper layers
-    solar_open        glm4_moe's experts in every layer
-    youtu             latent attention, and a gated network
-    ================= ======================================================================
+    =================== ======================================================================
+    kind                differences from LLaMA
+    =================== ======================================================================
+    mistral             a window of attention (``window=(W - 1, 0)``), a head width of its own
+    ministral           the same in some layers
+    qwen2               biases of queries, keys and values; windows in the upper layers
+    qwen3               norms of queries and keys of each head, before the rotation
+    smollm3             layers without rotations
+    gemma               norms by 1 + w (``norm_offset=1``), embeddings times the root of D
+    gemma2              also norms before and after each sub-layer, caps of scores and logits,
+                        windows in every other layer
+    gemma3_text         (or gemma3) also norms of queries and keys, two bases of rotations
+    granite             multipliers of embeddings, scores, sums and logits
+    olmo2               norms of the outputs alone; norms of all queries, and of all keys, at once
+    phi3                fused matrices; rotations of some channels
+    stablelm            layer norms, also of queries and keys; rotations of some channels
+    gpt_neox            layer norms, attention and network side by side, a fused matrix of heads
+    cohere              one layer norm for attention and network side by side, scaled logits
+    mixtral             experts
+    qwen3_moe           experts, and norms of queries and keys
+    olmoe               experts, and norms of all queries and keys at once
+    deepseek_v3         latent attention; shared experts, and others that a correction chooses in
+                        groups
+    qwen3_next          gated delta rules, with gated attention in every fourth layer; experts
+    qwen3_5_text        the same without experts, and its matrices cut otherwise
+    qwen3_5_moe_text    the same with experts
+    gpt_oss             experts with bounded gates, sinks, and windows in every other layer
+    helium              rotations of neighbors
+    ernie4_5            the same
+    seed_oss            biases of queries, keys and values, and of the output if it says so
+    arcee               a plain network with the square of relu
+    nemotron            layer norms by 1 + w, and a plain network with the square of relu
+    starcoder2          layer norms, and a plain network with biases
+    glm                 rotations of neighbors in half of the channels; gate and up in one matrix
+    glm4                also norms before and after each sub-layer
+    olmo3               OLMo 2's pieces, and windows in three of four layers
+    exaone4             norms of the outputs, queries and keys; rotations in layers with a window
+    hunyuan_v1_dense    norms of rotated queries and keys
+    cohere2             Cohere's pieces, and rotations only where there is a window
+    qwen2_moe           Qwen 2's pieces, experts, and one with a gate for all tokens
+    glm4_moe            experts that a correction chooses, and one for all tokens
+    minimax_m2          experts that a correction chooses, and norms of all queries and keys at once
+    deepseek_v2         latent attention, and experts in groups
+    glm4_moe_lite       the same as deepseek_v3, in one group
+    kimi_k2             the same as deepseek_v3
+    olmo                layer norms without parameters
+    cwm                 windows in three of four layers
+    vaultgemma          gemma2 without norms of the sub-layers' outputs
+    jais2               layer norms, and a plain network with the square of relu and biases
+    granite_swa         Granite's multipliers, sinks, windows in three of four layers, and a base of
+                        the rotation for each layer
+    granitemoe          Granite's multipliers, and experts
+    granitemoeshared    also an expert for all tokens
+    granitemoe_swa      granite_swa's pieces, and experts
+    hyperclovax         Granite's multipliers, and norms before and after each sub-layer
+    internlm3           LLaMA's pieces, and other names of the entries about biases
+    iquestcoder         LLaMA's pieces, and a width of heads of its own
+    exaone_moe          experts, and rotations in layers with a window alone
+    hunyuan_v1_moe      norms of rotated queries and keys, experts, and one for all tokens
+    hy_v3               experts that a correction chooses, and norms of queries and keys
+    flex_olmo           OLMo 2's pieces, and experts
+    dots1               glm4_moe's experts, norms of queries and keys, windows in the upper layers
+    solar_open          glm4_moe's experts in every layer
+    youtu               latent attention, and a gated network
+    afmoe               gates of attention, experts, and rotations in layers with a window alone
+    aria_text           experts, and some for all tokens
+    axk1                deepseek_v3's pieces, and norms of the experts' outputs
+    ernie4_5_moe        ernie4_5's pieces, and experts that a correction chooses
+    flint               sinks, experts, and rotations in layers with a window alone
+    mellum              qwen3_moe's pieces, and a rotation of each kind of layer
+    minicpm3            latent attention, and factors of embeddings, sums and logits
+    gpt_neox_japanese   gpt_neox's pieces without biases but one, one after the other
+    cohere_compass_text cohere2's pieces, and a rotation of each kind of layer
+    emu3_text_model     LLaMA's pieces, and tokens of images
+    =================== ======================================================================
 
     Their rotations turn the pairs for which their rows are ordered: ``rope_interleaved`` is among
     ``config.blocks``, and nothing is reordered or folded, so that :func:`to_state_dict` maps

@@ -60,7 +60,7 @@ ALL = FAMILIES | LLAMA | GEMMA3 | OSS
 
 
 #: Families whose attention weights have no column of the sinks in the package.
-SINKS = ("gpt_oss", "granite_swa", "granitemoe_swa")
+SINKS = ("flint", "gpt_oss", "granite_swa", "granitemoe_swa")
 
 
 class Port(NamedTuple):
@@ -93,7 +93,7 @@ def modeled(kind, variant, dtype, **entries):
 
 def parts_of(kind, layer):
     """Return the hooks of a layer: names of modules, and of steps."""
-    own = "attention" if kind == "gpt_neox" else "self_attn"
+    own = "attention" if kind.startswith("gpt_neox") else "self_attn"
     mlp = "mlp"
     parts = {f"{own}.{x}_proj": f"attention.{x}" for x in "qkv"}
     if kind.startswith(("qwen3_next", "qwen3_5")):
@@ -107,6 +107,12 @@ def parts_of(kind, layer):
         "input_layernorm": "norm1", "post_attention_layernorm": "norm2"}  # fmt: skip
     parts[""] = "out"
     names = dict(layer.named_modules())
+    for field, module in KIN[kind].norms_of_experts.items() if kind in KIN else ():
+        if module in names:  # which the network ends with
+            parts[module] = field
+            del parts[mlp]
+    if kind == "gpt_neox_japanese":  # which adds the bias of the output later
+        del parts[f"{own}.dense"]
     return [(names[module], step) for module, step in parts.items() if module in names]
 
 
@@ -128,15 +134,16 @@ def steps_of(kind, model, ids):
 
         return hook
 
-    body = model.gpt_neox if kind == "gpt_neox" else model.model
-    norm = body.final_layer_norm if kind == "gpt_neox" else body.norm
+    body = model.base_model
+    norm = body.final_layer_norm if kind.startswith("gpt_neox") else body.norm
     handles = [norm.register_forward_hook(keep("norm"))]
     first = lambda _module, inputs: seen.update(embedding=inputs[0].detach())  # noqa: E731
     handles.append(body.layers[0].register_forward_pre_hook(first))
     for i, layer in enumerate(body.layers):
         for module, step in parts_of(kind, layer):
             handles.append(module.register_forward_hook(keep(f"blocks.{i}.{step}")))
-        attention = getattr(layer, "attention" if kind == "gpt_neox" else "self_attn", None)
+        own = "attention" if kind.startswith("gpt_neox") else "self_attn"
+        attention = getattr(layer, own, None)
         if attention is not None and kind not in SINKS:
             name = f"blocks.{i}.attention.weights"
             handles.append(attention.register_forward_hook(keep_weights(name)))

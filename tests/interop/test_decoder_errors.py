@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from decoders import EXPERTS, FAMILIES, SIZES
 from interop_states import configured, state_of
+from published import small
+from published_more import MORE
 
 from dlref.interop import from_state_dict, to_state_dict
 from dlref.interop._settings import family_of
@@ -52,6 +54,11 @@ SOME = {"a": np.ones(2)}
             }},
             "the rope type of sliding layers must be 'default'",
         ),
+        ("mellum", {"rope_theta": 1e4}, r"'rope_theta' must be None, not 10000\.0"),
+        ("cohere_compass_text", {}, r"'rope_parameters' must have \['full_attention'\]"),
+        ("axk1", {"mlp_layer_types": ["sparse"]}, "'mlp_layer_types' must be 3 of 'dense' and"),
+        ("roformer", {"embedding_size": 8}, "'embedding_size' must be 32, not 8: dlref lacks"),
+        ("roformer", {"num_attention_heads": 32}, "'hidden_size' must be an even number for each"),
     ],
 )  # fmt: skip
 def test_of_configurations(kind, entries, words):
@@ -194,3 +201,48 @@ def test_a_norm_of_a_head_that_is_missing(rng):
     words = "must hold 'model.layers.1.self_attn.q_layernorm.weight' of each head"
     with pytest.raises(ValueError, match=words):
         from_state_dict(state, config=settings)
+
+
+def test_corrections_of_ernie_have_two_axes(rng):
+    config = configured("ernie4_5_moe", FAMILIES["ernie4_5_moe"][1][0])
+    state = state_of("ernie4_5_moe", config, rng)
+    name = next(name for name in state if name.endswith("e_score_correction_bias"))
+    assert state[name].ndim == 2
+    state[name] = state[name][0]
+    with pytest.raises(ValueError, match=r"must have shape \(1, n\), not \(4,\)"):
+        from_state_dict(state, config=config)
+
+
+def test_experts_for_all_tokens_in_each_layer_with_experts(rng):
+    config = configured("ernie4_5_moe", FAMILIES["ernie4_5_moe"][1][0])
+    state = state_of("ernie4_5_moe", config, rng)
+    lost = {k: v for k, v in state.items() if not k.startswith("model.layers.2.mlp.shared")}
+    with pytest.raises(ValueError, match=r"mlp\.shared_experts\.gate_proj\.weight' is missing"):
+        from_state_dict(lost, config=config)
+    with pytest.raises(ValueError, match=r"mlp\.shared_experts\.gate_proj\.weight' is there"):
+        from_state_dict(state, config=config | {"moe_num_shared_experts": 0})
+
+
+@pytest.mark.parametrize(
+    ("kind", "today", "published"),
+    [
+        ("axk1", ".mlp.post_mlp_layernorm.", ".post_mlp_layernorm."),
+        ("ernie4_5_moe", ".mlp.gate.moe_statics.", ".mlp.moe_statics."),
+        ("flint", ".self_attn.sinks", ".self_attn.softmax_offset"),
+        ("aria_text", ".experts.gate_up_proj", ".experts.fc1.weight"),
+        ("aria_text", ".experts.down_proj", ".experts.fc2.weight"),
+    ],
+)
+def test_names_of_tensors_as_published(kind, today, published, rng):
+    config = configured(kind, FAMILIES[kind][1][0])
+    state = state_of(kind, config, rng)
+    other = {name.replace(today, published): array for name, array in state.items()}
+    assert other.keys() != state.keys()
+    params, own = from_state_dict(other, config=config)
+    assert to_state_dict(params, kind, own).keys() == state.keys()
+
+
+def test_embeddings_of_biogpt_without_a_scale(rng):
+    config = small(MORE["microsoft/biogpt"]) | {"scale_embedding": False}
+    state = state_of("biogpt", config, rng)
+    assert from_state_dict(state, config=config)[1].embedding_scale == 1.0
