@@ -360,6 +360,11 @@ AS_PUBLISHED = {
     },
     "axk1": {".post_mlp_layernorm.": ".mlp.post_mlp_layernorm."},
     "ernie4_5_moe": {".mlp.gate.moe_statics.": ".mlp.moe_statics."},
+    "exaone_moe": {".mlp.e_score_correction_bias": ".mlp.gate.e_score_correction_bias"},
+    "hy_v3": {
+        ".mlp.router.gate.": ".mlp.gate.", ".mlp.shared_mlp.": ".mlp.shared_experts.",
+        ".mlp.expert_bias": ".mlp.e_score_correction_bias",
+    },
     "flint": {".self_attn.softmax_offset": ".self_attn.sinks"},
 }  # fmt: skip
 
@@ -550,7 +555,6 @@ for later in (*AS_PUBLISHED, "mellum"):
 FAMILIES["ernie4_5_moe"] = FAMILIES["ernie4_5_moe"]._replace(
     apart=_with_flat_corrections, together=_with_statics
 )
-FAMILIES["exaone_moe"] = FAMILIES["exaone_moe"]._replace(renamed=_without_mtp)
 for qwen3_5 in ("qwen3_5_text", "qwen3_5_moe_text"):
     FAMILIES[qwen3_5] = FAMILIES[qwen3_5]._replace(
         renamed=_without_mtp, apart=apart_in_rows, together=together_in_rows

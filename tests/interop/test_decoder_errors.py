@@ -228,6 +228,8 @@ def test_experts_for_all_tokens_in_each_layer_with_experts(rng):
     [
         ("axk1", ".mlp.post_mlp_layernorm.", ".post_mlp_layernorm."),
         ("ernie4_5_moe", ".mlp.gate.moe_statics.", ".mlp.moe_statics."),
+        ("exaone_moe", ".mlp.gate.e_score_correction_bias", ".mlp.e_score_correction_bias"),
+        ("hy_v3", ".mlp.shared_experts.", ".mlp.shared_mlp."),
         ("flint", ".self_attn.sinks", ".self_attn.softmax_offset"),
         ("aria_text", ".experts.gate_up_proj", ".experts.fc1.weight"),
         ("aria_text", ".experts.down_proj", ".experts.fc2.weight"),

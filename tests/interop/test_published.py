@@ -316,6 +316,20 @@ def test_the_package_reads_the_same_model(name, package, rng, tmp_path):
         assert abs(grads[key] - want).max() <= 1e-10 * abs(want).max() + 1e-12, key
 
 
+FIRST_OF_EACH = {family_of(PUBLISHED[name]): name for name in reversed(READ)}
+
+
+@pytest.mark.parametrize("name", FIRST_OF_EACH.values())
+def test_tensors_by_the_names_of_published_files(name, package, tmp_path):
+    """The package saves tensors by the names that the authors of a family gave them."""
+    load = pytest.importorskip("safetensors.numpy").load_file
+    raw = small(PUBLISHED[name])
+    made_of(raw, package, tmp_path).save_pretrained(tmp_path / "saved")
+    saved = load(tmp_path / "saved" / "model.safetensors")
+    params, own = from_state_dict(saved, config=raw)
+    assert np.isfinite(language_model([3, 4, 5], params, own)).all()
+
+
 def test_every_family_that_writes_text_is_read_or_has_a_reason():
     """Of the package transformers; GPT-SW3's files say that they are GPT-2's."""
     auto = pytest.importorskip("transformers.models.auto.modeling_auto")
