@@ -2,13 +2,13 @@
 Put other people's kernels to check_all: ``tox run -e measure -- public_kernels``.
 
 They are in docs/measure/public: mistakes of our reviews (``--set given``) and of public issues and
-pull requests (``--set fresh``; ``--set later`` was looked up when the search was done), each in a
-kernel that is right but for it. A kernel is named if the headline of the report is the mistake, in
-any words that its expressions allow; another headline is counted apart. Each kernel is put to the
-check without its mistake as well, and kernels as people write them, all of which must pass. Writes
-docs/results/public.csv. ``--list`` prints what is wrong with each kernel and what is said of it,
-and each right kernel that is flagged; ``--only NAME ...`` takes the kernels of these functions or
-sources, and writes no figures.
+pull requests (``--set fresh``; ``--set later`` was looked up when the search was done, ``--set
+november`` on 2026-11-29), each in a kernel that is right but for it. A kernel is named if the
+headline of the report is the mistake, in any words that its expressions allow; another headline is
+counted apart. Each kernel is put to the check without its mistake as well, and kernels as people
+write them, all of which must pass. Writes docs/results/public.csv. ``--list`` prints what is wrong
+with each kernel and what is said of it, and each right kernel that is flagged; ``--only NAME ...``
+takes the kernels of these functions or sources, and writes no figures.
 """
 
 import argparse
@@ -38,7 +38,7 @@ from dlref.check._oracle.examples import drawn_like  # noqa: E402
 RESULTS = ROOT / "docs" / "results" / "public.csv"
 #: How far apart, in roundings, two numbers are that no order of operations explains.
 ROUNDINGS = 64
-SETS = "given", "fresh", "later"
+SETS = "given", "fresh", "later", "november"
 #: Groups of the kernels, by set and source or form.
 GROUPS = {
     "B": "our reviews: inputs that proved nothing",
@@ -48,6 +48,7 @@ GROUPS = {
     "forward": "public reports, forward",
     "vjp": "public reports, backward",
     "later": "public reports, looked up after the last change of the search",
+    "november": "public reports, looked up on 2026-11-29",
     "repaired": "the same kernels without their mistakes",
     "right": "right kernels as people write them",
 }
@@ -142,9 +143,10 @@ def repaired(wrong):
 def group_of(one):
     if isinstance(one, Right):
         return "repaired" if one.source == "repaired" else "right"
-    if one.source in GROUPS or one in collected("LATER"):
-        return one.source if one.source in GROUPS else "later"
-    return "forward" if one.form == "forward" else "vjp"
+    if one.source in GROUPS:
+        return one.source
+    module = one.kernel.__module__.rpartition(".")[2]
+    return module if module in GROUPS else "forward" if one.form == "forward" else "vjp"
 
 
 def outcome(one):

@@ -15,6 +15,12 @@ The set *later* was looked up in one go when the search for causes had all of it
 a scale of another width, a reshape for a transpose, an integer quotient, base and exponent
 exchanged.
 
+The set *november* was looked up on 2026-11-29 and put to the search as it was before that day. Of
+its 35 kernels, 33 were put to it then: all were flagged, 21 were named, and one had a name that
+cannot be read. They led to a factor of another statement, other constants of a module, sums whose
+parentheses are lost, a product for a power, a complement that is forgotten, and formulas in the
+spelling of textbooks.
+
 Backward passes of layer and RMS norms, cross-entropy and attention, batch and group norms,
 activations, softmax; windows; rotary embeddings, relative positions; Adam and AdamW; losses of
 preferences and policies, of divergences, binary cross-entropy and CTC; linear attention, LSTM and
@@ -40,6 +46,7 @@ MODULES = (
     "blocks",
     "tensors",
     "later",
+    "november",
     "right",
 )
 

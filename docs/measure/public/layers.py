@@ -320,7 +320,8 @@ FRESH = [
     Wrong("datawhalechina/llm-algo-leetcode#43", BALANCE, "forward", load_balancing_loss,
         "divided by the choices",
         "The mean probabilities are divided by the number of choices as well.",
-        (r"/ ?k\b|choices|top.?k|number of (chosen )?experts|experts\.shape",), ROUTED),
+        (r"/ ?k\b|choices|top.?k|number of (chosen )?experts|experts\.shape|\bshares !=",),
+        ROUTED),
     Wrong("mindspore-ai/hyper-parallel#752", BALANCE, "forward", load_balancing_loss,
         "mean of the places",
         "The mean is that of the first, second, ... choice, so that the loss hardly depends on "
