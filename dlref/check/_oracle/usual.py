@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ...formulas import activations, attention, losses, positions
-from ...formulas.activations import elu, logsumexp, softmax, softplus
+from ...formulas.activations import SELU_ALPHA, SELU_SCALE, elu, logsumexp, softmax, softplus
 from ...formulas.attention import (
     allowed_pairs,
     attention_scores,
@@ -140,6 +140,38 @@ def silu_deriv_by_exponentials(x: Any, *, beta: float = 1.0) -> Any:
     """Return the slope by the quotient rule."""
     e = np.exp(-beta * x)
     return (1 + e + beta * x * e) / (1 + e) ** 2
+
+
+def selu_in_two_parts(x: Any) -> Any:
+    """Return the scaled input, or the scaled exponential below 0."""
+    below = SELU_SCALE * SELU_ALPHA * np.expm1(np.minimum(x, 0))
+    return np.where(x > 0, SELU_SCALE * x, below)
+
+
+def mish_deriv_by_exponentials(x: Any) -> Any:
+    """Return one quotient of sums of exponentials."""
+    e = np.exp(x)
+    omega = 4 * (x + 1) + 4 * e**2 + e**3 + e * (4 * x + 6)
+    delta = 2 * e + e**2 + 2
+    return e * omega / delta**2
+
+
+def focal_loss_of_both_classes(
+    logits: Any, target: Any, *, alpha: float = 0.25, gamma: float = 2.0, reduction: Any = "mean"
+) -> Any:
+    """Return a term for the positives and one for the negatives."""
+    p, q = activations.sigmoid(logits), activations.sigmoid(-logits)
+    a, b = (alpha, 1 - alpha) if alpha >= 0 else (1, 1)
+    positive = a * target * q**gamma * softplus(-logits)
+    negative = b * (1 - target) * p**gamma * softplus(logits)
+    return reduce(positive + negative, reduction)
+
+
+def gaussian_kl_by_variances(mean: Any, log_var: Any, *, reduction: Any = "mean") -> Any:
+    """Return half of the variance and the square of the mean, less the logarithm and 1."""
+    var = np.exp(log_var)
+    terms = (mean**2 + var - log_var - 1) / 2
+    return reduce(np.sum(terms, axis=-1), reduction)
 
 
 def softplus_as_it_stands(x: Any, *, beta: float = 1.0) -> Any:
@@ -269,10 +301,14 @@ INSTEAD = {getattr(module, f.__name__): f for module, fs in _OWN.items() for f i
 TEXTBOOK: dict[Any, Any] = {
     activations.sigmoid_deriv: sigmoid_deriv_by_exponentials,
     activations.silu_deriv: silu_deriv_by_exponentials,
+    activations.selu: selu_in_two_parts,
+    activations.mish_deriv: mish_deriv_by_exponentials,
     activations.softplus: softplus_as_it_stands,
     activations.log_softmax: log_softmax_as_it_stands,
     activations.softmax_vjp: softmax_vjp_by_products,
     attention.scaled_dot_product_attention_vjp: attention_vjp_by_logsumexp,
+    losses.sigmoid_focal_loss: focal_loss_of_both_classes,
+    losses.gaussian_kl: gaussian_kl_by_variances,
     next_token_probabilities: next_token_probabilities_by_logits,
     positions.sinusoidal: sinusoidal_by_channels,
 }

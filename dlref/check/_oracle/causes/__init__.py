@@ -29,6 +29,7 @@ from .heuristics import (
     not_summed,
     overflown,
     transposed,
+    unchanged,
     undefined,
     without_inputs,
 )
@@ -205,16 +206,20 @@ SEEN = (
 
 
 #: Observations that are only a number, which would be another one in other cases by chance.
-MEASURED = re.compile(r"it is the exact result (times|plus) (-?[\d.]+(?:e[+-]?\d+)?)|it is zero.*")
+MEASURED = re.compile(
+    r"it is the exact result (times|plus) (-?[\d.]+(?:e[+-]?\d+)?)|it is zero.*|it is .+, unchanged"
+)
 
 
 def is_measured(cause: str) -> bool:
-    """Return whether a cause is only a number that an output is off by, or that it is zero."""
+    """Return whether a cause only says that an output is off by a number, zero or an input."""
     return MEASURED.fullmatch(cause) is not None
 
 
 def is_shown(cause: str, evidence: Evidence) -> bool:
-    """Return whether some output of a case is off by the number of a cause, or zero."""
+    """Return whether some output of a case is what such a cause says of it."""
+    if cause.endswith(", unchanged"):
+        return any(unchanged(pair) == cause for pair in evidence.pairs)
     match = MEASURED.fullmatch(cause)
     if match is None or match[2] is None:
         return any(not np.any(pair.got) for pair in evidence.pairs)

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ..formulas import is_formula
 from ..helpers import FORMATS
-from .mutations import name_of, read
+from .mutations import changes, name_of, read
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 #: Functions of NumPy that are taken for each other.
 ALIKE = (
@@ -32,7 +32,7 @@ COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
 }  # fmt: skip
 OPERATIONS: dict[type[ast.operator], tuple[type[ast.operator], ...]] = {
     ast.Mult: (ast.Add, ast.Sub), ast.Div: (ast.Add, ast.Sub),
-    ast.Add: (ast.Mult, ast.Div), ast.Sub: (ast.Mult, ast.Div),
+    ast.Add: (ast.Mult, ast.Div), ast.Sub: (ast.Mult, ast.Div), ast.Pow: (ast.Mult,),
 }  # fmt: skip
 #: Functions of one number, which may be applied twice.
 OF_NUMBERS = {"sqrt", "exp", "log", "tanh", "sigmoid", "softmax", "abs", "square"}
@@ -173,6 +173,14 @@ def _like(f: Any) -> tuple[str, ...]:
     )  # fmt: skip
 
 
+def usual_changes(node: ast.AST, integers: set[str]) -> Iterator[ast.expr]:
+    """Yield usual changes, but no integer in place of the result of a function, such as a mask."""
+    for other in changes(node):
+        is_integer = isinstance(other, ast.Name) and other.id in integers
+        if not (is_integer and isinstance(node, ast.Call)):
+            yield other
+
+
 def further_changes(
     node: ast.AST, shapes: dict[str, Any], scope: dict[str, Any]
 ) -> Iterator[ast.expr]:
@@ -184,6 +192,9 @@ def further_changes(
             yield from (ast.Constant(1), ast.Constant(0))
             yield ast.BinOp(ast.Constant(1), ast.Sub(), node)
             yield from _with_sizes(node, shapes)
+    elif isinstance(node, ast.Name) and type(scope.get(node.id)) is float:
+        others = (n for n, value in scope.items() if type(value) is float and n != node.id)
+        yield from (ast.Name(name, ast.Load()) for name in others if not name.startswith("__"))
     elif isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Load):
         yield from (ast.Subscript(node.value, index, node.ctx) for index in _indices(node.slice))
     elif isinstance(node, ast.Compare):
@@ -205,12 +216,12 @@ def further_changes(
 
 def _with_sizes(number: ast.Name, shapes: dict[str, Any]) -> Iterator[ast.expr]:
     """Yield a number times or over the size n of an axis, its root or n / (n - 1)."""
-    sizes = {
-        n: f"{a}.shape[{i}]"
-        for a, shape in shapes.items()
-        for i, n in enumerate(shape, -len(shape))
-    }
-    for text in sizes.values():
+    sizes: dict[int, list[str]] = collections.defaultdict(list)
+    for a, shape in shapes.items():
+        for i, n in enumerate(shape, -len(shape)):
+            sizes[n].append(f"{a}.shape[{i}]")
+    # the last array that has a size, and the first, an input that is known in all lines
+    for text in (text for some in sizes.values() for text in dict.fromkeys((some[-1], some[0]))):
         for size in (text, f"{text} ** 0.5", f"({text} / ({text} - 1))"):
             yield from (ast.BinOp(number, op, expression(size)) for op in (ast.Mult(), ast.Div()))
 
@@ -245,14 +256,29 @@ def _of_operation(node: ast.BinOp) -> Iterator[ast.expr]:
 
 
 def _without_parentheses(node: ast.BinOp) -> Iterator[ast.expr]:
-    """Yield sums in which only one of the terms is multiplied or divided."""
+    """Yield sums in which only the first terms are multiplied or divided, or only the last."""
     left, right, op = node.left, node.right, node.op
-    if isinstance(op, ast.Mult | ast.Div) and _is_sum(left):
-        yield ast.BinOp(ast.BinOp(left.left, op, right), left.op, left.right)
-        yield ast.BinOp(left.left, left.op, ast.BinOp(left.right, op, right))
-    if isinstance(op, ast.Mult) and _is_sum(right):
-        yield ast.BinOp(ast.BinOp(left, op, right.left), right.op, right.right)
-        yield ast.BinOp(right.left, right.op, ast.BinOp(left, op, right.right))
+    if isinstance(op, ast.Mult | ast.Div):
+        yield from _split_sums(left, lambda term: ast.BinOp(term, op, right))
+    if isinstance(op, ast.Mult):
+        yield from _split_sums(right, lambda term: ast.BinOp(left, op, term))
+
+
+def _split_sums(node: ast.expr, f: Callable[[ast.expr], ast.expr]) -> Iterator[ast.expr]:
+    """Yield a sum with a factor for the terms before one of its signs, or for those after it."""
+    rest: list[tuple[ast.operator, ast.expr]] = []
+    while _is_sum(node):
+        rest.insert(0, (node.op, node.right))
+        node = node.left
+        yield _sum_of(f(node), rest)
+        yield _sum_of(node, [(sign, f(term)) for sign, term in rest])
+
+
+def _sum_of(first: ast.expr, rest: list[tuple[ast.operator, ast.expr]]) -> ast.expr:
+    """Return a sum of terms, each with the sign before it."""
+    for sign, term in rest:
+        first = ast.BinOp(first, sign, term)
+    return first
 
 
 def _is_sum(node: ast.expr) -> TypeGuard[ast.BinOp]:
@@ -377,6 +403,18 @@ def terms_of(statement: ast.stmt) -> list[ast.expr]:
     )
     # Copies, because a term may contain the place at which it is put.
     return copy.deepcopy([*{ast.unparse(node): node for node in every}.values()])
+
+
+def factors_of(function: ast.FunctionDef, names: Iterable[str]) -> list[ast.expr]:
+    """Return the factors in the products of a function that read one of some variables."""
+    every = (
+        factor
+        for node in ast.walk(function)
+        if _is_product(node)
+        for factor in (node.left, node.right)
+        if {*names} & _loaded(factor)
+    )
+    return copy.deepcopy([*{ast.unparse(factor): factor for factor in every}.values()])
 
 
 def definitions_in(function: ast.FunctionDef) -> dict[str, ast.expr]:

@@ -123,9 +123,15 @@ def overflown(pair: Pair) -> str:
 
 
 def undefined(pair: Pair) -> str:
-    """Find NaN and infinities that have no better explanation."""
+    """Find NaN and infinities that have no better explanation, and the input that is 0 there."""
     wrong = ~np.isfinite(pair.got) & np.isfinite(pair.want)
-    return "a division by zero or an overflow inside" if wrong.any() else ""
+    if not wrong.any():
+        return ""
+    for name, a in zip(pair.call.names, pair.call.inputs, strict=True):
+        is_alike = is_float(a) and np.size(a) > 1 and np.shape(a) == wrong.shape
+        if is_alike and not wrong.all() and np.array_equal(wrong, np.asarray(a) == 0):
+            return f"it is not finite wherever {name} is 0, and only there"
+    return "a division by zero or an overflow inside"
 
 
 def largest_input(call: ReferenceCall) -> float:

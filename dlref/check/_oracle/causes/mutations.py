@@ -46,6 +46,8 @@ def changes(node: ast.AST) -> Iterator[ast.expr]:
             yield right
         if isinstance(op, ast.Sub):
             yield ast.UnaryOp(ast.USub(), right)
+            if ast.unparse(left) == "1":  # the complement was forgotten
+                yield right
         if isinstance(op, ast.Pow):
             yield from (ast.BinOp(node, ast.Mult(), left), left)
         for factor in (2.0, 0.5):

@@ -25,6 +25,7 @@ from .changes import (
     earlier_values,
     ends,
     expression,
+    factors_of,
     forgetful_loops,
     further_changes,
     joined_rows,
@@ -39,6 +40,7 @@ from .changes import (
     sums_of_a_block,
     sums_of_padding,
     terms_of,
+    usual_changes,
     with_terms,
 )
 from .mutations import (
@@ -85,28 +87,38 @@ def _changed(
 
 
 def _shapes(formula: Any, call: ReferenceCall) -> dict[Any, dict[str, Any]]:
-    """
-    Return the shapes of the arrays in each function of a formula, at its first call.
+    """Return the shapes of the arrays in each function of a formula, at its first call."""
+    return _variables(formula, call)[0]
 
-    Python tells its profiler when a function returns. If another one is at work, it is left alone:
-    no variables are exchanged then.
+
+def _variables(
+    formula: Any, call: ReferenceCall
+) -> tuple[dict[Any, dict[str, Any]], dict[Any, set[str]]]:
+    """
+    Return the shapes of the arrays in each function of a formula, and the names of its integers.
+
+    They are those of its first call. Python tells its profiler when a function returns. If another
+    one is at work, it is left alone: no variables are exchanged then.
     """
     codes = {f.__code__ for f in parts(formula)}
-    if sys.getprofile() is not None:
-        return {code: {} for code in codes}
     shapes: dict[Any, dict[str, Any]] = {}
+    integers: dict[Any, set[str]] = collections.defaultdict(set)
+    if sys.getprofile() is not None:
+        return {code: {} for code in codes}, integers
 
     def note(frame: Any, event: str, _: Any) -> None:  # pragma: no cover  # which is not traced
         if event == "return" and frame.f_code in codes and frame.f_code not in shapes:
             shapes[frame.f_code] = {
                 name: np.shape(value)
                 for name, value in frame.f_locals.items()
-                if is_float(value) or isinstance(value, float)
+                if (is_float(value) or isinstance(value, float)) and name != "_"
             }
+            values = frame.f_locals.items()
+            integers[frame.f_code] = {name for name, value in values if type(value) is int}
 
     with profiled(note), contextlib.suppress(*REFUSALS):
         formula(*call.arguments, **call.non_default_options)
-    return shapes
+    return shapes, integers
 
 
 def within(f: Any, formula: Any) -> str:
@@ -116,21 +128,24 @@ def within(f: Any, formula: Any) -> str:
 
 def usual_programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
     """Yield the programs in which one operation, factor or function is another."""
-    yield from _usual(formula, _shapes(formula, call))
+    yield from _usual(formula, *_variables(formula, call))
 
 
-def _usual(formula: Any, shapes: dict[Any, dict[str, Any]]) -> Iterator[Program]:
+def _usual(
+    formula: Any, shapes: dict[Any, dict[str, Any]], integers: dict[Any, set[str]]
+) -> Iterator[Program]:
     with contextlib.suppress(OSError):
         for f in (f for f in parts(formula) if f.__code__ in shapes):
-            yield from _with_other_expressions(formula, f, changes, is_term=True)
+            change = functools.partial(usual_changes, integers=integers[f.__code__])
+            yield from _with_other_expressions(formula, f, change, is_term=True)
 
 
 def programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
     """Yield the changed programs of a formula, usual changes first; none without its source."""
-    shapes = _shapes(formula, call)
+    shapes, integers = _variables(formula, call)
     reached = [f for f in parts(formula) if f.__code__ in shapes]
     yield from _with_online_softmax(formula)
-    yield from _usual(formula, shapes)
+    yield from _usual(formula, shapes, integers)
     with contextlib.suppress(OSError):
         for f in reached:  # an option may be the factor 2 or a half in all cases
             factors = functools.partial(multiplied, shapes=shapes[f.__code__])
@@ -187,6 +202,16 @@ def programs_with_terms(formula: Any, call: ReferenceCall) -> Iterator[Program]:
                         yield _changed(message + within(f, formula), formula, {f.__code__: code})
         for f in reached:
             yield from _with_other_expressions(formula, f, larger_terms)
+
+
+def programs_with_factors(formula: Any, call: ReferenceCall) -> Iterator[Program]:
+    """Yield programs in which a factor of another statement is multiplied once more."""
+    shapes = _shapes(formula, call)
+    with contextlib.suppress(OSError):
+        for f in (f for f in parts(formula) if f.__code__ in shapes):
+            factors = factors_of(source_of(f)[1], shapes[f.__code__])
+            change = functools.partial(with_terms, terms=factors, operations=(ast.Mult,))
+            yield from _with_other_expressions(formula, f, change)
 
 
 def _further(f: Any, shapes: dict[Any, dict[str, Any]]) -> Any:

@@ -43,6 +43,10 @@ def readings(call: ReferenceCall) -> Iterator[Program]:
                     change = functools.partial(with_default, key=key, due=value, value=other)
                     message = f"{key} is {other:g}, not {value:.6g}"
                     yield Program(message, functools.partial(with_reading, change))
+    for key in (key for key in call.non_default_options if key in call.defaults):
+        change = functools.partial(_without_option, key=key)
+        program = functools.partial(with_reading, change)
+        yield Program(f"the option {key!r} is ignored", program)
     if call.settings.get("weight_decay") and {"params", "grads"} <= {*call.names}:
         message = "the weight decay is added to the gradient, not taken from the parameters"
         yield Program(message, functools.partial(with_reading, _with_coupled_decay))
@@ -303,8 +307,8 @@ COMPOSED: dict[str, Any] = {
     "1 / {}": np.reciprocal,
     "log(2) * {}": lambda a: LN2 * a,
     "{} / log(2)": lambda a: a / LN2,
-    "1 - {}": lambda a: 1 - a,
     "-{}": np.negative,
+    "1 - {}": lambda a: 1 - a,
     "abs({})": np.abs,
     "maximum({}, 0)": lambda a: np.maximum(a, 0),
     "sigmoid({})": lambda a: 1 / (1 + np.exp(-a)),
@@ -334,6 +338,11 @@ def _with_inputs(call: ReferenceCall, *, f: Any, count: int) -> ReferenceCall:
 def with_default(call: ReferenceCall, *, key: str, due: float, value: float) -> ReferenceCall:
     """Return a call with another value of an option, where it has a certain one."""
     return call.with_options(**{key: value}) if call.settings.get(key) == due else call
+
+
+def _without_option(call: ReferenceCall, *, key: str) -> ReferenceCall:
+    """Return a call without an option."""
+    return call.with_options(**{key: call.defaults[key]})
 
 
 def _to_ten_bits(a: Any, *, nearest: bool) -> Any:

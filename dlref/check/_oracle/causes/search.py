@@ -25,6 +25,7 @@ from .programs import (
     Program,
     pairs_of_changes,
     programs,
+    programs_with_factors,
     programs_with_terms,
     rarer_programs,
     usual_programs,
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
 #: Programs that are tried, at most, and numbers of the case that they are tried on first.
-MAX_PROGRAMS, MAX_TERMS, MAX_NUMBERS = 4000, 2000, 2**13
+MAX_PROGRAMS, MAX_TERMS, MAX_FACTORS, MAX_NUMBERS = 4000, 2000, 500, 2**13
 #: And on a few numbers.
 MAX_USUAL = 500
 #: The largest relative error in float32 with which a program still counts, and the multiple of that
@@ -245,6 +246,7 @@ def _searches(first: Evidence) -> Iterator[tuple[Iterable[Program], Any]]:
         yield itertools.islice(rarer_programs(f, call), MAX_PROGRAMS), outputs
     yield itertools.chain(part_readings(call), other_factors(formula, first)), own[formula]
     yield itertools.islice(programs_with_terms(formula, call), MAX_TERMS), own[formula]
+    yield itertools.islice(programs_with_factors(formula, call), MAX_FACTORS), own[formula]
     for f, outputs in own.items():
         yield pairs_of_changes(f), outputs
 
