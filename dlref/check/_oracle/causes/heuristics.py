@@ -130,7 +130,7 @@ def undefined(pair: Pair) -> str:
     for name, a in zip(pair.call.names, pair.call.inputs, strict=True):
         is_alike = is_float(a) and np.size(a) > 1 and np.shape(a) == wrong.shape
         if is_alike and not wrong.all() and np.array_equal(wrong, np.asarray(a) == 0):
-            return f"it is not finite wherever {name} is 0, and only there"
+            return f"a division by zero or 0 times infinity inside, wherever {name} is 0"
     return "a division by zero or an overflow inside"
 
 
