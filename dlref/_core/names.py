@@ -150,13 +150,24 @@ def suggestion(name: str, chapter: str = "") -> str:
     return ""
 
 
+def _loaded(load: Callable[[str], Any], name: str) -> Any:
+    """Load a name; where NumPy cannot be loaded at all, say why in its place."""
+    try:
+        return load(name)
+    except ImportError as error:
+        if "subinterpreters" not in str(error):
+            raise
+        msg = "dlref needs the main interpreter of a process: NumPy refuses to load in another one."
+        raise ImportError(msg) from error
+
+
 def attach(package: str, file: str) -> tuple[Callable[[str], Any], Callable[[], list[str]], Any]:
     """Call `lazy_loader.attach_stub`; errors of its result suggest the name that a map has here."""
     load, listing, names = lazy_loader.attach_stub(package, file)
 
     def attribute(name: str) -> Any:
         if name in names:
-            return load(name)
+            return _loaded(load, name)
         near = "" if name.startswith("_") else suggestion(name, package.rpartition(".")[2])
         note = (
             f" But for one difference: {difference}." if (difference := _note(name, near)) else ""

@@ -1,7 +1,10 @@
 """Who imports whom: no circles, also of type checkers, and nothing from a floor above."""
 
 import ast
+import os
 import re
+import subprocess
+import sys
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
@@ -114,3 +117,19 @@ def test_a_circle_and_an_upward_import_are_found(tmp_path, guard):
     edges = graph(root)
     assert sorted({*circle(edges)}) == ["dlref.losses._a", "dlref.transformer._b"]
     assert upward(edges, FLOORS) == [("dlref.losses._a", "dlref.transformer._b")]
+
+
+@pytest.mark.parametrize(
+    ("numpy", "dlref"),
+    [
+        ("does not support loading in subinterpreters", "dlref needs the main interpreter of a "),
+        ("libopenblas.so: not found", "libopenblas.so: not found"),
+    ],
+)
+def test_the_error_where_numpy_cannot_be_loaded(tmp_path, numpy, dlref):
+    """A subinterpreter is named first; NumPy writes of broken installations."""
+    (tmp_path / "numpy.py").write_text(f"raise ImportError({numpy!r})")
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
+    command = [sys.executable, "-c", "from dlref.activations import softmax"]
+    run = subprocess.run(command, env=env, check=False, capture_output=True, text=True)
+    assert run.stderr.strip().splitlines()[-1].startswith(f"ImportError: {dlref}")
