@@ -210,19 +210,19 @@ def from_state_dict(
 
     **Families.**
 
-    =================== ============================ ==========================================
-    kind                returned value               use
-    =================== ============================ ==========================================
-    gpt2                ``LanguageModelParams``,     ``language_model(tokens, params, config)``
-                        ``LanguageModelConfig``
-    falcon, gpt_neo,    the same                     the same
+    ==================== ============================ ==========================================
+    kind                 returned value               use
+    ==================== ============================ ==========================================
+    gpt2                 ``LanguageModelParams``,     ``language_model(tokens, params, config)``
+                         ``LanguageModelConfig``
+    falcon, gpt_neo,     the same                     the same
     gpt_bigcode, mpt,
     opt, biogpt,
     openai-gpt
-    llama               the same                     the same
-    others              the same                     the same, see the next table
-    bert, distilbert,   :class:`BertParams`,         three lines, see there
-    roberta, camembert, options
+    llama                the same                     the same
+    others               the same                     the same, see the next table
+    bert, distilbert,    :class:`BertParams`,         three lines, see there
+    roberta, camembert,  options
     xlm-roberta,
     xlm-roberta-xl,
     data2vec-text,
@@ -230,11 +230,11 @@ def from_state_dict(
     megatron-bert,
     roformer,
     roberta-prelayernorm
-    t5, mt5             ``EncoderDecoderParams``,    ``encoder_decoder_model(source, target,
-                        ``LanguageModelConfig``      params, config)``
-    t5, mt5 without     :class:`T5EncoderParams`,    three lines, see there
-    a decoder           options
-    =================== ============================ ==========================================
+    t5, mt5              ``EncoderDecoderParams``,    ``encoder_decoder_model(source, target,
+                         ``LanguageModelConfig``      params, config)``
+    t5, mt5 without      :class:`T5EncoderParams`,    three lines, see there
+    a decoder            options
+    ==================== ============================ ==========================================
 
     =================== ======================================================================
     kind                differences from LLaMA
