@@ -1,8 +1,10 @@
 """What holds for the functions without a formula of their own: memory, dtypes, copies."""
 
+import concurrent.futures
 import copy
 import inspect
 import pickle
+import threading
 from operator import attrgetter
 
 import numpy as np
@@ -141,3 +143,22 @@ class TestCall:
             for a, b in zip(contents(twin), contents(result), strict=True):
                 np.testing.assert_array_equal(a, b)
                 assert a.dtype == b.dtype
+
+
+def test_four_threads_make_all_calls_at_once():
+    """In orders of their own. In Python without a GIL they run at once."""
+    begin, found = threading.Barrier(4), [{} for _ in range(4)]
+
+    def make(results, seed):
+        begin.wait()
+        for name in np.random.default_rng(seed).permutation(list(CALLS)):
+            results[name] = contents(evaluate(name))
+
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for future in [pool.submit(make, results, k) for k, results in enumerate(found)]:
+            future.result()
+    for name in CALLS:
+        want = contents(evaluate(name))
+        for results in found:
+            for got, array in zip(results[name], want, strict=True):
+                np.testing.assert_array_equal(got, array)
