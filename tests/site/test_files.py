@@ -242,9 +242,9 @@ def test_every_topic_begins_with_two_sentences_and_its_symbols(topics, report):
 
 def test_sections_of_a_topic_stand_in_the_order_of_understanding(topics, report):
     order = [
-        "definition", "examples", "try-it", "derivation", "options-and-variants", "numerics",
-        "conventions-and-traps", "exercises", "before-you-go-on", "used-in", "references",
-        "parameters-and-errors",
+        "definition", "parameters-and-errors", "examples", "try-it", "derivation",
+        "options-and-variants", "numerics", "conventions-and-traps", "exercises",
+        "before-you-go-on", "used-in", "references",
     ]  # fmt: skip
     for page, tree in topics.items():
         found = [s.get("id") for s in tree.xpath("//section[h1]/section") if s.get("id") in order]
