@@ -20,7 +20,7 @@ def app_of(tmp_path, base=BASE):
     return SimpleNamespace(
         config=SimpleNamespace(html_baseurl=base, root_doc="index"),
         builder=SimpleNamespace(name="html"),
-        env=SimpleNamespace(found_docs={"index", "404", "reference/check", "search"}),
+        env=SimpleNamespace(found_docs={"index", "404", "reference/check", "search"}, tex_boxes={}),
         outdir=tmp_path,
         srcdir=ROOT / "docs",
     )
