@@ -8,8 +8,8 @@ import public_kernels
 import pytest
 from test_ports_measured import page, table
 
-SETS = {name: public.collected(name) for name in ("GIVEN", "FRESH", "LATER", "RIGHT")}
-REPORTED = [*SETS["FRESH"], *SETS["LATER"]]
+SETS = {name: public.collected(name) for name in ("GIVEN", "FRESH", "LATER", "NOVEMBER", "RIGHT")}
+REPORTED = [*SETS["FRESH"], *SETS["LATER"], *SETS["NOVEMBER"]]
 
 
 @pytest.mark.parametrize("one", [*SETS["GIVEN"], *REPORTED], ids=lambda one: one.slip)
