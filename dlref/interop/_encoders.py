@@ -268,7 +268,7 @@ def bert_config(s: Settings, kin: LikeBert) -> Encoder:
 
 
 def _rotations(s: Settings, encoder: Encoder) -> tuple[FloatArray, FloatArray]:
-    """Return the tables of all places, of which a text takes its first rows (RoFormer)."""
+    """Return the rotation tables for all positions; a text uses their first rows (RoFormer)."""
     width = encoder.sizes["D"] // encoder.options["num_heads"]
     if width % 2:
         s.problems.append(f"'hidden_size' must be an even number for each head, not {width}")

@@ -122,7 +122,7 @@
   }
 
   // Whether the head of a page, or one of its sections, is about a function: it has the import, and
-  // says what the function does. The entry under Parameters, far down the page, has neither.
+  // says what the function does. The folded entry under Parameters has neither.
   function headed(doc, name) {
     const [top, ...sections] = window.dlrefExcerpts?.pages[doc] || [], words = stems(name.split(".").pop());
     return Boolean(top) && [top, ...sections].some(([, title]) => {

@@ -137,8 +137,8 @@ def block(x, p, lender=None):
     Return the outputs of a block, its normalized inputs, and the backward pass.
 
     That takes the gradient of the outputs and, if other blocks borrowed keys and values, the
-    gradients that they returned; it returns the gradient of the inputs, of the parameters, and
-    what the lender has to get.
+    gradients that they returned; it returns the gradients of the inputs, of the parameters, and
+    of the keys and values that it borrowed.
     """
     n = rms_norm(x, p.norm1)
     a, back = attend(n, p.attention, lender)

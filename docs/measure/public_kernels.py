@@ -6,9 +6,9 @@ pull requests (``--set fresh``; ``--set later`` was looked up when the search wa
 november`` on 2026-11-29), each in a kernel that is right but for it. A kernel is named if the
 headline of the report is the mistake, in any words that its expressions allow; another headline is
 counted apart. Each kernel is put to the check without its mistake as well, and kernels as people
-write them, all of which must pass. Writes docs/results/public.csv. ``--list`` prints what is wrong
-with each kernel and what is said of it, and each right kernel that is flagged; ``--only NAME ...``
-takes the kernels of these functions or sources, and writes no figures.
+write them, all of which must pass. Writes docs/results/public.csv. ``--list`` prints the mistake of
+each kernel and the headline of its report, and each right kernel that is flagged; ``--only NAME
+...`` takes the kernels of these functions or sources, and writes no figures.
 """
 
 import argparse
@@ -145,8 +145,10 @@ def group_of(one):
         return "repaired" if one.source == "repaired" else "right"
     if one.source in GROUPS:
         return one.source
-    module = one.kernel.__module__.rpartition(".")[2]
-    return module if module in GROUPS else "forward" if one.form == "forward" else "vjp"
+    for name in ("later", "november"):
+        if any(one is other for other in collected(name.upper())):
+            return name
+    return "forward" if one.form == "forward" else "vjp"
 
 
 def outcome(one):

@@ -11,7 +11,7 @@ from dlref.formulas.training import tree_map
 
 from .kernels import Wrong, cases, gradients, refuse, sigmoid, softmax
 from .layers import each_axis, out_size, padded_space, taps_of
-from .recurrences import flat, lstm_states
+from .recurrences import flat, lstm_backward
 
 R = np.random.default_rng(72)
 SELU_SCALE, SELU_ALPHA = 1.0507009873554805, 1.6732632423543772
@@ -192,36 +192,6 @@ def swiglu_backward(dout, x, gate, slip=""):
         for n, row in enumerate(flat(np.atleast_2d(a))):
             flat(np.atleast_2d(out[i]))[0 if slip == "all rows into the first" else n] = row
     return tuple(out)
-
-
-def lstm_backward(dout, x, h0, c0, w_ih, w_hh, b_ih=None, b_hh=None, slip=""):
-    """Backpropagation through time."""
-    H, T = w_hh.shape[1], x.shape[-2]
-    zeros = np.zeros((*x.shape[:-2], H), x.dtype)
-    steps, gates = lstm_states(
-        x, *(zeros if s is None else s for s in (h0, c0)), w_ih, w_hh, b_ih, b_hh
-    )
-    d_h, d_c = (np.zeros((*x.shape[:-1], H), x.dtype) if u is None else u for u in dout)
-    dx, dz = np.zeros_like(x), np.zeros((*x.shape[:-1], 4 * H), x.dtype)
-    dh, dc = zeros, zeros
-    for t in reversed(range(T)):
-        (i, f, g, o), (_, before), (_, c) = gates[t], steps[t], steps[t + 1]
-        dh = dh + d_h[..., t, :]
-        dc = dc + dh * o * (1 - np.tanh(c) ** 2)
-        if slip != "last cell state" or t < T - 1:
-            dc = dc + d_c[..., t, :]
-        of_f = sigmoid(f) if slip == "no derivative" else f * (1 - f)
-        parts = dc * g * i * (1 - i), dc * before * of_f, dc * i * (1 - g * g)
-        dz[..., t, :] = np.concatenate([*parts, dh * np.tanh(c) * o * (1 - o)], -1)
-        dx[..., t, :] = dz[..., t, :] @ w_ih
-        dh, dc = dz[..., t, :] @ w_hh, dc * f
-    hidden = np.stack([h for h, _ in steps[:-1]], -2) if T else np.zeros((*x.shape[:-1], H))
-    dbias = flat(dz).sum(0)
-    return gradients(
-        dx, None if h0 is None else dh, None if c0 is None else dc, flat(dz).T @ flat(x),
-        flat(dz).T @ flat(hidden), None if b_ih is None else dbias,
-        None if b_hh is None else dbias.copy(),
-    )  # fmt: skip
 
 
 def conv_backward(dout, x, weight, bias=None, stride=1, padding=0, slip=""):

@@ -76,8 +76,11 @@ def lstm_backward(dout, x, h0, c0, w_ih, w_hh, b_ih=None, b_hh=None, slip=""):
         if slip != "last step alone" or t == T - 1:
             dh = dh + d_h[..., t, :]
         of_h = dh * o * (1 - np.tanh(c) ** 2)
-        dc = d_c[..., t, :] + (of_h if slip == "cell gradient overwritten" else dc + of_h)
-        parts = dc * g * i * (1 - i), dc * before * f * (1 - f), dc * i * (1 - g * g)
+        dc = of_h if slip == "cell gradient overwritten" else dc + of_h
+        if slip != "last cell state" or t < T - 1:
+            dc = dc + d_c[..., t, :]
+        of_f = sigmoid(f) if slip == "no derivative" else f * (1 - f)
+        parts = dc * g * i * (1 - i), dc * before * of_f, dc * i * (1 - g * g)
         dz[..., t, :] = np.concatenate([*parts, dh * np.tanh(c) * o * (1 - o)], -1)
         dx[..., t, :] = dz[..., t, :] @ w_ih
         dh, dc = dz[..., t, :] @ w_hh, dc * f

@@ -97,8 +97,8 @@ def _variables(
     """
     Return the shapes of the arrays in each function of a formula, and the names of its integers.
 
-    They are those of its first call. Python tells its profiler when a function returns. If another
-    one is at work, it is left alone: no variables are exchanged then.
+    Both are read when its first call returns, which Python tells its profiler. If another profiler
+    is at work, it is left alone: no variables are exchanged then.
     """
     codes = {f.__code__ for f in parts(formula)}
     shapes: dict[Any, dict[str, Any]] = {}
