@@ -20,6 +20,7 @@ from ._oracle.calls import ReferenceCall, as_form, learned_options, separate, wi
 from ._oracle.causes import cause_in_common, cause_of, common_cause, is_settled
 from ._oracle.causes.evidence import Evidence
 from ._oracle.error_maps import as_html, as_text, error_map_of
+from ._oracle.sampled_bounds import Split, sampled_baselines, sampled_bounds, split_of
 from ._oracle.stochastic_rounding import EPS
 from ._oracle.unwritten import NAN, NOT_WRITTEN, ZERO, needs_another_call, poisoned, unwritten
 
@@ -393,6 +394,11 @@ class _Reference:
         return tree_leaves(self.outputs)
 
     @functools.cached_property
+    def split(self) -> Split | None:
+        """How the call can be cut into independent parts, if it is large."""
+        return split_of(self.call, self.want)
+
+    @functools.cached_property
     def dtypes(self) -> list[Any]:
         """The dtype of each output; None where there is none."""
         return [None if part is None else np.asarray(part).dtype for part in self.own]
@@ -591,7 +597,12 @@ def _compare_once(
 ) -> dict[int, _Comparison]:
     """Compare each output, with bounds that are measured at so many times the usual points."""
     want, dtypes = reference.want, reference.dtypes
-    limit, moves = bounds(reference.call, want, dtypes, limits, draws)
+    if reference.split is None:
+        limit, moves = bounds(reference.call, want, dtypes, limits, draws)
+    else:
+        arrays = [*map(_array, got)]
+        own = reference.split, reference.call, want, dtypes
+        limit, moves = sampled_bounds(*own, limits, arrays, draws)
     comparisons = {}
     for i, w in enumerate(want):
         if w is None or (i in reference.optional and got[i] is None):
@@ -724,7 +735,10 @@ def _explain(
     """Return the comparisons with causes, and with the error of the plain formula."""
     call, want, dtypes = reference.call, reference.want, reference.dtypes
     arrays = [*map(_array, got)]
-    plain = baselines(call, want, reference.own, dtypes)
+    if reference.split is None:
+        plain = baselines(call, want, reference.own, dtypes)
+    else:
+        plain = sampled_baselines(reference.split, call, want, reference.own, dtypes)
     off = {i: c.bound for i, c in comparisons.items() if c.is_off and i not in there}
     common = common_cause(call, arrays, want, off) if len(off) > 1 else ""
     narrow_sums = _right_with_narrow_sums(reference, got, comparisons, limits)

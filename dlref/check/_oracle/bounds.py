@@ -17,18 +17,22 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..._core.pytree import is_float, map_floats, tree_leaves
+from ..._core.threads import get_num_threads
 from .calls import ReferenceCall
 from .formulas import computed, kernels_of
 from .stochastic_rounding import EPS, stochastically_rounded
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from ..._core.arguments import FloatArray
 
@@ -58,6 +62,14 @@ FLOAT32_MODULES = (
 DRAWS = 6
 FAR_DRAWS = 12
 AT_RANDOM = 4  #: evaluations with operations that are rounded at random
+#: Numbers of a call for which threads are worth it.
+FOR_THREADS = 2**17
+#: Numbers of a call from which on the draws are a third: one alone takes seconds.
+HUGE = 2**24
+
+
+def _affordable(draws: int, call: ReferenceCall) -> int:
+    return draws if numbers_of(call) < HUGE else math.ceil(draws / 3)
 
 
 def _neighbours(
@@ -67,30 +79,56 @@ def _neighbours(
     rng = np.random.default_rng(0)
 
     def moved(a: Any) -> Any:
-        by = rng.choice([-1.0, 1.0], np.shape(a)) if whole else rng.uniform(-1.0, 1.0, np.shape(a))
+        shape = np.shape(a)
+        by = 2.0 * rng.integers(0, 2, shape, np.int8) - 1 if whole else rng.uniform(-1, 1, shape)
         return a * (1 + eps * by)
 
-    for _ in range(draws):
+    for _ in range(_affordable(draws, call)):
         yield replace(call, arguments=map_floats(moved, call.arguments))
 
 
-@np.errstate(all="ignore")
+def _in_threads(f: Callable[[ReferenceCall], Any], calls: Iterable[ReferenceCall]) -> Iterator[Any]:
+    """Yield f of each call; if they are large, as many at a time as there are threads."""
+    calls, count = iter(calls), get_num_threads()
+    while some := [*islice(calls, count)]:
+        if len(some) > 1 and numbers_of(some[0]) >= FOR_THREADS:
+            with ThreadPoolExecutor(count) as pool:
+                yield from pool.map(f, some)
+        else:
+            yield from map(f, some)
+
+
+def numbers_of(call: ReferenceCall) -> int:
+    """Return how many numbers the arrays of a call have."""
+    return sum(a.size for a in tree_leaves(call.arguments) if isinstance(a, np.ndarray))
+
+
 def _moves(call: ReferenceCall, want: list[Any], eps: float) -> list[FloatArray]:
     """
     Return how far each element moves.
 
     By whole roundings alone, three in eight differences of two products do not move at all.
     """
-    far = [np.zeros(np.shape(w)) for w in want]
-    for neighbor in (*_neighbours(call, eps), *_neighbours(call, eps, whole=False)):
+
+    @np.errstate(all="ignore")
+    def moves_to(neighbor: ReferenceCall) -> list[Any]:
         try:
             there = tree_leaves(neighbor.run())
         except ValueError:  # a probability of more than one, for example
-            continue
-        for k, (value, w) in enumerate(zip(there, want, strict=True)):
-            if w is not None and np.asarray(w).dtype.kind == "f":
-                far[k] = _larger(far[k], np.abs(value - w))
+            return []
+        pairs = zip(there, want, strict=True)
+        return [np.abs(value - w) if _is_compared(w) else None for value, w in pairs]
+
+    neighbors = chain(_neighbours(call, eps), _neighbours(call, eps, whole=False))
+    far = [np.zeros(np.shape(w)) for w in want]
+    for gaps in _in_threads(moves_to, neighbors):
+        for k, gap in enumerate(gaps):
+            far[k] = far[k] if gap is None else _larger(far[k], gap)
     return far
+
+
+def _is_compared(want: Any) -> bool:
+    return want is not None and np.asarray(want).dtype.kind == "f"
 
 
 def _larger(most: FloatArray, gap: Any, granted: Any = True) -> FloatArray:
@@ -116,25 +154,23 @@ def _plain_gaps(
     gaps = [np.zeros(np.shape(w)) for w in want]
     if not formulas:
         return gaps
-    options = call.non_default_options
     eps = EPS[dtype.name]
     joined = call.spec.family not in ("elements", "pairs")  # one element overflows for others
-    near = (call, *_neighbours(call, eps, times * DRAWS))
     count, rng = times * FAR_DRAWS, np.random.default_rng(0)
-    overflows: list[str] = []
-    over: Any = "call" if joined else "ignore"
-    for neighbor in (*near, *_neighbours(call, eps**0.5, count, whole=False)):
+
+    def gaps_at(neighbor: ReferenceCall) -> list[Any] | None:
+        """Return the largest gap of each output, None if no formula takes the inputs."""
         narrow = map_floats(lambda a: np.asarray(a).astype(dtype), neighbor.arguments)
         wide = map_floats(lambda a: np.asarray(a, np.float64), narrow)
-        with np.errstate(all="ignore", over=over, call=lambda kind, _: overflows.append(kind)):
-            results = [*_results(formulas, narrow, options, overflows)]
-            if neighbor is call:
-                noisy = map_floats(functools.partial(stochastically_rounded, rng=rng), narrow)
-                for _ in range(times * AT_RANDOM):
-                    results += _results(formulas, noisy, options, overflows)
+        results = [*_results(formulas, narrow, call.non_default_options, joined=joined)]
+        if neighbor is call:
+            noisy = map_floats(functools.partial(stochastically_rounded, rng=rng), narrow)
+            for _ in range(times * AT_RANDOM):
+                results += _results(formulas, noisy, call.non_default_options, joined=joined)
         if not results:
-            return gaps
+            return None
         exact = tree_leaves(replace(neighbor, arguments=wide).run())
+        largest = [np.zeros(np.shape(w)) for w in exact]
         for overflown, values in results:
             for k, (value, w) in enumerate(zip(values, exact, strict=True)):
                 if w is None:
@@ -142,20 +178,34 @@ def _plain_gaps(
                 with np.errstate(all="ignore"):
                     gap = np.abs(np.asarray(value, np.float64) - w)
                     granted = ~(overflown & (gap > np.abs(w) / 10))
-                gaps[k] = _larger(gaps[k], gap, granted)
+                largest[k] = _larger(largest[k], gap, granted)
+        return largest
+
+    near = _neighbours(call, eps, times * DRAWS)
+    far = _neighbours(call, eps**0.5, count, whole=False)
+    for found in _in_threads(gaps_at, chain((call,), near, far)):
+        if found is None:
+            return gaps
+        gaps = [np.maximum(a, b) for a, b in zip(gaps, found, strict=True)]
     # the largest of few is less than the largest there is
-    return [gap * (1 + 1 / count) for gap in gaps]
+    return [gap * (1 + 1 / _affordable(count, call)) for gap in gaps]
 
 
 def _results(
-    formulas: Iterable[Any], arguments: Any, options: Any, overflows: list[str]
+    formulas: Iterable[Any], arguments: Any, options: Any, *, joined: bool
 ) -> Iterator[tuple[bool, list[Any]]]:
     """Yield the outputs of the formulas that have these options, and whether one overflows."""
+    overflows: list[str] = []
+    over: Any = "call" if joined else "ignore"
     for formula in formulas:
         overflows.clear()
-        with contextlib.suppress(NotImplementedError):
-            values = tree_leaves(formula(*arguments, **options))
-            yield bool(overflows), values
+        noted = np.errstate(all="ignore", over=over, call=lambda kind, _: overflows.append(kind))
+        try:
+            with noted:
+                values = tree_leaves(formula(*arguments, **options))
+        except NotImplementedError:
+            continue
+        yield bool(overflows), values
 
 
 def in_dtype(dtype: Any, call: ReferenceCall) -> ReferenceCall:
@@ -172,10 +222,14 @@ def _own_errors(call: ReferenceCall, want: list[Any]) -> list[FloatArray]:
     gaps = [np.zeros(np.shape(w)) for w in want]
     if not call.core.__module__.startswith(FLOAT32_MODULES):
         return gaps
-    for neighbor in (call, *_neighbours(call, EPS["float32"])):
+
+    def results(neighbor: ReferenceCall) -> Iterator[Any]:
         narrow = in_dtype(np.float32, neighbor)
         got, exact = tree_leaves(narrow.run()), tree_leaves(in_dtype(np.float64, narrow).run())
-        for k, (value, w) in enumerate(zip(got, exact, strict=True)):
+        return zip(got, exact, strict=True)
+
+    for pairs in _in_threads(results, chain((call,), _neighbours(call, EPS["float32"]))):
+        for k, (value, w) in enumerate(pairs):
             if w is not None:
                 gaps[k] = _larger(gaps[k], np.abs(np.asarray(value, np.float64) - w))
     return [2 * gap / EPS["float32"] for gap in gaps]

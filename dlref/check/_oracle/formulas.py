@@ -47,6 +47,8 @@ OFF = 4
 SAVED = {np.tanh, np.true_divide}
 #: Multiplications of two matrices that OpenBLAS does in one thread.
 IN_ONE_THREAD = 2**18
+#: Multiplications of two matrices for which all threads are worth it.
+FOR_THREADS = 2**25
 
 
 # Copies of formulas.
@@ -223,8 +225,12 @@ def product(a: Any, b: Any) -> Any:
     Return a product of matrices, a few rows at a time.
 
     Threads would take longer to meet than to multiply these, the more so the busier the processor.
+    For large products it is the other way around.
     """
-    count = max(1, IN_ONE_THREAD // max(1, b.shape[-2] * b.shape[-1]))
+    each_row = max(1, b.shape[-2] * b.shape[-1])
+    if a.shape[-2] * each_row >= FOR_THREADS:
+        return a @ b
+    count = max(1, IN_ONE_THREAD // each_row)
     some = [a[..., i : i + count, :] @ b for i in range(0, a.shape[-2], count)]
     return np.concatenate(some, -2) if len(some) > 1 else a @ b
 
