@@ -12,7 +12,6 @@ import ast
 import difflib
 import math
 import re
-import tomllib
 from collections import Counter
 from functools import cache
 from pathlib import Path
@@ -30,6 +29,8 @@ PACKAGE = Path(__file__).parents[1]
 FORMS = ("_vjp", "_jvp", "_grad", "_deriv", "_jacobian")
 #: A function or a class: its name, signature and docstring.
 DEFINED = re.compile(r'^(?:def|class) (\w+)(.*?)"""(.*?)"""', re.DOTALL | re.MULTILINE)
+#: The names elsewhere in the records of a chapter.
+NAMES = re.compile(r"^NAMES = (\{.*?^\})", re.DOTALL | re.MULTILINE)
 #: Where the words of a name begin: at capitals, digits apart.
 BEGINNINGS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 #: How much a word counts: in the name, in a name elsewhere, in the first sentence or an option.
@@ -42,13 +43,21 @@ FILLERS, UNKNOWN = {"fn", "func", "get", "with"}, 50
 
 @cache
 def _table() -> dict[str, dict[str, str]]:
-    """Return how each name of each map, as chapter.name, differs elsewhere, from names.toml."""
-    table = tomllib.loads((PACKAGE / "_records" / "names.toml").read_text(encoding="utf-8"))
-    return {
-        f"{chapter}.{name}": {other: note for other, _, note in (o.partition(": ") for o in others)}
-        for chapter, maps in table.items()
-        for name, others in maps.items()
-    }
+    """
+    Return how each name of each map, as chapter.name, differs elsewhere.
+
+    `NAMES` of a chapter's records has the names in PyTorch and JAX, with their modules, and then
+    others; after a colon, how the map of that name differs from the one here. The records import
+    the maps, so they are read as text.
+    """
+    table = {}
+    for path in sorted(PACKAGE.glob("_records/*.py")):
+        for written in NAMES.findall(path.read_text(encoding="utf-8")):
+            for name, others in ast.literal_eval(written).items():
+                parts = (other.partition(": ") for other in others)
+                here = f"{path.stem.removeprefix('_')}.{name}"
+                table[here] = {other: note for other, _, note in parts}
+    return table
 
 
 def called() -> dict[str, list[str]]:

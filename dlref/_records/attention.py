@@ -358,3 +358,44 @@ RECORDS = [
     ),
     *without(NOT_ARRAYS, a.select_keys),
 ]  # fmt: skip
+
+#: Names elsewhere: see `dlref._core.names`.
+NAMES = {
+    "causal_mask": [
+        "torch.nn.Transformer.generate_square_subsequent_mask",
+        "tril",
+        "look_ahead_mask",
+    ],
+    "multi_head_attention": [
+        "torch.nn.MultiheadAttention",
+        "mha",
+        "multihead_attention",
+        "MultiHeadAttention",
+        "gqa",
+    ],
+    "recurrent_linear_attention": [
+        "gated_delta_rule",
+        "delta_rule",
+        "retention",
+        "retnet",
+        "gla",
+        "deltanet",
+        "mamba2",
+        "ssd",
+        "rwkv7",
+        "dplr_delta_rule",
+        "comba",
+    ],
+    "repeat_kv": ["repeat_interleave"],
+    "scaled_dot_product_attention": [
+        "torch.nn.functional.scaled_dot_product_attention",
+        "jax.nn.dot_product_attention",
+        "sdpa",
+        "attention",
+        "flash_attention",
+        "flash_attn_func",
+        "softmax_attention",
+    ],
+    "window_mask": ["sliding_window", "local_mask"],
+    "KVCache": ["DynamicCache", "kv_cache", "past_key_values"],
+}

@@ -206,3 +206,36 @@ RECORDS = [
     ),
     *without("it takes lists", c.total_derivative), *without(NOT_ARRAYS, c.chain_cost),
 ]  # fmt: skip
+
+#: Names elsewhere: see `dlref._core.names`.
+NAMES = {
+    "absolute_vjp": ["torch.abs", "jax.numpy.abs", "fabs", "modulus"],
+    "clip_vjp": ["torch.clamp", "jax.numpy.clip", "clamp_min", "clamp_max"],
+    "concatenate_vjp": ["torch.cat", "jax.numpy.concatenate", "concat", "stack"],
+    "cos_vjp": ["torch.cos", "jax.numpy.cos", "cosine"],
+    "cumlogsumexp": ["torch.logcumsumexp", "jax.lax.cumlogsumexp", "log_cumsum_exp"],
+    "cumprod": ["torch.cumprod", "jax.lax.cumprod", "cumulative_product"],
+    "cumsum": ["torch.cumsum", "jax.lax.cumsum", "prefix_sum", "cumulative_sum", "running_sum"],
+    "einsum_vjp": ["torch.einsum", "jax.numpy.einsum", "tensordot", "contraction"],
+    "erf_vjp": ["torch.special.erf", "jax.scipy.special.erf", "error_function"],
+    "exp_vjp": ["torch.exp", "jax.numpy.exp", "exponential"],
+    "expm1_vjp": ["torch.expm1", "jax.numpy.expm1"],
+    "log_vjp": ["torch.log", "jax.numpy.log", "ln", "logarithm"],
+    "log1p_vjp": ["torch.log1p", "jax.numpy.log1p"],
+    "max_vjp": ["torch.amax", "jax.numpy.max", "reduce_max"],
+    "min_vjp": ["torch.amin", "jax.numpy.min", "reduce_min"],
+    "multiply_vjp": ["torch.mul", "jax.numpy.multiply", "layer_scale", "hadamard_product"],
+    "pad_vjp": [
+        "torch.nn.functional.pad",
+        "jax.numpy.pad",
+        "zero_pad",
+        "reflection_pad",
+        "replication_pad",
+    ],
+    "scatter_add": ["torch.index_add", "index_put", "segment_sum", "add_at"],
+    "sin_vjp": ["torch.sin", "jax.numpy.sin", "sine"],
+    "sqrt_vjp": ["torch.sqrt", "jax.numpy.sqrt", "square_root"],
+    "take_vjp": ["torch.index_select", "jax.numpy.take", "gather"],
+    "tan_vjp": ["torch.tan", "jax.numpy.tan"],
+    "where_vjp": ["torch.where", "jax.numpy.where", "select", "masked_fill"],
+}

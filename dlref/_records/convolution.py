@@ -115,3 +115,39 @@ RECORDS = [
         options=[call((2, 5, 3), (3, 4), (3,), (2, 3, 3), **ROWS_PACKED)],
     ),
 ]  # fmt: skip
+
+#: Names elsewhere: see `dlref._core.names`.
+NAMES = {
+    "causal_conv": ["causal_conv1d", "causal_conv1d_fn", "ShortConvolution"],
+    "conv": [
+        "torch.nn.functional.conv2d",
+        "jax.lax.conv_general_dilated",
+        "conv1d",
+        "conv3d",
+        "convolve",
+        "Conv2d",
+        "convolution",
+    ],
+    "conv_transpose": [
+        "torch.nn.functional.conv_transpose2d",
+        "jax.lax.conv_transpose",
+        "conv_transpose1d",
+        "conv_transpose3d",
+        "ConvTranspose2d",
+        "deconvolution",
+    ],
+    "max_pool": ["torch.nn.functional.max_pool2d", "max_pool1d", "max_pool3d", "MaxPool2d"],
+    "interpolate": [
+        "torch.nn.functional.interpolate",
+        "bilinear",
+        "jax.image.resize: it takes a mean of more places for a smaller size",
+        "upsample",
+    ],
+    "mean_pool": [
+        "torch.nn.functional.avg_pool2d",
+        "avg_pool1d",
+        "avg_pool3d",
+        "average_pool",
+        "AvgPool2d",
+    ],
+}

@@ -24,3 +24,8 @@ RECORDS = [
         i.to_state_dict, i.trace_checkpoint,
     ),
 ]  # fmt: skip
+
+#: Names elsewhere: see `dlref._core.names`.
+NAMES = {
+    "from_state_dict": ["torch.nn.Module.load_state_dict", "from_pretrained"],
+}

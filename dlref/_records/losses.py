@@ -29,7 +29,7 @@ ROWS = [
     call((5, 3), (5,)),
     call((2, 3, 3), (2, 3), reduction="none"),
     call((4, 3), (4,), reduction="sum", ignore_index=1),
-    call((6, 3), (6,), weight=WEIGHTS, ignore_index=2),
+    call((6, 3), (6,), weight=WEIGHTS, ignore_index=1),
     call((3,), ()),
 ]
 
@@ -365,3 +365,39 @@ RECORDS = [
         hard=[call((5, 7), (5,), (7,), ())], batched=False, of=(2, 3), is_loss=True,
     ),
 ]  # fmt: skip
+
+#: Names elsewhere: see `dlref._core.names`.
+NAMES = {
+    "multi_margin_loss": [
+        "torch.nn.functional.multi_margin_loss",
+        "MultiMarginLoss",
+        "multiclass_hinge_loss",
+    ],
+    "sigmoid_focal_loss": ["focal_loss", "BinaryFocalCrossentropy"],
+    "sparsemax_loss": ["SparsemaxLoss", "fenchel_young_loss"],
+    "triplet_margin_loss": ["torch.nn.functional.triplet_margin_loss", "TripletMarginLoss"],
+    "absolute_error": ["torch.nn.functional.l1_loss", "mae", "mean_absolute_error"],
+    "binary_cross_entropy": [
+        "torch.nn.functional.binary_cross_entropy_with_logits",
+        "bce",
+        "bce_loss",
+        "bce_with_logits",
+        "sigmoid_cross_entropy",
+        "sigmoid_binary_cross_entropy",
+    ],
+    "cross_entropy": [
+        "torch.nn.functional.cross_entropy",
+        "softmax_cross_entropy",
+        "sparse_categorical_crossentropy",
+        "CrossEntropyLoss",
+    ],
+    "hinge": ["torch.nn.functional.multi_margin_loss", "hinge_loss", "svm_loss"],
+    "huber": ["torch.nn.functional.huber_loss", "smooth_l1", "smooth_l1_loss"],
+    "kl_divergence": ["torch.nn.functional.kl_div", "kl", "relative_entropy"],
+    "linear_cross_entropy": [
+        "torch.nn.functional.linear_cross_entropy",
+        "fused_linear_cross_entropy",
+    ],
+    "nll": ["torch.nn.functional.nll_loss", "negative_log_likelihood"],
+    "squared_error": ["torch.nn.functional.mse_loss", "mse", "mean_squared_error", "l2_loss"],
+}

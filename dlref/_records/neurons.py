@@ -104,3 +104,10 @@ RECORDS = [
         options=lambda rng: mlp_options(rng, before=_upstream(rng)),
     ),
 ]  # fmt: skip
+
+#: Names elsewhere: see `dlref._core.names`.
+NAMES = {
+    "dropout": ["torch.nn.functional.dropout", "drop_path", "stochastic_depth"],
+    "linear": ["torch.nn.functional.linear", "dense", "affine", "fully_connected", "addmm"],
+    "mlp": ["multilayer_perceptron"],
+}

@@ -108,3 +108,18 @@ RECORDS = [
         f=n.batch_norm_train, why_not="its derivatives are of its first output alone",
     ),
 ]  # fmt: skip
+
+#: Names elsewhere: see `dlref._core.names`.
+NAMES = {
+    "batch_norm": ["torch.nn.functional.batch_norm", "BatchNorm1d", "batchnorm"],
+    "group_norm": ["torch.nn.functional.group_norm", "groupnorm"],
+    "instance_norm": ["torch.nn.functional.instance_norm", "instancenorm"],
+    "l2_norm": [
+        "torch.nn.functional.normalize: it divides by the larger of the norm and eps, not by a root",  # noqa: E501
+        "l2_normalize",
+    ],
+    "layer_norm": ["torch.nn.functional.layer_norm", "layernorm", "layer_normalization"],
+    "rms_norm": ["torch.nn.functional.rms_norm", "rmsnorm", "LlamaRMSNorm"],
+    "sinkhorn": ["sinkhorn_knopp", "doubly_stochastic"],
+    "weight_norm": ["torch.nn.utils.parametrizations.weight_norm", "weight_normalization", "dora"],
+}

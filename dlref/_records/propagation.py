@@ -17,3 +17,31 @@ RECORDS = [
     ),
     *without(NOT_ARRAYS, p.critical_gain),
 ]  # fmt: skip
+
+#: Names elsewhere: see `dlref._core.names`.
+NAMES = {
+    "glorot_normal": [
+        "torch.nn.init.xavier_normal_",
+        "jax.nn.initializers.glorot_normal",
+        "xavier_normal",
+    ],
+    "glorot_uniform": [
+        "torch.nn.init.xavier_uniform_",
+        "jax.nn.initializers.glorot_uniform",
+        "xavier_uniform",
+        "xavier",
+    ],
+    "he_normal": [
+        "torch.nn.init.kaiming_normal_",
+        "jax.nn.initializers.he_normal",
+        "kaiming_normal",
+    ],
+    "he_uniform": [
+        "torch.nn.init.kaiming_uniform_",
+        "jax.nn.initializers.he_uniform",
+        "kaiming_uniform",
+        "kaiming",
+    ],
+    "lecun_normal": ["jax.nn.initializers.lecun_normal"],
+    "orthogonal": ["torch.nn.init.orthogonal_", "jax.nn.initializers.orthogonal"],
+}

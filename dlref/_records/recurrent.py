@@ -193,3 +193,13 @@ RECORDS = [
     MapSpec(f=r.vector_to_sequence, hard=_vector_to_sequence, options=_fed),
     MapSpec(f=r.encoder_decoder, hard=_pair),
 ]  # fmt: skip
+
+#: Names elsewhere: see `dlref._core.names`.
+NAMES = {
+    "gru": ["torch.nn.GRU"],
+    "gru_cell": ["torch.nn.GRUCell"],
+    "lstm": ["torch.nn.LSTM", "long_short_term_memory"],
+    "lstm_cell": ["torch.nn.LSTMCell"],
+    "rnn": ["torch.nn.RNN", "elman", "simple_rnn"],
+    "rnn_cell": ["torch.nn.RNNCell"],
+}

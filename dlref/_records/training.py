@@ -180,3 +180,23 @@ RECORDS = [
     *without(RANDOM, t.minibatch_descent, t.minibatches),
     *without("it takes a function", t.gradient_descent, t.tree_map),
 ]  # fmt: skip
+
+#: Names elsewhere: see `dlref._core.names`.
+NAMES = {
+    "adafactor_step": ["torch.optim.Adafactor"],
+    "adagrad_step": ["torch.optim.Adagrad"],
+    "adam_step": ["torch.optim.Adam", "amsgrad"],
+    "adamw_step": ["torch.optim.AdamW"],
+    "clip_by_norm": ["torch.nn.utils.clip_grad_norm_", "clip_grad_norm"],
+    "clip_by_value": ["torch.nn.utils.clip_grad_value_", "clip_grad_value"],
+    "wsd_schedule": ["get_wsd_schedule", "get_linear_schedule_with_warmup", "linear_schedule"],
+    "cosine_schedule": ["torch.optim.lr_scheduler.CosineAnnealingLR", "cosine_decay"],
+    "min_snr_weight": ["min_snr_gamma", "snr_gamma", "compute_snr"],
+    "muon_step": ["torch.optim.Muon", "muon_clip", "qk_clip"],
+    "nadam_step": ["torch.optim.NAdam"],
+    "rmsprop_step": ["torch.optim.RMSprop"],
+    "sgd_step": ["torch.optim.SGD"],
+    "tree_ravel": ["torch.nn.utils.parameters_to_vector", "jax.flatten_util.ravel_pytree"],
+    "tree_unravel": ["torch.nn.utils.vector_to_parameters"],
+    "tree_map": ["torch.utils._pytree.tree_map", "jax.tree_util.tree_map"],
+}

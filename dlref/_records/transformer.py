@@ -296,3 +296,17 @@ RECORDS = [
     *without("its result is tokens, not numbers", t.beam_search, t.encoder_decoder_generate),
     *without(NOT_ARRAYS, t.load_params, t.multiplication_counts, t.parameter_counts, t.save_params),
 ]  # fmt: skip
+
+#: Names elsewhere: see `dlref._core.names`.
+NAMES = {
+    "encoder_block": ["torch.nn.TransformerEncoderLayer", "encoder_layer"],
+    "decoder_block": ["torch.nn.TransformerDecoderLayer", "decoder_layer"],
+    "encoder": ["torch.nn.TransformerEncoder"],
+    "decoder": ["torch.nn.TransformerDecoder"],
+    "encoder_decoder_model": ["torch.nn.Transformer"],
+    "feed_forward": ["ffn", "position_wise_feed_forward"],
+    "gated_feed_forward": ["LlamaMLP", "gated_mlp"],
+    "mixture_of_experts": ["moe", "moe_layer", "MixtralSparseMoeBlock"],
+    "top_k_router": ["topk_router", "TopKRouter", "gate", "grouped_topk"],
+    "language_model": ["gpt", "decoder_only"],
+}
