@@ -23,6 +23,8 @@ class Record:
     symbols: str
     #: The title of the page, where it is not the name of the topic.
     title: str = ""
+    #: The topic that it follows on the chapter's page, where the page itself does not list it.
+    beside: str = ""
     #: The version that has it first.
     since: str = "0.1.0"
     #: Words that people search for.

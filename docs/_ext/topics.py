@@ -19,7 +19,7 @@ from stale import write_changed
 from topic_heads import FORMS, ORDER, form
 
 TOLD = {"Notes", "Examples", "References"}  # on the page, not in the folded docstring
-LISTED = re.compile(r"\.\. autosummary::\n +:toctree: generated\n\n((?: +\w+\n|\n(?= ))+)")
+LISTED = re.compile(r"^\.\. topics::\n\n((?: +\w+\n)+)", re.MULTILINE)
 UPSTREAM = r"$u$: the upstream gradient, the derivative of the loss $L$ with respect to the output."
 MANY = 32  # lines of examples before the others are folded
 SENTENCE = re.compile(r"^(?!\.\. |\d\. |- |>>> )\S[^\n]*(?:\n\S[^\n]*)*\.\n\n", re.MULTILINE)
@@ -389,31 +389,31 @@ def with_figure(app, chapter, text):
     return f"{text[:end]}{figure(app.srcdir, script)}\n\n{more}\n\n{text[end:]}"
 
 
+def with_relatives(names, records):
+    """Return names of topics, each with those that stand beside it."""
+    beside = {n: [m for m, record in records.items() if record.beside == n] for n in names}
+    return [topic for n in names for topic in (n, *beside[n])]
+
+
 def in_order(topics, chapter, text):
     """Return the topics of a chapter in the order in which its page, of this text, lists them."""
-    page_of = {n: t for t in topics if t.chapter == chapter for n in t.names}
-    names = (n for listed in LISTED.finditer(text) for n in listed[1].split())
-    return list(dict.fromkeys(page_of[n] for n in names))
+    here = {t.name: t for t in topics if t.chapter == chapter}
+    names = [n for listed in LISTED.finditer(text) for n in listed[1].split()]
+    return [here[n] for n in with_relatives(names, {n: t.record for n, t in here.items()})]
 
 
 def list_topics(app, docname, source):
-    """On a chapter's page: a figure, and one entry for each topic in place of its functions."""
+    """On a chapter's page: a figure, and an entry for each topic in place of its name."""
     if docname in facts.PAGES:
         source[0] = facts.label_answers(docname, source[0], app.topics)
     chapter = docname.rpartition("/")[2]
     if docname != f"reference/{chapter}" or chapter not in app.config.topic_chapters:
         return
-    page_of = {n: t for t in app.topics.values() if t.chapter == chapter for n in t.names}
-    listed = set()
 
     def entry(match):
-        found = dict.fromkeys(page_of[n] for n in match[1].split())
-        fresh = [t for t in found if t not in listed]
-        listed.update(fresh)
-        rows = [f":doc:`{t.title} <{t.chapter}/{t.name}>`\n   {t.summary}\n" for t in fresh]
-        if not rows:
-            return ""
-        tree = "".join(f"   {t.chapter}/{t.name}\n" for t in fresh)
+        found = in_order(app.topics.values(), chapter, match[0])
+        rows = [f":doc:`{t.title} <{t.chapter}/{t.name}>`\n   {t.summary}\n" for t in found]
+        tree = "".join(f"   {t.chapter}/{t.name}\n" for t in found)
         return "\n".join(rows) + f"\n.. toctree::\n   :hidden:\n\n{tree}\n"
 
     source[0] = LISTED.sub(entry, with_figure(app, chapter, source[0]) + "\n")
