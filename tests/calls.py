@@ -10,9 +10,11 @@ import inspect
 import types
 
 import numpy as np
+from chapters import CHAPTERS
 
 import dlref
 from dlref import activations, attention, check, neurons, recurrent, training, transformer
+from dlref._records import records
 
 B, T, S, D, H = 2, 3, 5, 4, 2
 NO_SCALES = np.full((2, 1), 127, np.uint8)  # of 1
@@ -94,48 +96,13 @@ def _parabola(p):
 def _training(rng):
     params = (rng.normal(size=(3, D)), (rng.normal(size=3), rng.normal(size=())))
     grads = _like(rng, params)
-    for name, options in (
-        ("sgd", {}),
-        ("momentum", {}),
-        ("nesterov", {}),
-        ("adagrad", {}),
-        ("rmsprop", {"centered": True, "momentum": 0.5}),
-        ("adam", {"amsgrad": True}),
-        ("adamw", {}),
-        ("nadam", {"weight_decay": 0.5}),
-        ("lion", {"weight_decay": 0.5}),
-    ):
-        step = getattr(training, f"{name}_step")
-        _, state = step(params, grads, None, learning_rate=0.1, **options)
-        yield f"training.{name}_step", (params, grads, state), {"learning_rate": 0.1, **options}
-    matrices = params[0], (rng.normal(size=(D, 2)),)
-    slopes = _like(rng, matrices)
-    _, state = training.muon_step(matrices, slopes, None, learning_rate=0.1)
-    yield "training.muon_step", (matrices, slopes, state), {"learning_rate": 0.1}
-    _, state = training.adafactor_step(params, grads, None, learning_rate=0.1)
-    yield "training.adafactor_step", (params, grads, state), {"learning_rate": 0.1}
-    yield "training.newton_schulz", (params[0],), {}
-    mixed = (params[0], slopes[0], rng.normal(size=(3, 1)), rng.normal(size=()))
-    yield "training.diffusion_target", mixed, {"kind": "velocity"}
-    yield "training.min_snr_weight", mixed[2:], {"kind": "velocity"}
     yield "training.clip_by_norm", (grads, 0.5), {}
     yield "training.clip_by_value", (grads, 0.5), {}
     yield "training.tree_map", (np.add, params, grads), {}
     yield "training.tree_ravel", (params,), {}
     yield "training.tree_unravel", (rng.normal(size=3 * D + 4), params), {}
-    steps = np.arange(9)
-    yield "training.cosine_schedule", (steps,), {"peak": 1.0, "steps": 9}
-    yield "training.wsd_schedule", (steps,), {"peak": 1.0, "steps": 9, "decay": 4}
-    yield "training.inverse_sqrt_schedule", (steps,), {"peak": 1.0, "warmup": 3}
-    yield "training.warmup_schedule", (steps,), {"peak": 1.0, "warmup": 3}
-    X, w = rng.normal(size=(7, 3)), rng.normal(size=3)
-    problem = (X, X @ w, np.zeros(3), np.zeros(()))
-    yield "training.fit_neuron", problem, {"learning_rate": 0.1, "epochs": 3}
-    yield (
-        "training.gradient_descent",
-        (_parabola, w),
-        {"learning_rate": 0.1, "steps": 3},
-    )
+    descent = {"learning_rate": 0.1, "steps": 3}
+    yield "training.gradient_descent", (_parabola, rng.normal(size=3)), descent
 
 
 def _perceptron(rng):
@@ -343,11 +310,27 @@ NO_ARRAYS = {
 }
 
 
+def _cases(record, rng):
+    """Yield inputs and options of the cases of a record: plain ones, then those with options."""
+    for part in (record.hard, record.options or ()):
+        for case in part(rng) if callable(part) else part:
+            yield case[-2:] if callable(part) else (record.inputs(rng, case.shapes), case.options)
+
+
+def _recorded(rng):
+    """Yield a call of each function whose record says how, the one with the most options."""
+    for chapter in CHAPTERS:
+        for record in records(chapter):
+            if record.f is not None and record.hard is not None and not record.calls:
+                *_, (inputs, options) = _cases(record, rng)
+                yield f"{chapter}.{record.f.__name__}", inputs, options
+
+
 def calls(seed=0):
-    """Return {name: (arguments, options)}."""
+    """Return {name: (arguments, options)}; a record's calls are replaced by those of this file."""
     rng = np.random.default_rng(seed)
     made = {}
-    for part in (_recurrent, _training, _perceptron, _blocks, _models, _others):
+    for part in (_recorded, _recurrent, _training, _perceptron, _blocks, _models, _others):
         for name, args, options in part(rng):
             made[name] = args, options
     return made

@@ -296,20 +296,12 @@ def _idle(rng):
     x, heads = rng.normal(size=(B, T, D)), rng.normal(size=(B, H, T, D))
     params = (x, (x[0], x[0, 0, 0]))
     zero = training.tree_map(np.zeros_like, params)
-    for name in (
-        "sgd",
-        "momentum",
-        "nesterov",
-        "adagrad",
-        "rmsprop",
-        "adam",
-        "adamw",
-        "nadam",
-        "lion",
-    ):
-        step = getattr(training, f"{name}_step")
+    for name in training.__all__:
+        if not name.endswith("_step") or name == "muon_step":  # which takes matrices alone
+            continue
+        step = getattr(training, name)
         for state in (None, step(params, zero, None, learning_rate=0.0)[1]):
-            yield f"training.{name}_step", (params, zero, state), {"learning_rate": 0.0}
+            yield f"training.{name}", (params, zero, state), {"learning_rate": 0.0}
     square = x[0]
     for state in (None, training.muon_step(square, square, None, learning_rate=0.0)[1]):
         yield "training.muon_step", (square, square, state), {"learning_rate": 0.0, "momentum": 1.0}
