@@ -1,5 +1,5 @@
 """
-Write the stub of each chapter, from which it is loaded lazily: ``tox run -e stubs``.
+Write the stub of each chapter, from which it is loaded lazily: ``tox run -e written``.
 
 A stub names the module of each public function; the modules' ``__all__`` say the same.  With
 ``--check``, as in ``tox run -e lint``, nothing is written and stubs that are not up to date fail.

@@ -1,12 +1,11 @@
 """
 What things are called elsewhere; errors that say it.
 
-Run as a script, it writes the table of the page *Names in other libraries*.
+tests/written.py writes the table of the page *Names in other libraries* with `write`.
 """
 
 import csv
 import importlib
-import sys
 from pathlib import Path
 
 import pytest
@@ -39,7 +38,7 @@ def write():
 
 def test_the_page_has_the_table():
     with TABLE.open(encoding="utf-8", newline="") as file:
-        assert list(csv.reader(file))[1:] == list(rows()), "run python tests/test_names.py"
+        assert list(csv.reader(file))[1:] == list(rows()), "tox run -e written"
 
 
 @pytest.mark.parametrize("here", called())
@@ -121,8 +120,3 @@ def test_help_has_an_example_and_every_chapter():
             continue
         assert f"\n{chapter}\n" in dlref.__doc__
     assert ">>> softmax_vjp(" in dlref.__doc__
-
-
-if __name__ == "__main__":
-    write()
-    sys.exit()

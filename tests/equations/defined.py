@@ -3,9 +3,9 @@ r"""Inline definitions, such as :math:`\bar v = \sum_j s_j v_j`, beside the equa
 Many displayed equations are read and evaluated, with values of their symbols. An inline equation
 of the same docstring or page is read together with them: it is *checked* by them if all of them
 hold with it, and one does not once a side of it is doubled or gets another sign. `defined.toml` has
-what is checked so, and by which equations; ``cd tests; python -m equations.defined`` writes it,
-which takes four minutes. Where no equation beside it uses what it defines, `definitions.toml` has
-the values of its symbols, of which the function that it belongs to gives one.
+what is checked so, and by which equations; ``tox run -e written`` writes it. Where no equation
+beside it uses what it defines, `definitions.toml` has the values of its symbols, of which the
+function that it belongs to gives one.
 """
 
 import collections
@@ -101,13 +101,15 @@ def checker(place, text):
     return next((name for name, c in checks_for(place).items() if is_checked(c, text)), None)
 
 
-def main():
-    """Write the list of definitions that are checked."""
+def main(topic=""):
+    """Write the list of definitions that are checked, with new ones of the places of a topic."""
     places.load_checks()
-    lines = ["# Inline definitions: written by `PYTHONPATH=tests python -m equations.defined`."]
-    found = collections.defaultdict(dict)
+    lines = ["# Inline definitions: written by `tox run -e written`."]
+    found, before = collections.defaultdict(dict), known()
     for place, text in inline.relations():
-        name = None if inline.verdict(text) else checker(place, text)
+        name = before.get(place, {}).get(text)
+        if topic in place:
+            name = None if inline.verdict(text) else checker(place, text)
         if name:
             found[place][text] = name
     for place, texts in sorted(found.items()):
@@ -119,7 +121,3 @@ def main():
 def quoted(text):
     """Return a key of TOML."""
     return '"' + text.replace("\\", "\\\\") + '"' if "'" in text else f"'{text}'"
-
-
-if __name__ == "__main__":
-    main()

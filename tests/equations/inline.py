@@ -2,7 +2,7 @@ r"""Inline relations, such as :math:`\sigma(x) + \sigma(-x) = 1`: found, read, a
 
 A relation between scalars is read as TeX and evaluated: one without variables must be true, and one
 that holds for all values of its variables is an *identity*. `inline.toml` lists the identities of
-each place, so that a change of one is noticed; ``cd tests; python -m equations.inline`` writes it.
+each place, so that a change of one is noticed; ``tox run -e written`` writes it.
 A sentence's definition or assumption is neither, and is left alone.
 """
 
@@ -222,12 +222,8 @@ def main():
     for place, text in relations():
         if verdict(text) == "identity" and text not in found.setdefault(place, []):
             found[place].append(text)
-    lines = ["# Inline identities: written by `PYTHONPATH=tests python -m equations.inline`."]
+    lines = ["# Inline identities: written by `tox run -e written`."]
     for place, texts in sorted(found.items()):
         if texts:
             lines.append(f'"{place}" = [\n' + "".join(f"  '''{t}''',\n" for t in texts) + "]")
     LIST.write_text("\n".join(lines) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

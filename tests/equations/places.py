@@ -2,10 +2,8 @@
 Where each displayed equation stands: the names of the checks of every docstring and page, in order.
 
 `places.toml` keeps them, so that an equation that moves to another function, or two that are
-exchanged, are seen by a test although both texts have a check. Run as a script, it writes the file
-anew; read the difference before you commit it.
-
-    PYTHONPATH=tests python tests/equations/places.py
+exchanged, are seen by a test although both texts have a check. ``tox run -e written`` writes the
+file anew; read the difference before you commit it.
 """
 
 import functools
@@ -43,8 +41,3 @@ def known():
 def write():
     lines = [f'"{place}" = {names!r}\n'.replace("'", '"') for place, names in found().items()]
     FILE.write_text("".join(lines), encoding="utf-8")
-
-
-if __name__ == "__main__":
-    load_checks()
-    write()

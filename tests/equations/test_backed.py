@@ -3,9 +3,10 @@
 import collections
 
 import pytest
-from equations import backed, defined, worded
+from equations import backed, defined, places, worded
 from selection import is_selected
 
+places.load_checks()
 #: Names that are given numbers which no code of their place has.
 UNCHECKED = {
     r"dlref/neurons/_linear.py::linear: n_{in}",
@@ -29,7 +30,9 @@ def test_numbers_are_backed(file):
         for spot in backed.spots(sentence)
         if worded.is_alone(place, part, sentence, spot)
     ]
-    assert not alone, "compute the number in brackets in sentences.toml: " + "\n".join(alone)
+    assert not alone, (
+        "compute the number in brackets under @worded, or in sentences.toml: " + "\n".join(alone)
+    )
 
 
 def test_phrases_have_the_right_numbers():

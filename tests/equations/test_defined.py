@@ -21,7 +21,7 @@ def check_of(place, name):
 @pytest.mark.parametrize("place", KNOWN)
 def test_definitions_stand_in_their_places_and_hold(place):
     gone = [text for text in KNOWN[place] if text not in FOUND[place]]
-    assert not gone, "changed? If right: cd tests; python -m equations.defined"
+    assert not gone, "changed? If right: tox run -e written"
     by_check = collections.defaultdict(list)
     for text, name in KNOWN[place].items():
         by_check[name].append(text)

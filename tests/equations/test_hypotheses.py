@@ -1,7 +1,9 @@
 """Statements hold where their hypotheses do, and fail beyond them."""
 
 import pytest
-from equations import hypotheses, ledger
+from equations import hypotheses, ledger, places
+
+places.load_checks()
 
 #: Sentences without a check: a proof that an exercise asks for, and a condition of a reader's.
 LEFT = ("show that the three steps of one period add up to a positive number",)
@@ -31,4 +33,4 @@ def test_every_sentence_with_a_hypothesis_is_checked():
         and not any(words in sentence for words in LEFT)
     ]
     assert len(found) >= 35
-    assert not left, "no check in tests/equations/hypotheses.py of\n" + "\n".join(left)
+    assert not left, "no check under @hypothesis in tests/equations of\n" + "\n".join(left)

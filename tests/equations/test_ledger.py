@@ -41,7 +41,7 @@ def test_every_equation_stands_in_its_place(file):
         if found.get(place) != KNOWN.get(place)
         and "no check" not in found.get(place, ())  # which fails in the test above
     ]
-    where = "tests/equations/places.toml: run `tox run -e places`, then read the difference"
+    where = "tests/equations/places.toml: run `tox run -e written`, then read the difference"
     assert not differ, f"{where} of {differ}"
 
 

@@ -1,7 +1,9 @@
 """Sentences with numbers in words stand in their files and are true; a wrong number is seen."""
 
 import pytest
-from equations import ledger, worded
+from equations import ledger, places, worded
+
+places.load_checks()
 
 
 @pytest.mark.parametrize("name", worded.WORDED)
