@@ -177,6 +177,21 @@ RECORDS = [
         ],
     ),
     record(
+        m.softmax_focal_loss,
+        *ROWS, call((4, 3), (4,), gamma=0.5), call((4, 3), (4,), gamma=0.0, reduction="sum"),
+        draw=(draw.normal, draw.classes), batched=False, of=(0,), is_loss=True,
+        hard=[call((130, 5), (130,)), *reduced((6, 5), (6,))],
+        large=pairwise(
+            ((2, 3, 1000), (2, 3)), {"gamma": 0.5}, {"reduction": "sum"},
+            {"weight": np.linspace(0.5, 2.0, 1000)},
+        ),
+        options=[
+            call((6, 5), (6,), gamma=1.0), call((6, 5), (6,), ignore_index=1),
+            call((6, 5), (6,), weight=np.linspace(0.5, 2.0, 5)),
+        ],
+        more=_ignored,
+    ),
+    record(
         m.sparsemax_loss,
         call((5, 3), (5,)), call((2, 3, 3), (2, 3), reduction="none"),
         call((6, 3), (6,), reduction="sum"), call((3,), ()),
@@ -374,6 +389,7 @@ NAMES = {
         "multiclass_hinge_loss",
     ],
     "sigmoid_focal_loss": ["focal_loss", "BinaryFocalCrossentropy"],
+    "softmax_focal_loss": ["CategoricalFocalCrossentropy", "multiclass_focal_loss"],
     "sparsemax_loss": ["SparsemaxLoss", "fenchel_young_loss"],
     "triplet_margin_loss": ["torch.nn.functional.triplet_margin_loss", "TripletMarginLoss"],
     "absolute_error": ["torch.nn.functional.l1_loss", "mae", "mean_absolute_error"],

@@ -789,6 +789,59 @@ def nll_vjp(dout, log_probs, target, *, weight=None, ignore_index=-100, reductio
     return of_rows(dout) * nll_grad(log_probs, target, **options)
 
 
+# == softmax_focal_loss
+
+
+def focal_rows(logits, target, weight, ignore_index):
+    """Weight and cross-entropy of each row, both 0 where it is ignored, and how many count."""
+    counts = target != ignore_index
+    own = one_hot(target, logits.shape[-1]) & counts[..., None]
+    w = np.sum(np.where(own, class_weights(weight, logits), 0), axis=-1)
+    b = np.sum(np.where(own, logsumexp(logits)[..., None] - logits, 0), axis=-1)
+    return w, b, int(np.sum(counts)), own
+
+
+def softmax_focal_loss(
+    logits, target, *, gamma=2.0, weight=None, ignore_index=-100, reduction="mean"
+):
+    """
+    Cross-entropy times a power of the probability of all wrong classes.
+
+    >>> logits, target = np.log([[1.0, 2.0, 1.0], [1.0, 1.0, 2.0]]), np.array([0, 2])
+    >>> print(np.round(softmax_focal_loss(logits, target, reduction="none") / np.log(2), 4))
+    [1.125 0.25 ]
+    """
+    w, b, count, _ = focal_rows(logits, target, weight, ignore_index)
+    rows = np.where(w == 0, 0, w * (-np.expm1(-b)) ** gamma * b)
+    return np.sum(rows) / count if reduction == "mean" else reduce(rows, reduction)
+
+
+def softmax_focal_loss_grad(
+    logits, target, *, gamma=2.0, weight=None, ignore_index=-100, reduction="mean"
+):
+    """
+    Gradient: the one of cross-entropy times a factor for each row.
+
+    >>> logits = np.array([0.0, 0.0])
+    >>> print(softmax_focal_loss_grad(logits, np.array(1), gamma=0))
+    [ 0.5 -0.5]
+    """
+    w, b, count, own = focal_rows(logits, target, weight, ignore_index)
+    ratio = np.where(b == 0, 1, b / np.where(b == 0, 1, np.expm1(b)))
+    f = w * (-np.expm1(-b)) ** gamma * (1 + gamma * ratio)
+    slopes = np.where(w == 0, 0, f)[..., None] * (softmax(logits) - own)
+    return reduce_grad(slopes, count, reduction)
+
+
+def softmax_focal_loss_vjp(
+    dout, logits, target, *, gamma=2.0, weight=None, ignore_index=-100, reduction="mean"
+):
+    """Backward pass."""
+    options = {"gamma": gamma, "weight": weight, "ignore_index": ignore_index}
+    dlogits = softmax_focal_loss_grad(logits, target, reduction=reduction, **options)
+    return of_rows(dout) * dlogits
+
+
 # == sparsemax_loss
 
 

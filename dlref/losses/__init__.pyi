@@ -83,6 +83,10 @@ from ._sigmoid_focal_loss import sigmoid_focal_loss as sigmoid_focal_loss
 from ._sigmoid_focal_loss import sigmoid_focal_loss_grad as sigmoid_focal_loss_grad
 from ._sigmoid_focal_loss import sigmoid_focal_loss_jvp as sigmoid_focal_loss_jvp
 from ._sigmoid_focal_loss import sigmoid_focal_loss_vjp as sigmoid_focal_loss_vjp
+from ._softmax_focal_loss import softmax_focal_loss as softmax_focal_loss
+from ._softmax_focal_loss import softmax_focal_loss_grad as softmax_focal_loss_grad
+from ._softmax_focal_loss import softmax_focal_loss_jvp as softmax_focal_loss_jvp
+from ._softmax_focal_loss import softmax_focal_loss_vjp as softmax_focal_loss_vjp
 from ._sparsemax_loss import sparsemax_loss as sparsemax_loss
 from ._sparsemax_loss import sparsemax_loss_grad as sparsemax_loss_grad
 from ._sparsemax_loss import sparsemax_loss_jvp as sparsemax_loss_jvp

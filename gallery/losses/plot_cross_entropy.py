@@ -87,3 +87,32 @@ ax.set(
     title="Probabilities 0.7, 0.2 and 0.1, all along",
 )
 ax.legend()
+
+# %%
+# A focus
+# -------
+# The focal loss is a function of the cross-entropy alone, so its gradient is
+# the one of cross-entropy times a factor. With a focus, a row whose class
+# has a high probability hardly counts; a row that is wrong counts a little
+# more than with cross-entropy, whose factor is 1.
+
+from dlref.losses import softmax_focal_loss, softmax_focal_loss_grad
+
+right = np.linspace(0.005, 0.995, 199)
+scores = np.log(np.stack([right, 1 - right], axis=-1))
+y = np.zeros(right.size, int)
+plain = cross_entropy_grad(scores, y, reduction="sum")[:, 0]
+fig, axes = plt.subplots(1, 2, figsize=(9, 3.4))
+for gamma in (0, 0.5, 1, 2, 5):
+    loss = softmax_focal_loss(scores, y, gamma=gamma, reduction="none")
+    grad = softmax_focal_loss_grad(scores, y, gamma=gamma, reduction="sum")
+    axes[0].plot(right, loss, label=str(gamma))
+    axes[1].plot(right, grad[:, 0] / plain)
+where = "probability of the right class"
+axes[0].set(xlabel=where, ylabel="loss (nats)", title="Loss", ylim=(0, 4))
+axes[1].set(
+    xlabel=where,
+    ylabel="factor",
+    title="Gradient, relative to cross-entropy",
+)
+axes[0].legend(title=r"focus $\gamma$")

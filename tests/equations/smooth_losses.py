@@ -265,6 +265,50 @@ def focus_on_a_positive():
     return [of_focus(x, 1.0) for x in (1.5, -0.4)]
 
 
+def of_focus_on_classes(y):
+    """Return the environment of the focal loss of a row."""
+    gamma, weight = 1.6, np.array([0.5, 2.0, 1.25, 0.8])
+    options = {"gamma": gamma, "weight": weight, "reduction": "sum"}
+    f = functools.partial(formulas.softmax_focal_loss, target=np.array(y), **options)
+    row = mapped(f, {"z": RNG.normal(size=4)}, r"\ell", p=Of(softmax, "z"), w=weight, y=y)
+    b = Of(lambda p: -np.log(p[y]), "p")
+    slope = Of(lambda p: weight[y] * slope_of_focus(p[y], gamma), "p")
+    return {**row, "q": Of(lambda p: 1 - p[y], "p"), "b": b, "f": slope, r"\gamma": gamma}
+
+
+def slope_of_focus(p, gamma):
+    """Return the derivative of the loss by its cross-entropy: minus p times the one by p."""
+    return (1 - p) ** gamma - gamma * (1 - p) ** (gamma - 1) * p * np.log(p)
+
+
+@reads(
+    r"q = 1 - p_y , \qquad b = -\log p_y , \qquad \ell = w_y\, q^\gamma\, b .",
+    r"\pdv{\ell}{z_j} = f\, (p_j - [j = y]) .",
+    r"\pdv{L}{z_j} = u\, f\, (p_j - [j = y]) .",
+    r"\dot\ell = f\, \Bigl( \sum_j p_j\, \dot z_j - \dot z_y \Bigr) .",
+)
+def focus_on_classes():
+    return [of_focus_on_classes(y) for y in range(4)]
+
+
+@reads(
+    r"\dv{q}{b} = e^{-b} = p_y , \qquad \dv{\ell}{b} = w_y \bigl( q^\gamma + \gamma\, q^{\gamma…",
+    r"f = \dv{\ell}{b} = w_y\, q^\gamma \Bigl( 1 + \frac{\gamma\, b}{e^b - 1} \Bigr) .",
+)
+def focus_by_the_cross_entropy():
+    gamma, weight = 1.6, np.array([0.7])
+    row = {
+        "b": 0.9,
+        r"\gamma": gamma,
+        "w": weight,
+        "y": 0,
+        "p": Of(lambda b: np.array([np.exp(-b)]), "b"),
+    }
+    row["q"] = Of(lambda b: 1 - np.exp(-b), "b")
+    row[r"\ell"] = Of(lambda b: 0.7 * (1 - np.exp(-b)) ** gamma * b, "b")
+    return [{**row, "f": 0.7 * slope_of_focus(np.exp(-0.9), gamma)}]
+
+
 TRIPLET = RNG.normal(size=(3, 4))
 
 
