@@ -128,6 +128,14 @@ RECORDS = [
         core=(2, 2),
     ),
     of(
+        "solve", np.linalg.solve,
+        calls=[
+            call((3, 3), (3, 2)), call((3, 3), (3,)), call((2, 4, 2, 2), (2, 4, 2, 3)),
+            call((1, 1), (1, 1)), call((0, 2, 2), (0, 2, 1)),
+        ],
+        draw=(draw.invertible,), fixed=True, batched=False,
+    ),
+    of(
         "logdet", lambda a: np.linalg.slogdet(a)[1], calls=MATRICES, hard=LARGER,
         draw=(draw.invertible,), fixed=True,
     ),
@@ -234,6 +242,7 @@ NAMES = {
     ],
     "scatter_add": ["torch.index_add", "index_put", "segment_sum", "add_at"],
     "sin_vjp": ["torch.sin", "jax.numpy.sin", "sine"],
+    "solve_vjp": ["torch.linalg.solve", "jax.numpy.linalg.solve", "linear_solve", "linsolve"],
     "sqrt_vjp": ["torch.sqrt", "jax.numpy.sqrt", "square_root"],
     "take_vjp": ["torch.index_select", "jax.numpy.take", "gather"],
     "tan_vjp": ["torch.tan", "jax.numpy.tan"],

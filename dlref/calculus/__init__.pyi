@@ -94,6 +94,8 @@ from ._scans import cumprod_vjp as cumprod_vjp
 from ._scans import cumsum as cumsum
 from ._scans import cumsum_jvp as cumsum_jvp
 from ._scans import cumsum_vjp as cumsum_vjp
+from ._solve import solve_jvp as solve_jvp
+from ._solve import solve_vjp as solve_vjp
 from ._structure import concatenate_jvp as concatenate_jvp
 from ._structure import concatenate_vjp as concatenate_vjp
 from ._structure import einsum_jvp as einsum_jvp

@@ -1232,6 +1232,38 @@ def inverse_vjp(dout, a):
     return -y.mT @ dout @ y.mT
 
 
+# == solve
+
+
+def as_columns(b):
+    """Right-hand sides as columns of a matrix."""
+    return b[:, None] if b.ndim == 1 else b
+
+
+def solve(a, b):
+    """
+    Solution of a linear system.
+
+    >>> a = np.array([[2.0, 0.0], [1.0, 4.0]])
+    >>> print(solve(a, np.array([2.0, 9.0])))
+    [1. 2.]
+    """
+    return np.linalg.solve(a, b)
+
+
+def solve_vjp(dout, a, b):
+    """
+    Backward pass: one more solution, with the transposed matrix.
+
+    >>> a = np.array([[2.0, 0.0], [1.0, 4.0]])
+    >>> da, db = solve_vjp(np.array([1.0, 0.0]), a, np.array([2.0, 9.0]))
+    >>> print(db)
+    [0.5 0. ]
+    """
+    y, g = np.linalg.solve(a, b), np.linalg.solve(a.mT, dout)
+    return -as_columns(g) @ as_columns(y).mT, g
+
+
 # == logdet
 
 

@@ -27,6 +27,42 @@ def test_pytorch(stem, torch_f, a, rng):
     peers.assert_same(f"calculus.{stem}", torch_f(peers.torch), a, rng=rng)
 
 
+def test_solve_of_pytorch(a, rng):
+    import peers  # noqa: PLC0415  # only where PyTorch is
+
+    b = rng.normal(size=(*a.shape[:-1], 2))
+    peers.assert_same("calculus.solve", peers.torch.linalg.solve, a, b, rng=rng)
+    if a.ndim == 2:
+        peers.assert_same("calculus.solve", peers.torch.linalg.solve, a, b[:, 0], rng=rng)
+
+
+def test_solve_of_the_identity_is_the_inverse(a, rng):
+    u, e = rng.normal(size=a.shape), np.broadcast_to(np.eye(a.shape[-1]), a.shape)
+    da, _ = calculus.solve_vjp(u, a, e)
+    np.testing.assert_allclose(da, calculus.inverse_vjp(u, a), rtol=1e-12, atol=1e-14)
+
+
+def test_solve_of_a_badly_conditioned_matrix(rng):
+    """The error is proportional to the condition number, where an inverse squares it."""
+    left, right = (np.linalg.qr(rng.normal(size=(6, 6)))[0] for _ in range(2))
+    a = left * np.geomspace(1, 1e-8, 6) @ right
+    b, u = rng.normal(size=(2, 6))
+    da, db = calculus.solve_vjp(u, a, b)
+    with mp.workdps(60):
+        exact = mp.matrix(a.tolist())
+        y, g = exact**-1 * mp.matrix(b), exact.T**-1 * mp.matrix(u)
+        for got, want in ((db[:, None], g), (da, -g * y.T)):
+            assert mp.norm(mp.matrix(got.tolist()) - want) < 1e-7 * mp.norm(want)
+
+
+@pytest.mark.parametrize("shape", [(2,), (3, 3, 1), (2, 3), ()])
+def test_right_hand_sides_that_do_not_fit(shape):
+    with pytest.raises(ValueError, match=r"^Argument 'b' must have shape \(3, k\), not"):
+        calculus.solve_vjp(np.ones(shape), np.eye(3), np.ones(shape))
+    with pytest.raises(ValueError, match=r"^Argument 'primals\[1\]' must have shape \(3, k\), not"):
+        calculus.solve_jvp((np.eye(3), np.ones(shape)), (None, None))
+
+
 def test_inverse_jacobian_of_pytorch(rng, assert_close):
     import peers  # noqa: PLC0415  # only where PyTorch is
 
@@ -51,6 +87,7 @@ def test_trace_reads_the_diagonal_only():
         calculus.inverse_jacobian,
         calculus.logdet_grad,
         lambda a: calculus.logdet_vjp(np.ones(a.shape[:-2]), a),
+        lambda a: calculus.solve_vjp(np.ones(a.shape), a, np.ones(a.shape)),
     ],
 )
 class TestErrors:
@@ -69,6 +106,8 @@ class TestErrors:
 def test_singular_in_forward_mode():
     with pytest.raises(np.linalg.LinAlgError, match=r"^Argument 'primals' must be invertible"):
         calculus.inverse_jvp(np.zeros((2, 2)), None)
+    with pytest.raises(np.linalg.LinAlgError, match=r"^Argument 'primals\[0\]' must be invertible"):
+        calculus.solve_jvp((np.zeros((2, 2)), np.ones(2)), (None, None))
 
 
 def test_error_of_the_inverse_grows_with_the_condition_number(rng):

@@ -313,6 +313,16 @@ def derivatives_of_an_inverse():
     return INVERSE
 
 
+@reads(
+    r"\dd \mat A\, \mat Y + \mat A\, \dd \mat Y = \dd \mat B \quad…",
+    r"\pdv{L}{\mat B} = \mat G , \qquad \pdv{L}{\mat A} = -\mat G\, \mat Y^\top .",
+    r"\dot{\mat Y} = \mat A^{-1} \bigl( \dot{\mat B} - \dot{\mat A}\, \mat Y \bigr) .",
+)
+def derivatives_of_a_linear_system():
+    system = mapped(of_calculus.solve, {"A": A, "B": A[::-1, :3] + 1}, "Y")
+    return {**system, "G": np.linalg.inv(A).T @ system["u"]}
+
+
 # The chain rule, and what it costs
 
 
