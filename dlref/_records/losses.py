@@ -117,7 +117,7 @@ def _ignored(known: MapSpec, rng: Any, _size: Any) -> Cases:
 RECORDS = [
     elementwise(m.squared_error), elementwise(m.absolute_error),
     elementwise(m.huber, {"delta": 0.5}, options=[call((5, 7), (5, 7), delta=0.5)]),
-    elementwise(m.hinge, draw=(draw.normal, draw.signs)),
+    elementwise(m.hinge, {"squared": True}, draw=(draw.normal, draw.signs)),
     elementwise(
         m.binary_cross_entropy, {"weight": WEIGHTS, "pos_weight": 2.5},
         draw=(draw.normal, draw.unit), exponential=True,
@@ -407,7 +407,7 @@ NAMES = {
         "sparse_categorical_crossentropy",
         "CrossEntropyLoss",
     ],
-    "hinge": ["torch.nn.functional.multi_margin_loss", "hinge_loss", "svm_loss"],
+    "hinge": ["squared_hinge", "torch.nn.functional.multi_margin_loss", "hinge_loss", "svm_loss"],
     "huber": ["torch.nn.functional.huber_loss", "smooth_l1", "smooth_l1_loss"],
     "kl_divergence": ["torch.nn.functional.kl_div", "kl", "relative_entropy"],
     "linear_cross_entropy": [

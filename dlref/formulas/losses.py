@@ -211,7 +211,7 @@ def huber_vjp(dout, pred, target, *, delta=1.0, reduction="mean"):
 # == hinge
 
 
-def hinge(pred, target, *, reduction="mean"):
+def hinge(pred, target, *, squared=False, reduction="mean"):
     """
     How much a score falls short of a margin of 1.
 
@@ -219,10 +219,11 @@ def hinge(pred, target, *, reduction="mean"):
     >>> print(hinge(pred, target, reduction="none"))
     [0.   0.75 2.  ]
     """
-    return reduce(relu(1 - target * pred), reduction)
+    shortfall = relu(1 - target * pred)
+    return reduce(shortfall**2 if squared else shortfall, reduction)
 
 
-def hinge_grad(pred, target, *, reduction="mean"):
+def hinge_grad(pred, target, *, squared=False, reduction="mean"):
     """
     Gradient: examples beyond the margin have none.
 
@@ -231,11 +232,12 @@ def hinge_grad(pred, target, *, reduction="mean"):
     [ 0. -1. -1.]
     """
     shortfall = 1 - target * pred
-    slopes = np.where(shortfall.real > 0, -target, 0)
+    rate = 2 * shortfall if squared else 1
+    slopes = np.where(shortfall.real > 0, -target * rate, 0)
     return reduce_grad(slopes, pred.size, reduction)
 
 
-def hinge_vjp(dout, pred, target, *, reduction="mean"):
+def hinge_vjp(dout, pred, target, *, squared=False, reduction="mean"):
     """
     Backward pass: scores and targets are exchangeable.
 
@@ -243,9 +245,8 @@ def hinge_vjp(dout, pred, target, *, reduction="mean"):
     >>> print(*hinge_vjp(np.array([10.0, 10.0]), pred, target, reduction="none"))
     [10.  0.] [-5.  0.]
     """
-    dpred = dout * hinge_grad(pred, target, reduction=reduction)
-    dtarget = dout * hinge_grad(target, pred, reduction=reduction)
-    return dpred, dtarget
+    options = {"squared": squared, "reduction": reduction}
+    return dout * hinge_grad(pred, target, **options), dout * hinge_grad(target, pred, **options)
 
 
 # == multi_margin_loss

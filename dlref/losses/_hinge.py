@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy.typing as npt
 
-from .._core.arguments import FloatArray
+from .._core.arguments import FloatArray, as_bool
 from .._core.jit import inline_fma
 from ._kernels.reduction import Loss, Number, loss, loss_grad, loss_jvp, loss_vjp
 
@@ -14,21 +14,32 @@ __all__ = ["hinge", "hinge_grad", "hinge_jvp", "hinge_vjp"]
 
 
 @inline_fma
-def _hinge(p: Number, t: Number, _: Number) -> Number:
+def _hinge(p: Number, t: Number, squared: Number) -> Number:
     gap = 1.0 - t * p
-    return 0.0 if gap <= 0.0 else gap  # a NaN stays
+    gap = 0.0 if gap <= 0.0 else gap  # a NaN stays
+    return gap * gap if squared != 0.0 else gap
 
 
 @inline_fma
-def _hinge_slope(p: Number, t: Number, _: Number) -> Number:
+def _rate(p: Number, t: Number, squared: Number) -> Number:
+    """Return how fast the loss grows with the shortfall."""
     gap = 1.0 - t * p
-    return -t if gap > 0.0 else (0.0 if gap <= 0.0 else gap)
+    gap = 0.0 if gap <= 0.0 else gap
+    if squared != 0.0:
+        return 2.0 * gap
+    return 1.0 if gap > 0.0 else gap
 
 
 @inline_fma
-def _hinge_target(p: Number, t: Number, _: Number) -> Number:
-    gap = 1.0 - t * p
-    return -p if gap > 0.0 else (0.0 if gap <= 0.0 else gap)
+def _hinge_slope(p: Number, t: Number, squared: Number) -> Number:
+    rate = _rate(p, t, squared)
+    return -t * rate if rate != 0.0 else 0.0
+
+
+@inline_fma
+def _hinge_target(p: Number, t: Number, squared: Number) -> Number:
+    rate = _rate(p, t, squared)
+    return -p * rate if rate != 0.0 else 0.0
 
 
 HINGE = Loss(_hinge, _hinge_slope, _hinge_target)
@@ -38,6 +49,7 @@ def hinge(
     pred: npt.ArrayLike,
     target: npt.ArrayLike,
     *,
+    squared: bool = False,
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
@@ -49,6 +61,8 @@ def hinge(
         Scores :math:`p`, of any shape: their sign is the predicted class.
     target : array_like
         Classes :math:`t` as -1 or 1, of the shape of `pred`; other numbers scale the margin.
+    squared : bool, default False
+        Whether the shortfall is squared.
     reduction : str
         ``"mean"``, ``"sum"`` or ``"none"``.
 
@@ -60,7 +74,8 @@ def hinge(
     Raises
     ------
     TypeError
-        If `pred` or `target` is neither integer nor a real floating-point array.
+        If `pred` or `target` is neither integer nor a real floating-point array, or `squared` is
+        not True or False.
     ValueError
         If the shapes differ, or `reduction` is not known.
 
@@ -77,6 +92,10 @@ def hinge(
     from a margin of 1 on, and never less than the number of errors: :math:`\ell \ge 1` where
     the sign is wrong. It is convex in p, which the number of errors is not.
 
+    **Squared.** With `squared`, the loss has no kink, and a large shortfall weighs more:
+
+    .. math:: \ell = \max(0,\, 1 - t p)^2
+
     Examples
     --------
     Right with a margin above 1, right with a margin below 1, wrong:
@@ -84,14 +103,17 @@ def hinge(
     >>> from dlref.losses import hinge
     >>> hinge([2, 0.25, -1], [1, 1, 1], reduction="none")
     array([0.  , 0.75, 2.  ])
+    >>> hinge([2, 0.25, -1], [1, 1, 1], squared=True, reduction="none")
+    array([0.    , 0.5625, 4.    ])
     """
-    return loss(HINGE, pred, target, reduction)
+    return loss(HINGE, pred, target, reduction, as_bool("squared", squared))
 
 
 def hinge_grad(
     pred: npt.ArrayLike,
     target: npt.ArrayLike,
     *,
+    squared: bool = False,
     reduction: str = "mean",
 ) -> FloatArray:
     r"""
@@ -99,7 +121,7 @@ def hinge_grad(
 
     Parameters
     ----------
-    pred, target : as in `hinge`
+    pred, target, squared : as in `hinge`
         Raises the same errors.
     reduction : str
         ``"mean"`` or ``"sum"``.
@@ -107,7 +129,7 @@ def hinge_grad(
     Returns
     -------
     ndarray, shape ``pred.shape``
-        :math:`-t` where the margin is below 1, else 0; for the mean divided by N.
+        Gradient; for the mean divided by N.
 
     Notes
     -----
@@ -119,6 +141,10 @@ def hinge_grad(
     PyTorch if the loss is written with ``relu``; written with ``clamp(min=0)`` it takes :math:`-t`,
     and ``jax.numpy.maximum`` takes the middle.
 
+    With `squared`, the slope of a shortfall is twice the shortfall:
+
+    .. math:: \pdv{\ell}{p} = -2\, t \max(0,\, 1 - t p) .
+
     Examples beyond the margin contribute nothing to the gradient. A trained support vector machine
     depends only on the others and on those exactly at a margin of 1, its *support vectors*.
 
@@ -128,7 +154,7 @@ def hinge_grad(
     >>> hinge_grad([2, 0.25, -1, 1], [1, 1, 1, 1], reduction="sum")
     array([ 0., -1., -1.,  0.])
     """
-    return loss_grad(HINGE, pred, target, reduction)
+    return loss_grad(HINGE, pred, target, reduction, as_bool("squared", squared))
 
 
 def hinge_vjp(
@@ -136,6 +162,7 @@ def hinge_vjp(
     pred: npt.ArrayLike,
     target: npt.ArrayLike,
     *,
+    squared: bool = False,
     reduction: str = "mean",
 ) -> tuple[FloatArray, FloatArray]:
     r"""
@@ -145,15 +172,15 @@ def hinge_vjp(
     ----------
     dout : array_like
         Cotangent of the loss: a scalar, or of `pred`'s shape for the reduction ``"none"``.
-    pred, target, reduction : as in `hinge`
+    pred, target, squared, reduction : as in `hinge`
         Raises the same errors.
 
     Returns
     -------
     dpred : ndarray, shape ``pred.shape``
-        :math:`-u t` where :math:`t p < 1`, else 0.
+        Gradient of the scores.
     dtarget : ndarray, shape ``pred.shape``
-        :math:`-u p` where :math:`t p < 1`, else 0.
+        Gradient of the classes.
 
     Notes
     -----
@@ -163,7 +190,10 @@ def hinge_vjp(
         \pdv{L}{t} = \begin{cases} -u p & t p < 1 \\ 0 & t p \ge 1 \end{cases}
 
     u is `dout`, for the mean divided by the number of elements. The loss depends on the
-    product of score and target, so each is the other's slope.
+    product of score and target, so each is the other's slope. With `squared`,
+
+    .. math:: \pdv{L}{p} = -2\, u\, t \max(0,\, 1 - t p) , \qquad
+       \pdv{L}{t} = -2\, u\, p \max(0,\, 1 - t p)
 
     Examples
     --------
@@ -174,10 +204,12 @@ def hinge_vjp(
     >>> dtarget
     array([-5.,  0.])
     """
-    return loss_vjp(HINGE, dout, pred, target, reduction)
+    return loss_vjp(HINGE, dout, pred, target, reduction, as_bool("squared", squared))
 
 
-def hinge_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -> FloatArray:
+def hinge_jvp(
+    primals: Any, tangents: Any, *, squared: bool = False, reduction: str = "mean"
+) -> FloatArray:
     r"""
     Jacobian-vector product (forward mode) of the hinge loss.
 
@@ -187,13 +219,13 @@ def hinge_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -> FloatA
         Predictions and targets, of equal shapes.
     tangents : tuple (dpred, dtarget) of array_like or None
         Directions, of the shape of `primals`; None is zero.
-    reduction : as in `hinge`
+    squared, reduction : as in `hinge`
         Raises the same errors.
 
     Returns
     -------
     ndarray or scalar
-        :math:`-(t \dot p + p \dot t)` where :math:`t p < 1`, else 0; reduced.
+        Tangent of the loss, of its shape.
 
     Notes
     -----
@@ -201,7 +233,9 @@ def hinge_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -> FloatA
 
         \dot\ell = \begin{cases} -(t\, \dot p + p\, \dot t) & t p < 1 \\ 0 & t p \ge 1 \end{cases}
 
-    The product rule for the margin t p, where that is below 1.
+    The product rule for the margin t p, where that is below 1. With `squared`,
+
+    .. math:: \dot\ell = -2 \max(0,\, 1 - t p)\, (t\, \dot p + p\, \dot t)
 
     Examples
     --------
@@ -211,4 +245,4 @@ def hinge_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -> FloatA
     >>> float(hinge_jvp(([0.5], [1.0]), ([-1.0], [2.0])))
     0.0
     """
-    return loss_jvp(HINGE, primals, tangents, reduction)
+    return loss_jvp(HINGE, primals, tangents, reduction, as_bool("squared", squared))

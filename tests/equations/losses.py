@@ -81,6 +81,17 @@ def gradient_of_the_hinge_loss():
     return [*of_error("hinge", 2 * P, t), *kinks]
 
 
+@reads(
+    r"\ell = \max(0,\, 1 - t p)^2",
+    r"\pdv{\ell}{p} = -2\, t \max(0,\, 1 - t p) .",
+    r"\pdv{L}{p} = -2\, u\, t \max(0,\, 1 - t p) , \qquad \pdv{L}{t}…",
+    r"\dot\ell = -2 \max(0,\, 1 - t p)\, (t\, \dot p + p\, \dot t)",
+)
+def the_squared_hinge_loss_and_its_derivatives():
+    t = np.sign(P) * np.sign(T)
+    return of_error("hinge", 2 * P, t, squared=True)
+
+
 # Binary cross-entropy
 
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def squared(call: ReferenceCall) -> Trials:
-    if call.form == "forward":
+    if call.form == "forward" and not call.settings["squared"]:
         each = np.asarray(call.with_options(reduction="none").run()) ** 2
         yield "the hinge is squared", [reduced(each, call.settings["reduction"])]
 
