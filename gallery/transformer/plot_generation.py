@@ -2,8 +2,8 @@ r"""
 Sampling and beam search
 ========================
 
-What do temperature, top k and top p leave of a distribution, and how does the
-size of the nucleus follow the certainty of a model?
+What do temperature, top k, top p and min p leave of a distribution, and how
+does the size of the nucleus follow the certainty of a model?
 """
 
 # %%
@@ -82,6 +82,39 @@ ax.set(
     ylabel="characters kept",
 )
 ax.legend()
+
+# %%
+# Min p at a high temperature
+# ---------------------------
+# A temperature above 1 makes texts more varied, and lifts the many characters
+# that hardly ever follow. Top p admits them, because it collects a fixed
+# probability; min p compares each character with the most probable one, so
+# that fewer slips remain.
+
+temperatures = np.linspace(0.5, 2.5, 21)
+fig, axes = plt.subplots(1, 2, figsize=(9, 3.4))
+for name, options in (
+    ("top p = 0.9", {"top_p": 0.9}),
+    ("min p = 0.1", {"min_p": 0.1}),
+):
+    kept, slips = [], []
+    for temperature in temperatures:
+        q = next_token_probabilities(logits, temperature=temperature, **options)
+        kept.append(np.count_nonzero(q, axis=1).mean())
+        slips.append(np.where(distributions < 0.01, q, 0).sum(axis=1).mean())
+    axes[0].plot(temperatures, kept, label=name)
+    axes[1].plot(temperatures, slips, label=name)
+axes[0].set(
+    xlabel=r"temperature $\tau$",
+    ylabel="characters",
+    title="Characters kept, mean of all contexts",
+)
+axes[1].set(
+    xlabel=r"temperature $\tau$",
+    ylabel="probability",
+    title="Probability of those below 0.01 at temperature 1",
+)
+axes[0].legend()
 
 # %%
 # The savings of a cache
