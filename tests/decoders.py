@@ -54,6 +54,10 @@ OF_GLM = {
     "n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 12,
     "n_shared_experts": 2, "head_dim": 8,
 }  # fmt: skip
+OF_DBRX = {
+    "d_model": 32, "n_heads": 4, "n_layers": 3, "max_seq_len": 64,
+    "ffn_config": {"ffn_hidden_size": 24, "moe_num_experts": 4, "moe_top_k": 2},
+}  # fmt: skip
 OF_EXAONE = {
     "num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 12,
     "num_shared_experts": 2, "head_dim": 10,
@@ -133,7 +137,7 @@ FAMILIES = {
             | {"norm_topk_prob": True},
         ],
     ),
-    "olmoe": ("Olmoe", [EXPERTS]),
+    "olmoe": ("Olmoe", [EXPERTS, EXPERTS | {"clip_qkv": 0.5}]),
     "deepseek_v3": (
         "DeepseekV3",
         [
@@ -259,7 +263,19 @@ FAMILIES = {
             | {"routed_scaling_factor": 1.5, "rope_parameters": YARN},
         ],
     ),
-    "olmo": ("Olmo", [{}, {"attention_bias": True, "rope_parameters": LINEAR}]),
+    "olmo": (
+        "Olmo",
+        [{}, {"attention_bias": True, "rope_parameters": LINEAR}, {"clip_qkv": 0.5}],
+    ),
+    "dbrx": (
+        "Dbrx",
+        [
+            OF_DBRX | {"attn_config": {"kv_n_heads": 2, "clip_qkv": 0.5, "rope_theta": 1e4}},
+            OF_DBRX
+            | {"ffn_config": OF_DBRX["ffn_config"] | {"moe_normalize_expert_weights": None}}
+            | {"rope_parameters": LINEAR, "attn_config": {"kv_n_heads": 2, "rope_theta": 500.0}},
+        ],
+    ),
     "cwm": (
         "Cwm",
         [

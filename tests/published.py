@@ -81,6 +81,17 @@ MPT = {
     "learned_pos_emb": True, "logit_scale": None, "no_bias": True, "resid_pdrop": 0, "verbose": 0,
     "norm_type": "low_precision_layernorm", "tokenizer_name": "EleutherAI/gpt-neox-20b",
 }  # fmt: skip
+DBRX = {
+    "attn_config": {"clip_qkv": 8, "kv_n_heads": 8, "model_type": "", "rope_theta": 500000},
+    "auto_map": {"AutoConfig": "configuration_dbrx.DbrxConfig"}, "d_model": 6144, "emb_pdrop": 0.0,
+    "ffn_config": {
+        "ffn_hidden_size": 10752, "model_type": "", "moe_jitter_eps": 0.01,
+        "moe_loss_weight": 0.05, "moe_num_experts": 16, "moe_top_k": 4,
+    },
+    "max_seq_len": 32768, "n_heads": 48, "n_layers": 40, "output_router_logits": False,
+    "resid_pdrop": 0.0, "router_aux_loss_coef": 0.05, "tie_word_embeddings": False,
+    "vocab_size": 100352,
+}  # fmt: skip
 OF_MPT = {
     "alibi": True, "alibi_bias_max": 8, "attn_impl": "torch", "attn_pdrop": 0,
     "attn_type": "multihead_attention", "attn_uses_sequence_id": False, "clip_qkv": None,
@@ -722,6 +733,9 @@ PUBLISHED = {
         "mpt", "MPT", version="4.30.2", **MPT, attn_config=OF_MPT, d_model=7168, n_heads=64,
         n_layers=48, max_seq_len=8192, vocab_size=50432,
     ),
+    "databricks/dbrx-instruct": _file(
+        "dbrx", "Dbrx", version="4.38.2", **DBRX,
+    ),
     "mosaicml/mpt-7b-storywriter": _file(
         "mpt", "MPT", version="4.28.1", **MPT,
         attn_config=OF_MPT | {"alibi_bias_max": 16, "clip_qkv": 6}, d_model=4096, n_heads=32,
@@ -858,7 +872,7 @@ SMALL = {
     "initial_context_length": 16, "attention_head_dim": 8, "rotary_dim": 4, "n_inner": 24,
     "moe_num_experts": 8, "moe_k": 3, "embedding_size": 32, "moe_topk": 3,
     "shared_intermediate_size": 20, "num_kv_heads": 2, "ffn_hidden_size": 24,
-    "ffn_dim": 24, "word_embed_proj_dim": 32,
+    "ffn_dim": 24, "word_embed_proj_dim": 32, "kv_n_heads": 2, "moe_top_k": 3,
 }  # fmt: skip
 #: Sizes of tokens and of windows, which are given where the text has so many.
 TOKENS = {"bos_token_id": 1, "eos_token_id": 2, "pad_token_id": None}
@@ -889,6 +903,15 @@ def _tokens_of(published):
     return TOKENS | ({"pad_token_id": 0} if kind.startswith("emu3") else {})  # it must have one
 
 
+def _of_inner_parts(published):
+    """Return a bound that small models exceed, a width of embeddings, and inner entries."""
+    found = {"clip_qkv": 0.5} if published.get("clip_qkv") else {}
+    if published.get("word_embed_proj_dim") not in (None, published.get("hidden_size")):
+        found["word_embed_proj_dim"] = 16
+    inner = ("attn_config", "ffn_config")
+    return found | {name: small(published[name]) for name in inner if name in published}
+
+
 def small(published):
     """Return a published file with small sizes: other entries, and which there are, stay."""
     found = {k: v if v == 0 else SMALL.get(k, v) for k, v in published.items()}
@@ -904,6 +927,7 @@ def small(published):
     for name in ("sliding_window", "sliding_window_size"):
         if found.get(name):
             found[name] = 5
+    found |= _of_inner_parts(published)
     if published.get("n_group", 1) > 1:
         found |= {"n_group": 4, "topk_group": 2}
     if published.get("q_lora_rank"):

@@ -221,6 +221,11 @@ MORE = {
         rope_theta=10000.0, tie_word_embeddings=False,
         **_sizes(50304, 4096, 11008, 32, 32, 32, 4096),
     ),
+    "databricks/dbrx-instruct, saved again": PUBLISHED["databricks/dbrx-instruct"] | {
+        "attn_config": {"clip_qkv": 8, "kv_n_heads": 8, "rope_theta": 500000},
+        "rope_parameters": {"rope_theta": 500000, "rope_type": "default"},
+        "transformers_version": "5.3.0",
+    },
     "facebook/cwm": _file(
         "cwm", "Cwm", version="4.57.0", attention_dropout=0.0, bos_token_id=128000,
         eos_token_id=[128001, 128008, 128009], head_dim=128, hidden_act="silu",

@@ -92,6 +92,7 @@ def of_blocks(f: Any, inputs: Callable[..., Any], extra: dict[str, Any], *, rms:
         yield option_case("num_kv_heads"), inputs(rng, num_kv_heads=1), {**HEADS, "num_kv_heads": 1}
         yield option_case("norm"), inputs(rng, norm="rms"), {**HEADS, "norm": "layer"}
         yield option_case("residual_scale"), inputs(rng), {**HEADS, "residual_scale": 0.5}
+        yield option_case("clip_qkv"), inputs(rng), {**HEADS, "clip_qkv": 0.5}
         yield option_case("norm_offset"), inputs(rng, norm="rms"), {**HEADS, "norm_offset": 1.0}
         yield from _of_other_kinds(rng, inputs(rng))
         if causal:

@@ -27,6 +27,7 @@ from .._core.arguments import (
 )
 from .._math.dense import affine, affine_jvp, affine_vjp
 from ..activations import sigmoid, sigmoid_vjp
+from ..calculus import clip_vjp
 from ..normalization import (
     layer_norm,
     layer_norm_jvp,
@@ -44,7 +45,7 @@ from ._scaled_dot_product import gradients, scaled_dot_product_attention_jvp
 
 
 class Heads(NamedTuple):
-    """How channels are cut into heads, and the tables that rotate queries and keys."""
+    """How channels are cut into heads, their bounds, and the tables that rotate them."""
 
     queries: int
     keys: int
@@ -53,6 +54,17 @@ class Heads(NamedTuple):
     norm_eps: float = 1e-6
     norm_offset: float = 0.0
     norm_after_rope: bool = False
+    clip_qkv: float | None = None
+
+    def bounded(self, z: FloatArray) -> FloatArray:
+        """Restrict queries, keys or values to the interval from -c to c, if there is a bound c."""
+        return z if self.clip_qkv is None else np.clip(z, -self.clip_qkv, self.clip_qkv)
+
+    def bounded_vjp(self, u: FloatArray, z: FloatArray, w: FloatArray | None = None) -> FloatArray:
+        """Return the gradient before the bounds of numbers that are normalized by `w` first."""
+        if self.clip_qkv is None:
+            return u
+        return clip_vjp(u, self._normed(z, w), min=-self.clip_qkv, max=self.clip_qkv)
 
     def rotated(self, x: FloatArray) -> FloatArray:
         """Rotate queries or keys."""
@@ -67,27 +79,28 @@ class Heads(NamedTuple):
         return np.asarray(apply_rope_vjp(dx, dx, *self.rope, **self._pairs))
 
     def prepared(self, z: FloatArray, w: FloatArray | None) -> FloatArray:
-        """Normalize queries or keys (..., H, T, E) by `w` if there is one, and rotate them."""
+        """Normalize queries or keys (..., H, T, E) if there is a `w`, bound and rotate them."""
         if self.norm_after_rope:
-            return self._normed(self.rotated(z), w)
-        return self.rotated(self._normed(z, w))
+            return self._normed(self.rotated(self.bounded(z)), w)
+        return self.rotated(self.bounded(self._normed(z, w)))
 
     def prepared_vjp(
         self, u: FloatArray, z: FloatArray, w: FloatArray | None
     ) -> tuple[FloatArray, FloatArray | None]:
         """Return the gradients of queries or keys before that, and of the weight."""
         if self.norm_after_rope:
-            dz, dw = self._normed_vjp(u, self.rotated(z), w)
-            return self.rotated_vjp(dz), dw
-        return self._normed_vjp(self.rotated_vjp(u), z, w)
+            dz, dw = self._normed_vjp(u, self.rotated(self.bounded(z)), w)
+            return self.bounded_vjp(self.rotated_vjp(dz), z), dw
+        return self._normed_vjp(self.bounded_vjp(self.rotated_vjp(u), z, w), z, w)
 
     def prepared_jvp(
         self, z: FloatArray, v: FloatArray, w: FloatArray | None, dw: FloatArray | None
     ) -> FloatArray:
-        """Return the tangent after that."""
+        """Return the tangent after that; the Jacobian of the bounds is diagonal."""
         if self.norm_after_rope:
-            return self._normed_jvp(self.rotated(z), self.rotated(v), w, dw)
-        return self.rotated(self._normed_jvp(z, v, w, dw))
+            rotated, moved = self.rotated(self.bounded(z)), self.rotated(self.bounded_vjp(v, z))
+            return self._normed_jvp(rotated, moved, w, dw)
+        return self.rotated(self.bounded_vjp(self._normed_jvp(z, v, w, dw), z, w))
 
     def _normed(self, z: FloatArray, w: FloatArray | None) -> FloatArray:
         if w is None:
@@ -151,10 +164,14 @@ def as_heads(
     num_kv_heads: int | None,
     rope: Any = None,
     rope_interleaved: bool = True,
+    *,
+    clip_qkv: float | None = None,
     **norm: Any,
 ) -> Heads:
     """Check the options that say how channels are cut into heads, normalized and rotated."""
     check_flags(rope_interleaved=rope_interleaved)
+    if clip_qkv is not None:
+        clip_qkv = as_number("clip_qkv", clip_qkv, above=0)
     H = as_integer("num_heads", num_heads, least=1)
     Hk = H if num_kv_heads is None else as_integer("num_kv_heads", num_kv_heads, least=1)
     if H % Hk:
@@ -164,7 +181,7 @@ def as_heads(
         cos, sin = (as_array(name, table) for name, table in entries("rope", rope, 2).items())
         # tables of their own for each sequence serve all its heads
         rope = (cos, sin) if cos.ndim <= 2 else (cos[..., None, :, :], sin[..., None, :, :])
-    return Heads(H, Hk, rope, rope_interleaved, *_checked_norm(**norm))
+    return Heads(H, Hk, rope, rope_interleaved, *_checked_norm(**norm), clip_qkv)
 
 
 def _checked_norm(
@@ -243,12 +260,13 @@ class AttentionBlock:
     ) -> None:
         p, self.x_q, self.x_kv, self.p, self.heads = params, x_q, x_kv, params, heads
         self.options = options | ({} if p.sink is None else {"sink": p.sink})
-        self.raw = (  # queries and keys before norm and rotation
+        self.raw = (  # before norms, bounds and rotation
             split(affine(x_q, p.w_q, p.b_q), heads.queries),
             split(affine(x_kv, p.w_k, p.b_k), heads.keys),
+            split(affine(x_kv, p.w_v, p.b_v), heads.keys),
         )
         q, k = heads.prepared(self.raw[0], p.q_norm), heads.prepared(self.raw[1], p.k_norm)
-        v = split(affine(x_kv, p.w_v, p.b_v), heads.keys)
+        v = heads.bounded(self.raw[2])
         with appended(cache, k, v) as (k, v):
             self.operands = q, k, v
             self.at = Attention(("q", "k", "v"), self.operands, **self.options)
@@ -291,6 +309,7 @@ class AttentionBlock:
             *rest, own["sink"] = rest
         dq, own["q_norm"] = heads.prepared_vjp(dq, self.raw[0], p.q_norm)
         dk, own["k_norm"] = heads.prepared_vjp(dk, self.raw[1], p.k_norm)
+        dv = heads.bounded_vjp(dv, self.raw[2])
         dx_q, dw_q, db_q = affine_vjp(merge(dq), self.x_q, p.w_q, p.b_q)
         dx_k, dw_k, db_k = affine_vjp(merge(dk), self.x_kv, p.w_k, p.b_k)
         dx_v, dw_v, db_v = affine_vjp(merge(dv), self.x_kv, p.w_v, p.b_v)
@@ -319,7 +338,7 @@ class AttentionBlock:
         dv = affine_jvp((self.x_kv, p.w_v, p.b_v), (dx_kv, dp.w_v, dp.b_v))
         dq = heads.prepared_jvp(self.raw[0], split(dq, heads.queries), p.q_norm, dp.q_norm)
         dk = heads.prepared_jvp(self.raw[1], split(dk, heads.keys), p.k_norm, dp.k_norm)
-        dv = split(dv, heads.keys)
+        dv = heads.bounded_vjp(split(dv, heads.keys), self.raw[2])
         if p.sink is not None:
             tangents["dsink"] = dp.sink
         moved = scaled_dot_product_attention_jvp(

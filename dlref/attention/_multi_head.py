@@ -140,6 +140,7 @@ def multi_head_attention(
     norm_eps: float = 1e-6,
     norm_offset: float = 0.0,
     norm_after_rope: bool = False,
+    clip_qkv: float | None = None,
     return_lse: bool = False,
     return_weights: bool = False,
 ) -> FloatArray | tuple[FloatArray, ...]:
@@ -180,6 +181,9 @@ def multi_head_attention(
         Added to these weights: 1 for models that learn the difference from 1.
     norm_after_rope : bool, default False
         Whether queries and keys are rotated before they are normalized, instead of after.
+    clip_qkv : float or None
+        Bound c of queries, keys and values, which are restricted to the interval from -c to c
+        where queries and keys are about to be rotated; None is none.
     return_lse, return_weights : as in `scaled_dot_product_attention`
         The same.
 
@@ -264,6 +268,19 @@ def multi_head_attention(
         \mu_{hi} = \frac1E \sum_e q_{hie}, \qquad
         \tau_{hi} = \sqrt{\frac1E \sum_e (q_{hie} - \mu_{hi})^2 + \epsilon} .
 
+    **Bounds.** With `clip_qkv`, every number of the queries, the keys and the values is restricted
+    to the interval from :math:`-c` to :math:`c`, after a norm and before the rotation,
+
+    .. math::
+
+        \tilde q_{hie} = \max ( -c, \min ( c, q_{hie} ) ), \qquad
+        \tilde k_{hje} = \max ( -c, \min ( c, k_{hje} ) ), \qquad
+        \tilde v_{hje} = \max ( -c, \min ( c, v_{hje} ) ) .
+
+    DBRX and the first OLMo models were trained with c = 8, MPT for stories with c = 6. No score
+    before its scale exceeds :math:`E c^2` then, but a number beyond the bound has no gradient. With
+    `norm_after_rope` the bounds still come before the rotation, and so before the norm.
+
     **Output gate.** With :math:`\mat W_G`, a token decides how much of each channel it takes:
 
     .. math::
@@ -331,7 +348,7 @@ def multi_head_attention(
     """
     check_flags(return_lse=return_lse, return_weights=return_weights)
     norm = {"norm_eps": norm_eps, "norm_offset": norm_offset, "norm_after_rope": norm_after_rope}
-    heads = as_heads(num_heads, num_kv_heads, rope, rope_interleaved, **norm)
+    heads = as_heads(num_heads, num_kv_heads, rope, rope_interleaved, clip_qkv=clip_qkv, **norm)
     layer = _Layer(("x_q", "x_kv", "params"), x_q, x_kv, params, heads, sink)
     if not isinstance(cache, KVCache | None):
         msg = f"Argument 'cache' must be a KVCache or None, not {shown(cache)}."
@@ -372,6 +389,7 @@ def multi_head_attention_vjp(
     norm_eps: float = 1e-6,
     norm_offset: float = 0.0,
     norm_after_rope: bool = False,
+    clip_qkv: float | None = None,
 ) -> tuple[Any, ...]:
     r"""
     Vector-Jacobian product (reverse mode) of multi-head attention.
@@ -386,7 +404,7 @@ def multi_head_attention_vjp(
         The same.
     window, scale, softcap, sink, dropout : as in `multi_head_attention`
         The same.
-    norm_eps, norm_offset, norm_after_rope : as in `multi_head_attention`
+    norm_eps, norm_offset, norm_after_rope, clip_qkv : as in `multi_head_attention`
         Raises the same errors.
 
     Returns
@@ -470,6 +488,16 @@ def multi_head_attention_vjp(
        and likewise for the weights of keys and values. In cross-attention the first term of the sum
        is the gradient of `x_q`, and the other two add up to the gradient of `x_kv`.
 
+    Bounds stand between a rotation and a norm, and pass the gradients of the numbers within them,
+    of queries, keys and values alike:
+
+    .. math::
+
+        \pdv{L}{q_{hie}} = \begin{cases}
+            g_{hie} & -c \le q_{hie} \le c \\
+            0 & \text{otherwise}
+        \end{cases}
+
     An output gate stands between 1 and 2. With :math:`\vec z_i = \mat W_G \vec x_i + \vec b_G` and
     :math:`\vec u'_i = \mat W_O^\top \vec u_i`,
 
@@ -482,8 +510,9 @@ def multi_head_attention_vjp(
 
     The bias :math:`\vec b_K` shifts all scores of a row alike, in each head by
     :math:`c\, \vec q_i \cdot \vec b_K`, so its gradient is 0 up to rounding. Not so with a rotation
-    (each key's bias is rotated by another angle), with `softcap` (the scores are shifted before
-    tanh) or with `sink` (whose score is not shifted).
+    (each key's bias is rotated by another angle), with `clip_qkv` (a number beyond the bound is not
+    shifted), with `softcap` (the scores are shifted before tanh) or with `sink` (whose score is not
+    shifted).
 
     References
     ----------
@@ -505,7 +534,7 @@ def multi_head_attention_vjp(
     (array([[0.]]), array([[15.]]), array([[35.]]), None)
     """
     norm = {"norm_eps": norm_eps, "norm_offset": norm_offset, "norm_after_rope": norm_after_rope}
-    heads = as_heads(num_heads, num_kv_heads, rope, rope_interleaved, **norm)
+    heads = as_heads(num_heads, num_kv_heads, rope, rope_interleaved, clip_qkv=clip_qkv, **norm)
     layer = _Layer(("x_q", "x_kv", "params"), x_q, x_kv, params, heads, sink, dout=dout)
     check_shape("dout", layer.more["dout"], (*layer.x_q.shape[:-1], len(layer.params.w_o)))
     block = layer.block(
@@ -558,6 +587,7 @@ def multi_head_attention_jvp(
     norm_eps: float = 1e-6,
     norm_offset: float = 0.0,
     norm_after_rope: bool = False,
+    clip_qkv: float | None = None,
     return_lse: bool = False,
     return_weights: bool = False,
 ) -> FloatArray | tuple[FloatArray, ...]:
@@ -581,7 +611,7 @@ def multi_head_attention_jvp(
         The same.
     softcap, sink, dropout, norm_eps, norm_offset : as in `multi_head_attention`
         The same.
-    norm_after_rope, return_lse, return_weights : as in `multi_head_attention`
+    norm_after_rope, clip_qkv, return_lse, return_weights : as in `multi_head_attention`
         Raises the same errors.
 
     Returns
@@ -599,7 +629,8 @@ def multi_head_attention_jvp(
         \dot{\vec y}_i &= \dot{\mat W}_O \vec o_i + \mat W_O \dot{\vec o}_i + \dot{\vec b}_O,
 
     likewise for keys and values. A rotation rotates the tangent like the vector, a norm has the
-    tangent of :func:`dlref.normalization.rms_norm_jvp`, a gate the product rule, and
+    tangent of :func:`dlref.normalization.rms_norm_jvp`, a bound the one of
+    :func:`dlref.calculus.clip_jvp`, a gate the product rule, and
     :func:`scaled_dot_product_attention_jvp` gives :math:`\dot{\vec o}_i` in between.
 
     Examples
@@ -622,7 +653,7 @@ def multi_head_attention_jvp(
         for field, move in zip(AttentionParams._fields, moves, strict=True)
     }
     norm = {"norm_eps": norm_eps, "norm_offset": norm_offset, "norm_after_rope": norm_after_rope}
-    heads = as_heads(num_heads, num_kv_heads, rope, rope_interleaved, **norm)
+    heads = as_heads(num_heads, num_kv_heads, rope, rope_interleaved, clip_qkv=clip_qkv, **norm)
     names = "primals[0]", "primals[1]", "primals[2]"
     layer = _Layer(names, x_q, x_kv, params, heads, sink, **extra)
     still = layer.x_q, layer.x_kv, *layer.params

@@ -42,7 +42,7 @@ MOST_NAMED = 4
 #: Steps of a mixture of experts: the scores of all, the weights of the ones that are chosen.
 ROUTED = ("feed_forward.router", "feed_forward.weights")
 #: Names whose channels may be kept as halves instead of neighbors.
-ROTATED = ("attention.q", "attention.k", "attention.q_rotated", "attention.k_rotated")
+ROTATED = tuple(f"attention.{x}{end}" for x in "qk" for end in ("", "_clipped", "_rotated"))
 
 
 def trace(model: Any, *inputs: Any, **options: Any) -> dict[str, FloatArray]:
@@ -88,7 +88,8 @@ def trace(model: Any, *inputs: Any, **options: Any) -> dict[str, FloatArray]:
     - ``norm1``, ``norm2``: the normalizations; ``sum1``, ``sum2``: the sums; ``out``: the
       block's output;
     - ``attention.q``, ``.k``, ``.v`` of shape (..., H, T, E), ``.q_rotated``, ``.k_rotated``,
-      ``.scores`` (−inf where masked), ``.weights``, ``.averages`` of the values, ``.out``;
+      ``.scores`` (−inf where masked), ``.weights``, ``.averages`` of the values, ``.out``; with
+      norms also ``.q_normed`` and ``.k_normed``, with bounds ``.q_clipped`` and so on;
     - ``feed_forward.inner``, or ``.gate`` and ``.up``, then ``.hidden`` and ``.out``.
 
     A decoder's block has three sub-layers, hence ``norm3`` and ``sum3``, too. Its steps are called

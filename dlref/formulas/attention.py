@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from .activations import sigmoid, sigmoid_vjp, softmax
-from .calculus import sum_to_shape
+from .calculus import clip, clip_vjp, sum_to_shape
 from .neurons import as_rows, linear, linear_vjp
 from .normalization import layer_norm, layer_norm_vjp, rms_norm, rms_norm_vjp
 from .positions import apply_rope, apply_rope_vjp, offset_of_heads, offsets
@@ -1352,24 +1352,45 @@ def rotate_heads_vjp(dout, z, rope, interleaved=True):
     return apply_rope_vjp(dout, z, cos, sin, interleaved=interleaved, rotary_dim=2 * cos.shape[-1])
 
 
-def prepare_heads(z, weight, *, rope, rope_interleaved, norm_eps, norm_offset, norm_after_rope):
-    """Normalize and rotate queries or keys, in either order."""
+def bound_heads(z, clip_qkv):
+    """
+    Queries, keys or values between the bounds, if there are any.
+
+    >>> print(bound_heads(np.array([[-9.0, 2.0], [8.0, 8.5]]), clip_qkv=8.0))
+    [[-8.  2.]
+     [ 8.  8.]]
+    """
+    return z if clip_qkv is None else clip(z, min=-clip_qkv, max=clip_qkv)
+
+
+def bound_heads_vjp(dout, z, clip_qkv):
+    """Backward pass: a number beyond the bounds has no gradient."""
+    return dout if clip_qkv is None else clip_vjp(dout, z, min=-clip_qkv, max=clip_qkv)
+
+
+def prepare_heads(
+    z, weight, *, rope, rope_interleaved, norm_eps, norm_offset, norm_after_rope, clip_qkv
+):
+    """Normalize and rotate queries or keys, in either order; bounds come before the rotation."""
     if norm_after_rope:
-        z = rotate_heads(z, rope, rope_interleaved)
+        z = rotate_heads(bound_heads(z, clip_qkv), rope, rope_interleaved)
         return normalize_heads(z, weight, norm_eps, norm_offset)
     z = normalize_heads(z, weight, norm_eps, norm_offset)
-    return rotate_heads(z, rope, rope_interleaved)
+    return rotate_heads(bound_heads(z, clip_qkv), rope, rope_interleaved)
 
 
 def prepare_heads_vjp(
-    dout, z, weight, *, rope, rope_interleaved, norm_eps, norm_offset, norm_after_rope
+    dout, z, weight, *, rope, rope_interleaved, norm_eps, norm_offset, norm_after_rope, clip_qkv
 ):
     """Backward pass, with the gradient of the weight."""
     if norm_after_rope:
-        rotated = rotate_heads(z, rope, rope_interleaved)
+        rotated = rotate_heads(bound_heads(z, clip_qkv), rope, rope_interleaved)
         dz, dweight = normalize_heads_vjp(dout, rotated, weight, norm_eps, norm_offset)
-        return rotate_heads_vjp(dz, z, rope, rope_interleaved), dweight
-    dz = rotate_heads_vjp(dout, z, rope, rope_interleaved)
+        dz = rotate_heads_vjp(dz, z, rope, rope_interleaved)
+        return bound_heads_vjp(dz, z, clip_qkv), dweight
+    normed = normalize_heads(z, weight, norm_eps, norm_offset)
+    dz = rotate_heads_vjp(dout, normed, rope, rope_interleaved)
+    dz = bound_heads_vjp(dz, normed, clip_qkv)
     return normalize_heads_vjp(dz, z, weight, norm_eps, norm_offset)
 
 
@@ -1383,7 +1404,7 @@ def multi_head_steps(x_q, x_kv, params, num_heads, num_kv_heads, preparation, op
     s["v"] = split_heads(linear(x_kv, p.w_v, p.b_v), Hk)
     s["queries"] = prepare_heads(s["q"], p.q_norm, **preparation)
     s["keys"] = prepare_heads(s["k"], p.k_norm, **preparation)
-    s["values"] = s["v"]
+    s["values"] = bound_heads(s["v"], preparation["clip_qkv"])
     if cache is not None:
         s["keys"], s["values"] = cache.append(s["keys"], s["values"])
     s["averages"], s["lse"], s["weights"] = scaled_dot_product_attention(
@@ -1415,7 +1436,8 @@ def multi_head_gradients(dout, x_q, x_kv, params, s, preparation, options):
     dk, dk_norm = prepare_heads_vjp(dkeys, s["k"], p.k_norm, **preparation)
     dx_q, dw_q, db_q = dense_vjp(merge_heads(dq), x_q, p.w_q, p.b_q)
     dx_k, dw_k, db_k = dense_vjp(merge_heads(dk), x_kv, p.w_k, p.b_k)
-    dx_v, dw_v, db_v = dense_vjp(merge_heads(dvalues), x_kv, p.w_v, p.b_v)
+    dv = bound_heads_vjp(dvalues, s["v"], preparation["clip_qkv"])
+    dx_v, dw_v, db_v = dense_vjp(merge_heads(dv), x_kv, p.w_v, p.b_v)
     dx_q = dx_q if dx_gate is None else dx_q + dx_gate
     dsink = None if p.sink is None else rest.pop()
     dparams = type(p)(
@@ -1429,10 +1451,10 @@ def multi_head_attention(
     x_q, x_kv, params, *, num_heads, num_kv_heads=None, rope=None, rope_interleaved=True,
     cache=None, mask=None, bias=None, is_causal=False, q_offset=None, window=None, scale=None,
     softcap=None, sink=None, dropout=None, norm_eps=1e-6, norm_offset=0.0, norm_after_rope=False,
-    return_lse=False, return_weights=False,
+    clip_qkv=None, return_lse=False, return_weights=False,
 ):  # fmt: skip
     """
-    With norms, rotations, a cache, a gate, sinks, and all options of the scores.
+    With norms, bounds, rotations, a cache, a gate, sinks, and all options of the scores.
 
     >>> from dlref.formulas.attention import AttentionParams
     >>> x, eye = np.array([[1.0, -1.0], [-1.0, 1.0]]), np.eye(2)
@@ -1445,7 +1467,7 @@ def multi_head_attention(
         q_offset = 0 if cache is None else len(cache)
     preparation = {
         "rope": rope, "rope_interleaved": rope_interleaved, "norm_eps": norm_eps,
-        "norm_offset": norm_offset, "norm_after_rope": norm_after_rope,
+        "norm_offset": norm_offset, "norm_after_rope": norm_after_rope, "clip_qkv": clip_qkv,
     }  # fmt: skip
     options = {
         "mask": mask, "bias": bias, "is_causal": is_causal, "q_offset": q_offset, "window": window,
@@ -1461,7 +1483,7 @@ def multi_head_attention(
 def multi_head_attention_vjp(
     dout, x_q, x_kv, params, *, num_heads, num_kv_heads=None, rope=None, rope_interleaved=True,
     mask=None, bias=None, is_causal=False, q_offset=0, window=None, scale=None, softcap=None,
-    sink=None, dropout=None, norm_eps=1e-6, norm_offset=0.0, norm_after_rope=False,
+    sink=None, dropout=None, norm_eps=1e-6, norm_offset=0.0, norm_after_rope=False, clip_qkv=None,
 ):  # fmt: skip
     """
     Backward pass, with all options.
@@ -1475,7 +1497,7 @@ def multi_head_attention_vjp(
     """
     preparation = {
         "rope": rope, "rope_interleaved": rope_interleaved, "norm_eps": norm_eps,
-        "norm_offset": norm_offset, "norm_after_rope": norm_after_rope,
+        "norm_offset": norm_offset, "norm_after_rope": norm_after_rope, "clip_qkv": clip_qkv,
     }  # fmt: skip
     options = {
         "mask": mask, "bias": bias, "is_causal": is_causal, "q_offset": q_offset, "window": window,

@@ -690,7 +690,7 @@ def rope_attention_factor(scaling, *, max_position_embeddings=None):
 # == alibi
 
 
-def alibi_slopes(num_heads, *, rule="official"):
+def alibi_slopes(num_heads, *, rule="official", exponent=8.0):
     """
     Powers of two, and for other numbers of heads some that lie between them.
 
@@ -700,7 +700,8 @@ def alibi_slopes(num_heads, *, rule="official"):
     P = num_heads if rule == "paper" else 2 ** (num_heads.bit_length() - 1)
     h = np.arange(1, P + 1)
     between = np.arange(1, num_heads - P + 1)
-    return np.concatenate([2.0 ** (-8 * h / P), 2.0 ** (-4 * (2 * between - 1) / P)])
+    added = 2.0 ** (-exponent * (2 * between - 1) / (2 * P))
+    return np.concatenate([2.0 ** (-exponent * h / P), added])
 
 
 def offset_of_heads(q_offset):

@@ -648,6 +648,7 @@ BLOCK_OPTIONS = {
     "inner_eps": None,
     "norm_offset": 0.0,
     "norm_after_rope": False,
+    "clip_qkv": None,
     "delta_heads": None,
     "parallel": False,
     "residual_scale": 1.0,
@@ -876,13 +877,14 @@ def gated_delta_vjp(dout, x, p, key_heads, eps):
 
 
 def preparation_of_heads(o):
-    """How a block normalizes and rotates queries and keys."""
+    """How a block normalizes, bounds and rotates queries and keys."""
     return {
         "rope": o["rope"],
         "rope_interleaved": o["rope_interleaved"],
         "norm_eps": inner_eps(o),
         "norm_offset": o["norm_offset"],
         "norm_after_rope": o["norm_after_rope"],
+        "clip_qkv": o["clip_qkv"],
     }
 
 
@@ -1460,6 +1462,7 @@ class Configuration(NamedTuple):
     logit_scale: float = 1.0
     logit_softcap: float = None
     num_decoder_layers: int = None
+    alibi_exponent: float = 8.0
     gated: bool = None
 
 
@@ -1642,7 +1645,7 @@ def rotation_tables(config, rotation, T, dtype):
 def bias_of_positions(config, table, T, causal, dtype):
     """The bias of the scores, in schemes of positions that have one."""
     if config.positions == "alibi":
-        slopes = alibi_slopes(config.num_heads)
+        slopes = alibi_slopes(config.num_heads, exponent=config.alibi_exponent)
         return alibi_bias(slopes, T, T, symmetric=not causal).astype(dtype)
     if config.positions == "t5":
         return t5_bias(table, T, T, bidirectional=not causal)

@@ -308,5 +308,6 @@ def _add_end(trace: Trace, model: _Checkpoint, x: FloatArray) -> None:
     dtype, p = model.outside(x.dtype, "norm", head)
     x = x.astype(dtype)
     o = of_config(model.config, None, x, causal=True)[-1]
-    x = trace.add("", last_norm, last_mistakes, x, p.norm, o)
+    if p.norm is not None:  # where norms come after the sums, there is none
+        x = trace.add("", last_norm, last_mistakes, x, p.norm, o)
     add_head(trace, x, p, model.config)

@@ -452,6 +452,16 @@ KIN: dict[str, Kin] = {
         norm="layer",
         norm_weight=False,
     ),
+    "dbrx": Kin(
+        "Dbrx",
+        "experts, layer norms without biases, and bounds of queries, keys and values",
+        _defaults(32000, 2048, 3584, 24, 16, 1, experts=16, k=4),
+        settings.dbrx,
+        norm="layer",
+        projections=layouts.projections_of_dbrx,
+        experts=layouts.experts_of_dbrx,
+        tables=("transformer.", "wte", "norm_f."),
+    ),
     "cwm": Kin(
         "Cwm",
         "windows in three of four layers",

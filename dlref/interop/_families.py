@@ -45,8 +45,9 @@ from ._encoders import (
     with_new_norms,
 )
 from ._fused import apart, apart_in_rows, together, together_in_rows
-from ._kin import decoder_config
+from ._kin import Kin, decoder_config
 from ._kin_layouts import decoder_layout, network_with_biases
+from ._kin_settings import with_usual_names
 from ._like_gpt2 import LIKE_GPT2, config_like_gpt2, conv_layout, layout_like_gpt2, of_gpt
 from ._modules import linear_layout, norm_layout
 from ._settings import INSIDE, SIMILAR, Settings, rope_settings, text_config
@@ -411,6 +412,67 @@ def _with_statics(state: dict[str, Any], *_: Any) -> dict[str, Any]:
     }
 
 
+#: Parts of the names of DBRX's tensors, and the ones of other families.
+OF_DBRX = {
+    "blocks.": "layers.", "norm_attn_norm.norm_1.": "input_layernorm.",
+    "norm_attn_norm.norm_2.": "post_attention_layernorm.", "norm_attn_norm.attn.": "self_attn.",
+    "ffn.router.layer.": "mlp.gate.", "ffn.experts.mlp.": "mlp.experts.",
+}  # fmt: skip
+
+
+def _dbrx_config(s: Settings, kin: Kin) -> LanguageModelConfig:
+    with_usual_names(s)
+    return decoder_config(s, kin)
+
+
+def _renamed(name: str, pairs: Mapping[str, str]) -> str:
+    for old, new in pairs.items():
+        name = name.replace(old, new)
+    return name
+
+
+def _with_names_of_others(named: dict[str, Any], prefix: str) -> dict[str, Any]:
+    """Return a DBRX's tensors by the names that other families have."""
+    return {_renamed(name, OF_DBRX): value for name, value in named.items()}
+
+
+class RowsOfExperts:
+    """Rows of all experts as one array (n, F, D), which is made whenever it is asked for."""
+
+    def __init__(self, name: str, value: Any, rows: int) -> None:
+        self.name, self.value, self.rows = name, value, rows
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        """Return the array (n, F, D)."""
+        array = _numbers(self.name, self.value)
+        if array.ndim != 2 or len(array) % self.rows:
+            wanted = f"(n F, D) with F = {self.rows}"
+            msg = f"Argument 'state[{self.name!r}]' must have shape {wanted}, not {array.shape}."
+            raise ValueError(msg)
+        return np.asarray(array.reshape(-1, self.rows, array.shape[1]), dtype)
+
+
+#: Tensors of DBRX that hold the rows of all experts.
+OF_ALL_EXPERTS = re.compile(r".*mlp\.experts\.(w1|v1|w2)")
+
+
+def _by_expert(named: dict[str, Any], config: LanguageModelConfig, base: str) -> dict[str, Any]:
+    """Return a DBRX's tensors, the rows of its experts one expert after the other."""
+    return {
+        name: RowsOfExperts(name, value, config.d_ff) if OF_ALL_EXPERTS.fullmatch(name) else value
+        for name, value in named.items()
+    }
+
+
+def _with_names_of_dbrx(state: dict[str, Any], *_: Any) -> dict[str, Any]:
+    """Return the same with the names and the shapes of the module, the inverse."""
+    back = {new: old for old, new in OF_DBRX.items()}
+    return {
+        _renamed(name, back): a.reshape(-1, a.shape[-1]) if OF_ALL_EXPERTS.fullmatch(name) else a
+        for name, a in state.items()
+    }
+
+
 def _in_sparse_blocks(state: dict[str, Any], *_: Any) -> dict[str, Any]:
     """Return the same with the module's name of a mixture."""
     return {name.replace(".mlp.", ".block_sparse_moe."): array for name, array in state.items()}
@@ -559,6 +621,10 @@ for qwen3_5 in ("qwen3_5_text", "qwen3_5_moe_text"):
     FAMILIES[qwen3_5] = FAMILIES[qwen3_5]._replace(
         renamed=_without_mtp, apart=apart_in_rows, together=together_in_rows
     )
+FAMILIES["dbrx"] = FAMILIES["dbrx"]._replace(
+    config=functools.partial(_dbrx_config, kin=KIN["dbrx"]), renamed=_with_names_of_others,
+    apart=_by_expert, together=_with_names_of_dbrx,
+)  # fmt: skip
 FAMILIES["stablelm"] = FAMILIES["stablelm"]._replace(
     renamed=_with_heads_together, together=_with_heads_apart
 )
@@ -716,6 +782,8 @@ FIXED = {
     for kind, entries in FIXED.items()
 }
 FIXED["openai-gpt"]["norm_first"] = False
+for of_some in ("norm_first", "biases"):
+    del FIXED["opt"][of_some]
 FIXED |= {
     kind: {"positions": "t5", "norm": "rms", "norm_first": True, "biases": False}
     for kind in WITH_DECODER

@@ -50,6 +50,14 @@ def fused_projections(name: str, config: LanguageModelConfig, kin: Kin) -> list[
     return [*(fused._replace(part=i) for i in range(3)), *parts[3:]]
 
 
+def projections_of_dbrx(name: str, config: LanguageModelConfig, kin: Kin) -> list[Any]:
+    """Return the same by the names of DBRX."""
+    fused, _, _, out, *biases = fused_projections(name, config, kin)
+    fused = fused._replace(name=f"{name}self_attn.Wqkv.weight")
+    out = out._replace(name=f"{name}self_attn.out_proj.weight")
+    return [*(fused._replace(part=i) for i in range(3)), out, *biases]
+
+
 def projections_by_head(name: str, config: LanguageModelConfig, kin: Kin) -> list[Any]:
     """Return the same where the rows of one matrix go from head to head (GPT-NeoX)."""
     own = f"{name}attention."
@@ -193,6 +201,14 @@ def experts(name: str) -> MixtureParams:
     arrays: list[Any] = [both, both._replace(part=1), Tensor(f"{inner}down_proj", "n, D, M")]
     router: Any = Tensor(f"{name}mlp.gate.weight", "n, D")
     return MixtureParams(router, ExpertParams(*arrays))
+
+
+def experts_of_dbrx(name: str) -> MixtureParams:
+    """Return where a router and its experts are, once `rows_of_experts` has been at the tensors."""
+    inner = f"{name}mlp.experts."
+    arrays: list[Any] = [Tensor(f"{inner}{x}", "n, F, D") for x in ("w1", "v1", "w2")]
+    arrays[2] = arrays[2]._replace(form="swapped")
+    return experts(name)._replace(experts=ExpertParams(*arrays))
 
 
 def experts_and_correction(name: str) -> MixtureParams:

@@ -396,14 +396,65 @@ def _only_silu(s: Settings, options: dict[str, Any]) -> None:
         s.problems.append("'hidden_act' must be 'silu'")
 
 
+def _bounds(s: Settings, options: dict[str, Any]) -> None:
+    """Read the bound of queries, keys and values (OLMo)."""
+    if s.get(None, "clip_qkv") is not None:
+        bound = as_number("config.clip_qkv", s.get(None, "clip_qkv"), above=0)
+        options["blocks"]["clip_qkv"] = bound
+
+
 def olmo(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
-    s.only("clip_qkv", None, "bounds of queries, keys and values")
+    _bounds(s, options)
     s.only("layer_norm_eps", 1e-5)  # whatever the configuration says
 
 
 def olmoe(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    _bounds(s, options)
     _router(s, kin, options, normalize=s.flag(False, "norm_topk_prob"))
-    s.only("clip_qkv", None, "bounds of queries, keys and values")
+
+
+#: Entries of sizes as DBRX names them, and as others do.
+OF_DBRX = {
+    "d_model": "hidden_size", "n_heads": "num_attention_heads", "n_layers": "num_hidden_layers",
+    "max_seq_len": "max_position_embeddings",
+}  # fmt: skip
+
+
+def with_usual_names(s: Settings) -> None:
+    """Read the entries of DBRX's attention and experts, which stand in inner dictionaries."""
+    for name, usual in OF_DBRX.items():
+        if s.get(None, name, usual) is not None:
+            s.config[usual] = s.get(None, name, usual)
+    attention = s.inside("attn_config", set())
+    experts = s.inside("ffn_config", {"moe_jitter_eps", "moe_loss_weight"})  # of training
+    found = {
+        "clip_qkv": attention.get(None, "clip_qkv"),
+        "num_key_value_heads": attention.integer(1, "kv_n_heads"),
+        "intermediate_size": experts.integer(3584, "ffn_hidden_size"),
+        "num_experts": experts.integer(4, "moe_num_experts"),
+        "num_experts_per_tok": experts.integer(1, "moe_top_k"),
+        "norm_topk_prob": experts.config.get("moe_normalize_expert_weights", 1) is not None,
+    }
+    base = attention.get(None, "rope_theta")
+    if base is not None:
+        found["rope_theta"] = base
+        rotation = s.config.get("rope_parameters")
+        if isinstance(rotation, dict) and rotation.get("rope_theta", base) != base:
+            wanted = f"'rope_theta' of 'attn_config', {shown(base)}"
+            s.problems.append(f"'rope_parameters' must have the {wanted}")
+    s.only_these(**found)
+    s.config |= found
+    experts.only("moe_normalize_expert_weights", 1)
+    experts.only("ffn_act_fn", {"name": "silu"})
+    experts.only("hidden_size", s.integer(2048, "hidden_size"))
+    for inner in (attention, experts):
+        inner.finish()
+
+
+def dbrx(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
+    _bounds(s, options)
+    _router(s, kin, options, normalize=s.flag(True, "norm_topk_prob"))
+    s.only_these(hidden_act="silu", layer_norm_eps=1e-5)
 
 
 def gpt_oss(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:

@@ -151,10 +151,11 @@ def _of_neo(name: str, config: LanguageModelConfig) -> list[Any]:
 
 
 def opt(s: Settings, options: dict[str, Any]) -> None:
-    s.only("do_layer_norm_before", True, "norms after the sums, without a last one")
+    options["norm_first"] = s.flag(True, "do_layer_norm_before")
+    options["biases"] = s.flag(True, "enable_bias")
     s.only("_remove_final_layer_norm", False)
-    s.only("word_embed_proj_dim", s.get(None, "word_embed_proj_dim") and options["d_model"])
-    s.only("enable_bias", True)
+    width = s.get(None, "word_embed_proj_dim") and options["d_model"]
+    s.only("word_embed_proj_dim", width, "embeddings of another width than the blocks")
     s.known |= {"layerdrop", "init_std"}  # of training
     s.only("layer_norm_elementwise_affine", True)
 
@@ -178,7 +179,7 @@ def openai_gpt(s: Settings, options: dict[str, Any]) -> None:
 
 def _of_opt(name: str, config: LanguageModelConfig) -> list[Any]:
     pairs = [
-        linear_layout(f"{name}self_attn.{x}.", "Q", "D", bias=True)
+        linear_layout(f"{name}self_attn.{x}.", "Q", "D", bias=config.biases)
         for x in ("q_proj", "k_proj", "v_proj", "out_proj")
     ]
     weights, biases = zip(*pairs, strict=True)
@@ -265,13 +266,15 @@ def mpt(s: Settings, options: dict[str, Any]) -> None:
         no_bias=True, embedding_fraction=1.0, norm_type="low_precision_layernorm", logit_scale=None
     )
     own = s.inside("attn_config", OF_MPT)
-    own.only_these(
-        alibi=True, alibi_bias_max=8, attn_type="multihead_attention", prefix_lm=False, qk_ln=False
-    )
-    own.only("clip_qkv", None, "bounds of queries, keys and values")
+    own.only_these(alibi=True, attn_type="multihead_attention", prefix_lm=False, qk_ln=False)
     options |= {"positions": "alibi", "biases": False}
+    options["alibi_exponent"] = own.number(8.0, "alibi_bias_max")
+    blocks = {}
+    if own.number(0.0, "clip_qkv"):
+        blocks["clip_qkv"] = own.number(0.0, "clip_qkv")
     if own.get(None, "softmax_scale") is not None:
-        options["blocks"] = {"scale": own.number(1.0, "softmax_scale")}
+        blocks["scale"] = own.number(1.0, "softmax_scale")
+    options["blocks"] = blocks or None
     own.finish()
 
 
@@ -441,5 +444,6 @@ def layout_like_gpt2(
     embedding: Any = Tensor(f"{base}{table}.weight", "V, D")
     head: Any = None if config.tied else Tensor("lm_head.weight", "V, D")
     blocks = [block(f"{base}{family.layers}{i}.") for i in range(config.num_layers)]
-    norm = norm_layout(f"{base}{last}", bias=family.norm_bias) if last else None
+    ends = last and config.norm_first  # the last of the norms after the sums is in a block
+    norm = norm_layout(f"{base}{last}", bias=family.norm_bias) if ends else None
     return LanguageModelParams(embedding, positions, tuple(blocks), norm, head)

@@ -39,7 +39,6 @@ MISSING = {
     "cohere2_moe": ("North", "experts whose sum is averaged with the one for all tokens"),
     "cpmant": ("CPM-Ant", "a bias of the scores by segments of the text"),
     "ctrl": ("CTRL", f"{HEAD_BIAS}, and {HALVES}"),
-    "dbrx": ("DBRX", "bounds of queries, keys and values"),
     "deepseek_v32": ("DeepSeek-V3.2", INDEXER),
     "deepseek_v4": ("DeepSeek-V4", f"{STREAMS}, and {INDEXER}"),
     "diffllama": ("DiffLlama", "differential attention, in a block"),

@@ -11,6 +11,7 @@ from .._core.arguments import (
     FloatArray,
     as_floats,
     as_integer,
+    as_number,
     as_offsets,
     as_tangents,
     check_flags,
@@ -50,7 +51,7 @@ def _symmetric(
             row[j] = m * -abs(j - i)
 
 
-def alibi_slopes(num_heads: int, *, rule: str = "official") -> FloatArray:
+def alibi_slopes(num_heads: int, *, rule: str = "official", exponent: float = 8.0) -> FloatArray:
     r"""
     Slope of each head.
 
@@ -60,6 +61,9 @@ def alibi_slopes(num_heads: int, *, rule: str = "official") -> FloatArray:
         Number H of heads.
     rule : {"official", "paper"}
         The rule for an H that is not a power of two.
+    exponent : float, default 8.0
+        The least slope is 2 to the power of minus this number a. MPT's name for it is
+        ``alibi_bias_max``; its model for stories has 16.
 
     Returns
     -------
@@ -69,9 +73,9 @@ def alibi_slopes(num_heads: int, *, rule: str = "official") -> FloatArray:
     Raises
     ------
     TypeError
-        If `num_heads` is not an integer.
+        If `num_heads` is not an integer, or `exponent` not a number.
     ValueError
-        If `num_heads` is less than 1, or the rule unknown.
+        If `num_heads` is less than 1, the rule unknown, or `exponent` not greater than 0.
 
     See Also
     --------
@@ -80,21 +84,23 @@ def alibi_slopes(num_heads: int, *, rule: str = "official") -> FloatArray:
     Notes
     -----
     For H heads, a power of two, the slopes are a geometric sequence that ends at
-    :math:`2^{-8}` and starts at its own ratio:
+    :math:`2^{-a}` and starts at its own ratio:
 
-    .. math:: m_h = 2^{-8 h / H}, \qquad h = 1, \dots, H .
+    .. math:: m_h = 2^{-a h / H}, \qquad h = 1, \dots, H .
 
-    With 8 heads these are 1/2, 1/4, ..., 1/256. A slope m makes a distance of 1/m cost as much as a
-    score lower by 1, so the heads look back some 2 to 256 tokens.
+    With 8 heads and a = 8 these are 1/2, 1/4, ..., 1/256. A slope m makes a distance of 1/m cost as
+    much as a score lower by 1, so the heads look back some 2 to 256 tokens.
 
     For other H there are two rules. "paper" uses the formula above for any H. "official", in the
     authors' code and in models such as BLOOM, which has 112 heads, takes the slopes for the largest
     power of two P below H, followed by the first H − P of every other slope for 2P heads. The first
     of them is steeper than all, the others lie between those already there:
 
-    .. math:: 2^{-8h/P}, \; h = 1, \dots, P; \qquad 2^{-4 (2h - 1)/P}, \; h = 1, \dots, H - P .
+    .. math::
 
-    Slopes are neither learned nor part of the state of a model; they follow from H.
+        2^{-a h/P}, \; h = 1, \dots, P; \qquad 2^{-a (2h - 1)/(2 P)}, \; h = 1, \dots, H - P .
+
+    Slopes are neither learned nor part of the state of a model; they follow from H and a.
 
     References
     ----------
@@ -116,10 +122,11 @@ def alibi_slopes(num_heads: int, *, rule: str = "official") -> FloatArray:
     """
     heads = as_integer("num_heads", num_heads, least=1, most=2**20)
     choice("rule", rule, ("official", "paper"))
+    exponent = as_number("exponent", exponent, above=0)
     power = heads if rule == "paper" else 1 << (heads.bit_length() - 1)
     first = np.arange(1, power + 1) / power
     between = (2 * np.arange(1, heads - power + 1) - 1) / (2 * power)
-    return np.asarray(2.0 ** (-8.0 * np.concatenate([first, between])))
+    return np.asarray(2.0 ** (-exponent * np.concatenate([first, between])))
 
 
 def _grid(

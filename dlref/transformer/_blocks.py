@@ -346,6 +346,9 @@ def check_block(name: str, p: Any, width: int, memory: int, o: BlockOptions) -> 
                 check_network(path, entry, width)
         else:
             source = memory if field == "cross_attention" else width
+            if o.clip_qkv is not None and not isinstance(entry, AttentionParams):
+                msg = f"Argument 'clip_qkv' must be None where {path} is no AttentionParams."
+                raise ValueError(msg)
             if isinstance(entry, GatedDeltaParams):
                 check_delta_params(path, entry, width, o.delta_heads or len(entry.a_log))
             elif isinstance(entry, LatentAttentionParams):

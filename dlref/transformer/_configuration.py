@@ -153,6 +153,9 @@ class LanguageModelConfig:
     num_decoder_layers : int or None
         Number of blocks of the decoder of an encoder-decoder model; None is ``num_layers``. Another
         number needs the same ``blocks`` for all blocks.
+    alibi_exponent : float, default 8.0
+        The least slope of ALiBi is 2 to the power of minus this number, as for
+        :func:`dlref.positions.alibi_slopes`.
 
     Raises
     ------
@@ -215,6 +218,7 @@ class LanguageModelConfig:
     logit_scale: float = 1.0
     logit_softcap: float | None = None
     num_decoder_layers: int | None = None
+    alibi_exponent: float = 8.0
 
     def __post_init__(self) -> None:
         """Check every field, and fill in those that follow from others."""
@@ -239,6 +243,8 @@ class LanguageModelConfig:
         self._integer("length")
         self._set("rope_base", as_number("rope_base", self.rope_base, above=0))
         self._set("eps", as_number("eps", self.eps, least=0))
+        exponent = as_number("alibi_exponent", self.alibi_exponent, above=0)
+        self._set("alibi_exponent", exponent)
         if self.scale_embeddings is None:
             self._set("scale_embeddings", self.positions == "sinusoidal")
         check_flags(scale_embeddings=self.scale_embeddings)
@@ -494,7 +500,7 @@ def places(
     elif scheme == "sinusoidal":
         vectors = sinusoidal(T, config.d_model, offset=start).astype(dtype)
     elif scheme == "alibi" and T:
-        slopes = alibi_slopes(config.num_heads)
+        slopes = alibi_slopes(config.num_heads, exponent=config.alibi_exponent)
         bias = alibi_bias(slopes, T, S, q_offset=start, symmetric=not causal).astype(dtype)
     elif scheme == "t5" and T:
         assert table is not None

@@ -603,10 +603,10 @@ def language_model_loss_grad(
     :func:`dlref.attention.multi_head_attention_vjp`, :func:`dlref.normalization.layer_norm_vjp`.
 
     Some gradients vanish for a reason. A bias of the keys adds the same number to all scores of
-    a query, which the softmax does not see: its gradient is 0. There are three exceptions. Rotary
+    a query, which the softmax does not see: its gradient is 0. There are four exceptions. Rotary
     positions rotate the bias by an angle that differs from key to key, so the number differs too. A
-    norm of the keys (`k_norm`) and a `softcap` of the scores are not linear. (A sink, which this
-    model does not have, is a fourth: :func:`dlref.attention.multi_head_attention_vjp`.)
+    norm of the keys (`k_norm`), their bounds (`clip_qkv`) and a `softcap` of the scores are not
+    linear. (A sink is a fifth: :func:`dlref.attention.multi_head_attention_vjp`.)
 
     Examples
     --------

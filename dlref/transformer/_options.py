@@ -76,6 +76,9 @@ class BlockOptions:
     norm_after_rope : bool, default False
         Whether queries and keys are rotated before their norms, as for
         :func:`dlref.attention.multi_head_attention`.
+    clip_qkv : float or None
+        Bound of queries, keys and values in each attention of the block (DBRX, the first OLMo), as
+        for :func:`dlref.attention.multi_head_attention`.
     delta_heads : int or None
         Number of heads of queries and keys of a gated delta rule (:class:`GatedDeltaParams`); None
         is one for each head of values.
@@ -164,6 +167,7 @@ class BlockOptions:
     inner_eps: float | None = None
     norm_offset: float = 0.0
     norm_after_rope: bool = False
+    clip_qkv: float | None = None
     delta_heads: int | None = None
     parallel: bool = False
     residual_scale: float = 1.0
@@ -200,6 +204,7 @@ class BlockOptions:
             norm_eps=self.eps if self.inner_eps is None else self.inner_eps,
             norm_offset=self.norm_offset,
             norm_after_rope=self.norm_after_rope,
+            clip_qkv=self.clip_qkv,
         )
 
 

@@ -70,6 +70,7 @@ MODELS = {
     "cohere_compass_text": "Compass, North Micro Vision",
     "cwm": "Code World Model",
     "data2vec-text": "data2vec",
+    "dbrx": "DBRX",
     "deepseek_v3": "DeepSeek-V3, R1, Kimi K2, Moonlight",
     "dots1": "dots.llm1",
     "emu3_text_model": "Emu3",
@@ -123,6 +124,7 @@ MODELS = {
 #: Entries that a family cannot do without, or that its published models have.
 NEEDED = {
     "cohere_compass_text": {"rope_parameters": {"full_attention": {"rope_theta": 10000.0}}},
+    "dbrx": PUBLISHED["databricks/dbrx-instruct"],
     "glm4_moe": {"head_dim": 128},
 }
 
@@ -199,6 +201,8 @@ class Model:
         words += [f"windows of {self.window('tokens')}"] if self.window() else []
         caps = [o["softcap"] for o in self.options if o.get("softcap")]
         words += [f"scores capped at {caps[0]:g}"] if caps else []
+        bounds = [o["clip_qkv"] for o in self.options if o.get("clip_qkv")]
+        words += [f"queries, keys and values up to {bounds[0]:g}"] if bounds else []
         if usual.b_q is not None:
             words.append("biases" if usual.b_o is not None else "biases of queries, keys, values")
         return (

@@ -172,8 +172,8 @@ class TestDerivatives:
         assert abs(d.b_k).max() < 1e-13 * abs(d.b_q).max()
 
 
-def torch_attention(x, y, params, rope, *, after, offset, eps, mask):
-    """Attention of PyTorch with norms, a gate and sinks, written as transformers writes it."""
+def torch_attention(x, y, params, rope, *, after, offset, eps, mask, bound=np.inf):
+    """Attention of PyTorch with norms, bounds, a gate and sinks, as transformers writes it."""
     torch = peers.torch
     w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o, q_norm, k_norm, w_gate, b_gate, sink = params
 
@@ -185,6 +185,7 @@ def torch_attention(x, y, params, rope, *, after, offset, eps, mask):
         return n * (offset + w)
 
     def turn(z):
+        z = z.clamp(-bound, bound)
         cos, sin = (torch.tensor(table) for table in rope)
         a, b = z[..., 0::2], z[..., 1::2]
         return torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2)
@@ -203,7 +204,7 @@ def torch_attention(x, y, params, rope, *, after, offset, eps, mask):
         return merged.unflatten(-1, (z.shape[-3], E)).transpose(-2, -3)
 
     q, k = prepared(x @ w_q.T + b_q, q_norm, H), prepared(y @ w_k.T + b_k, k_norm, Hk)
-    v = (y @ w_v.T + b_v).unflatten(-1, (Hk, V)).transpose(-2, -3)
+    v = (y @ w_v.T + b_v).clamp(-bound, bound).unflatten(-1, (Hk, V)).transpose(-2, -3)
     k, v = (a.repeat_interleave(H // Hk, -3) for a in (k, v))
     scores = (q @ k.transpose(-1, -2) / E**0.5).masked_fill(~torch.tensor(mask), -torch.inf)
     column = sink[:, None, None].expand(*scores.shape[:-1], 1)
@@ -213,13 +214,17 @@ def torch_attention(x, y, params, rope, *, after, offset, eps, mask):
 
 
 class TestNormsGateAndSinks:
+    @pytest.mark.parametrize("bound", [None, 0.8])
     @pytest.mark.parametrize("together", [False, True, "rows"])
     @pytest.mark.parametrize(("after", "offset"), [(False, 0.0), (True, 0.0), (False, 1.0)])
-    def test_value_and_gradients_of_pytorch(self, rng, assert_close, together, after, offset):
+    def test_value_and_gradients_of_pytorch(
+        self, rng, assert_close, together, after, offset, bound
+    ):
         params = whole(rng, together)
         x, y, u = (rng.normal(size=(B, T, n)) for n in (D, D_KV, D_OUT))
         rope, mask = rope_tables(np.arange(T), [1.0, 0.3]), np.tri(T, dtype=bool)
         kwargs = {"after": after, "offset": offset, "eps": 0.01, "mask": mask}
+        kwargs["bound"] = bound or np.inf
 
         def f(x, y, *params):
             return torch_attention(x, y, params, rope, **kwargs)
@@ -227,14 +232,16 @@ class TestNormsGateAndSinks:
         value, grads = peers.value_and_vjp(f, x, y, *params, dout=u)
         options = {"num_heads": H, "num_kv_heads": Hk, "rope": rope, "is_causal": True}
         options |= {"norm_eps": 0.01, "norm_offset": offset, "norm_after_rope": after}
+        options["clip_qkv"] = bound
         assert_close(multi_head_attention(x, y, params, **options), value)
         dx, dy, dparams = multi_head_attention_vjp(u, x, y, params, **options)
         for got, want in zip((dx, dy, *dparams), grads, strict=True):
             assert_close(got, want, tolerance=2e-14)
 
+    @pytest.mark.parametrize("bound", [None, 0.8])
     @pytest.mark.parametrize("together", [False, True, "rows"])
     @pytest.mark.parametrize("after", [False, True])
-    def test_forward_mode_is_the_adjoint(self, rng, together, after):
+    def test_forward_mode_is_the_adjoint(self, rng, together, after, bound):
         params = whole(rng, together)
         primals = rng.normal(size=(T, D)), rng.normal(size=(T, D_KV)), params
         tangents, u = (
@@ -242,7 +249,7 @@ class TestNormsGateAndSinks:
             rng.normal(size=(T, D_OUT)),
         )
         options = {"num_heads": H, "num_kv_heads": Hk, "norm_after_rope": after}
-        options["rope"] = rope_tables(np.arange(T), [1.0])
+        options |= {"rope": rope_tables(np.arange(T), [1.0]), "clip_qkv": bound}
         moved = multi_head_attention_jvp(primals, tangents, **options)
         grads = multi_head_attention_vjp(u, *primals, **options)
         terms = [g * t for g, t in zip(flat(*grads), flat(*tangents), strict=True)]
@@ -336,10 +343,74 @@ class TestNormsGateAndSinks:
             attend({"sink": np.ones(H)})
         with pytest.raises(ValueError, match=r"'norm_eps' must be"):
             attend({"norm_eps": -1.0})
+        with pytest.raises(ValueError, match=r"'clip_qkv' must be greater than 0, not 0"):
+            attend({"clip_qkv": 0})
+        with pytest.raises(TypeError, match=r"'clip_qkv' must be"):
+            attend({"clip_qkv": "8"})
         with pytest.raises(TypeError, match=r"'norm_after_rope' must be"):
             attend({"norm_after_rope": 1})
         with pytest.raises(ValueError, match=r"'params' must be .* 8 to 13 arrays, not of 7"):
             multi_head_attention(x, y, params[:7], num_heads=H)
+
+
+class TestBounds:
+    """Queries, keys and values of DBRX and OLMo, which their bounds keep small."""
+
+    def test_bounds_that_nothing_reaches_change_nothing(self, rng):
+        params, x = draw(rng, width=(D, D)), rng.normal(size=(T, D))
+        options = {"num_heads": H, "num_kv_heads": Hk}
+        plain = multi_head_attention(x, x, params, **options)
+        for bound in (1e3, 1e300):
+            bounded = multi_head_attention(x, x, params, clip_qkv=bound, **options)
+            np.testing.assert_array_equal(bounded, plain)
+
+    def test_beyond_the_bounds_only_the_last_layer_learns(self, rng):
+        """All numbers are at a bound then: the averages are 0.5 or between -0.5 and 0.5."""
+        params, x = draw(rng, width=(D, D)), 1e6 * rng.normal(size=(T, D))
+        options = {"num_heads": H, "num_kv_heads": Hk, "clip_qkv": 0.5}
+        u = rng.normal(size=(T, D_OUT))
+        dx_q, dx_kv, dparams = multi_head_attention_vjp(u, x, x, params, **options)
+        assert not dx_q.any()
+        assert not dx_kv.any()
+        assert [name for name, d in dparams._asdict().items() if d is not None and d.any()] == [
+            "w_o", "b_o",
+        ]  # fmt: skip
+        assert abs(dparams.w_o).max() <= T * 0.5 * abs(u).sum(0).max()
+
+    def test_a_number_at_the_bound_has_a_gradient(self):
+        one = np.ones((1, 1))
+        params = AttentionParams(one, one, one, one)
+        grads = [
+            multi_head_attention_vjp(one, one, x * one, params, num_heads=1, clip_qkv=2.0)[1]
+            for x in (-2.5, -2.0, 2.0, 2.5)
+        ]
+        assert [float(g[0, 0]) for g in grads] == [0.0, 1.0, 1.0, 0.0]
+
+    def test_decoding_with_a_cache_is_one_pass(self, rng, assert_close):
+        params, x = whole(rng, width=(D, D)), rng.normal(size=(T, D))
+        options = {"num_heads": H, "num_kv_heads": Hk, "is_causal": True, "clip_qkv": 0.6}
+        cache, parts = KVCache.empty((), Hk, E, V, dtype=np.float64), []
+        for t in range(T):
+            part, rope = x[t : t + 1], rope_tables(np.arange(t, t + 1), [1.0])
+            parts.append(
+                multi_head_attention(part, part, params, rope=rope, cache=cache, **options)
+            )
+        rope = rope_tables(np.arange(T), [1.0])
+        want = multi_head_attention(x, x, params, rope=rope, **options)
+        assert_close(np.concatenate(parts), want)
+        assert abs(cache.values).max() == 0.6
+
+    def test_float32(self, rng):
+        params = AttentionParams(*(p.astype(np.float32) for p in draw(rng)[:8]))
+        x, y = rng.normal(size=(T, D)).astype("f4"), rng.normal(size=(S, D_KV)).astype("f4")
+        options = {"num_heads": H, "num_kv_heads": Hk, "clip_qkv": 0.7}
+        got = multi_head_attention(x, y, params, **options)
+        wide = AttentionParams(*(p.astype(np.float64) for p in params[:8]))
+        want = multi_head_attention(x.astype(float), y.astype(float), wide, **options)
+        assert got.dtype == np.float32
+        assert abs(got - want).max() <= 64 * 2**-24 * abs(want).max()
+        *_, dparams = multi_head_attention_vjp(got, x, y, params, **options)
+        assert {p.dtype for p in dparams if p is not None} == {np.dtype(np.float32)}
 
 
 class TestHeads:
@@ -635,12 +706,13 @@ def test_a_cache_of_another_shape_is_refused(rng):
         assert len(cache) == 0
 
 
-@pytest.mark.parametrize("option", ["none", "rotation", "softcap", "sink"])
+@pytest.mark.parametrize("option", ["none", "rotation", "bounds", "softcap", "sink"])
 def test_what_gives_the_key_bias_a_gradient(rng, option):
     params, x = draw(rng, width=(D, D)), rng.normal(size=(2, T, D))
     options = {
         "none": {},
         "rotation": {"rope": rope_tables(np.arange(T), np.array([1.0, 0.1]))},
+        "bounds": {"clip_qkv": 0.5},
         "softcap": {"softcap": 2.0},
         "sink": {"sink": np.zeros(H)},
     }[option]

@@ -52,6 +52,15 @@ def test_another_soft_cap_is_found():
     assert first_difference(right, kept).cause == "the soft cap is 1.25 instead of 2"
 
 
+def test_another_bound_of_queries_keys_and_values_is_found():
+    x, p, options, _ = problem("llama")
+    right = trace(encoder_block, x, p, **options, clip_qkv=0.5)
+    other = trace(encoder_block, x, p, **options, clip_qkv=0.8)
+    kept = {key: other[key] for key in ("attention.weights", "out")}
+    message = "the bound of queries, keys and values is 0.8 instead of 0.5"
+    assert first_difference(right, kept).cause == message
+
+
 def test_what_is_no_option_is_not_found():
     right, other = both()
     other["attention.weights"] = other["attention.weights"] ** 1.5

@@ -40,6 +40,11 @@ KNOWN = [
     ("granite", 0, OUT, "the output of the network is not multiplied by 0.3"),
     ("mixtral", 0, OUT, "the experts' weights multiply their inputs, not their outputs"),
     ("mixtral", 0, OUT, "the columns of w_o go from head to head first, not through a head"),
+    ("olmo", 2, OUT, "the option clip_qkv is missing"),
+    ("olmo", 2, OUT, "the values are not bounded"),
+    ("olmo", 2, OUT, "queries, keys and values have no lower bound"),
+    ("olmo", 2, OUT, "queries and keys are bounded after the rotation instead of before it"),
+    ("olmoe", 1, OUT, "queries and keys are bounded before their norms instead of after them"),
     (
         "olmo2", 0, OUT,
         "the norms of queries and keys go over each head, not over all heads at once",

@@ -822,6 +822,24 @@ def norms_and_gate():
     yield whole(*ALL)[2], multi_head_attention(TOKENS, TOKENS, AttentionParams(*ALL[1:]), **options)
 
 
+BOUND = 0.4
+
+
+@reads(r"\tilde q_{hie} = \max ( -c, \min ( c, q_{hie} ) ), \qquad \tilde k_{hje}…")
+def bounds_of_heads():
+    raw = RNG.normal(size=(3, 2, T, WIDTH))
+    q, k, v = (formulas.bound_heads(z, BOUND) for z in raw)
+    before = dict(zip("qkv", raw, strict=True))
+    return {**before, "c": BOUND, r"\tilde{q}": q, r"\tilde{k}": k, r"\tilde{v}": v}
+
+
+@reads(r"\pdv{L}{q_{hie}} = \begin{cases} g_{hie} & -c \le q_{hie} \le c \\ 0…")
+def gradients_of_the_bounds():
+    q, g = RNG.normal(size=(2, 2, T, WIDTH))
+    loss = Of(lambda q: np.sum(g * formulas.bound_heads(q, BOUND)), "q")
+    return {"q": q, "g": g, "c": BOUND, "L": loss}
+
+
 ROWS_Q, ROWS_K = RNG.normal(size=(2, N_HEADS, WIDTH))
 
 

@@ -52,22 +52,25 @@ def of_alibi(symmetric):
     return {**env, "U": env["u"]}
 
 
-@reads(r"m_h = 2^{-8 h / H}, \qquad h = 1, \dots, H .")
+@reads(r"m_h = 2^{-a h / H}, \qquad h = 1, \dots, H .")
 def slopes_of_a_power_of_two_heads():
+    of_stories = formulas.alibi_slopes(4, exponent=16.0)
     return [
-        {"h": range(1, 9), "H": 8, "m": From(1, formulas.alibi_slopes(8))},
-        {"h": range(1, 7), "H": 6, "m": From(1, formulas.alibi_slopes(6, rule="paper"))},
+        {"h": range(1, 9), "H": 8, "a": 8, "m": From(1, formulas.alibi_slopes(8))},
+        {"h": range(1, 7), "H": 6, "a": 8, "m": From(1, formulas.alibi_slopes(6, rule="paper"))},
+        {"h": range(1, 5), "H": 4, "a": 16, "m": From(1, of_stories)},
     ]
 
 
 @equation(
-    r"2^{-8h/P}, \; h = 1, \dots, P; \qquad 2^{-4 (2h - 1)/P}, \; h = 1, \dots, H - P .",
+    r"2^{-a h/P}, \; h = 1, \dots, P; \qquad 2^{-a (2h - 1)/(2 P)}, \; h = 1, \dots, H - P .",
 )
 def slopes_of_other_heads():
     heads, p = 7, 4
-    first = [2 ** (-8 * h / p) for h in range(1, p + 1)]
-    second = [2 ** (-4 * (2 * h - 1) / p) for h in range(1, heads - p + 1)]
-    yield first + second, alibi_slopes(heads)
+    for a in (8, 16):
+        first = [2 ** (-a * h / p) for h in range(1, p + 1)]
+        second = [2 ** (-a * (2 * h - 1) / (2 * p)) for h in range(1, heads - p + 1)]
+        yield first + second, alibi_slopes(heads, exponent=a)
 
 
 M = RNG.uniform(size=H)  # slopes

@@ -27,6 +27,8 @@ MODELS = {
         {"d_model": D, "n_heads": H, "n_layers": 2},
         {"d_model": D, "n_heads": 3 if D % 3 == 0 else 2, "n_layers": 2}
         | {"attn_config": {"softmax_scale": 0.3}, "tie_word_embeddings": False},
+        {"d_model": D, "n_heads": H, "n_layers": 2}
+        | {"attn_config": {"alibi_bias_max": 16, "clip_qkv": 0.5}},
     ],
     "gpt_bigcode": [
         {"n_embd": D, "n_head": H, "n_layer": 2, "n_positions": L, "n_inner": F},
@@ -45,6 +47,10 @@ MODELS = {
         | {"max_position_embeddings": L, "word_embed_proj_dim": D},
         {"hidden_size": D, "num_attention_heads": H, "num_hidden_layers": 2, "ffn_dim": F}
         | {"max_position_embeddings": L, "tie_word_embeddings": False},
+        {"hidden_size": D, "num_attention_heads": H, "num_hidden_layers": 2, "ffn_dim": F}
+        | {"max_position_embeddings": L, "do_layer_norm_before": False},
+        {"hidden_size": D, "num_attention_heads": H, "num_hidden_layers": 2, "ffn_dim": F}
+        | {"max_position_embeddings": L, "enable_bias": False},
     ],
 }
 CASES = [(kind, i) for kind, every in MODELS.items() for i in range(len(every))]
@@ -70,6 +76,9 @@ PROJECTIONS = {
     "falcon": ("self_attention.query_key_value", "self_attention.dense"),
     "mpt": ("attn.Wqkv", "attn.out_proj"),
 }
+
+
+WITHOUT_BIASES = ("falcon", "mpt")
 
 
 def settings_of(kind, i):
@@ -124,11 +133,13 @@ def shapes_of(kind, i=0):
         for part, shape in sizes.items():
             shapes[f"{name}{part}.weight"] = shape
             of_queries = kind == "gpt_neo" and part.endswith(("q_proj", "k_proj", "v_proj"))
-            if not of_queries and config.get("bias", kind not in ("falcon", "mpt")):
+            has_biases = config.get("bias", config.get("enable_bias", kind not in WITHOUT_BIASES))
+            if not of_queries and has_biases:
                 shapes[f"{name}{part}.bias"] = shape[:1]
         for norm in norms_of(kind, config):
             shapes |= {f"{name}{norm}.{x}": (D,) for x in of_norms(kind)}
-    shapes |= {f"{base}{last}.{x}": (D,) for x in of_norms(kind)}
+    if config.get("do_layer_norm_before", True):
+        shapes |= {f"{base}{last}.{x}": (D,) for x in of_norms(kind)}
     return shapes | ({} if config.get("tie_word_embeddings", True) else {"lm_head.weight": (V, D)})
 
 
@@ -159,13 +170,19 @@ def run(kind, i, s, ids):
     for n in range(layers_of(config)):
         name = f"{base}{layers}{n}."
         norms, (up, down) = [f"{name}{x}" for x in norms_of(kind, config)], MLP[kind]
+        if not config.get("do_layer_norm_before", True):
+            out = f"{name}{PROJECTIONS[kind][1]}"
+            x = norm(x + dense(_averages(kind, config, n, x, name, dense), out), norms[0])
+            x = norm(x + dense(activation(dense(x, f"{name}{up}")), f"{name}{down}"), norms[1])
+            continue
         given = x
         x = x + dense(_averages(kind, config, n, norm(x, norms[0]), name, dense),
                       f"{name}{PROJECTIONS[kind][1]}")  # fmt: skip
         side_by_side = kind == "falcon" and config.get("parallel_attn", True)
         read = given if side_by_side else x
         x = x + dense(activation(dense(norm(read, norms[-1]), f"{name}{up}")), f"{name}{down}")
-    return norm(x, f"{base}{last}") @ s.get("lm_head.weight", s[f"{base}{tokens}.weight"]).T
+    x = norm(x, f"{base}{last}") if config.get("do_layer_norm_before", True) else x
+    return x @ s.get("lm_head.weight", s[f"{base}{tokens}.weight"]).T
 
 
 def _turned(x):
@@ -193,7 +210,8 @@ def _averages(kind, config, n, x, name, dense):
                   rows[:, h // own, own + 1]) for h in range(H)]  # fmt: skip
     elif kind == "mpt":
         n = config["n_heads"]
-        parts = np.split(dense(x, f"{name}{inner}"), 3, axis=1)
+        bound = config.get("attn_config", {}).get("clip_qkv", np.inf)
+        parts = np.split(dense(x, f"{name}{inner}").clip(-bound, bound), 3, axis=1)
         heads = list(zip(*(np.split(a, n, axis=1) for a in parts), strict=True))
     else:
         all_heads = [dense(x, name + inner.format(c)) for c in "qkv"]
@@ -206,9 +224,10 @@ def _averages(kind, config, n, x, name, dense):
     for h, (q, k, v) in enumerate(heads):
         scores = q @ k.T / (math.sqrt(q.shape[1]) if is_scaled else 1)
         if kind == "mpt":
-            own = config.get("attn_config", {}).get("softmax_scale")
+            given = config.get("attn_config", {})
+            own, most = given.get("softmax_scale"), given.get("alibi_bias_max", 8)
             scores = q @ k.T * own if own else scores
-            slope = 2.0 ** (-8 * (h + 1) / len(heads))
+            slope = 2.0 ** (-most * (h + 1) / len(heads))
             scores -= slope * np.maximum(np.subtract.outer(np.arange(len(x)), np.arange(len(x))), 0)
         for t in range(len(x)):
             for u in range(len(x)):

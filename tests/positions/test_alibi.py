@@ -49,6 +49,17 @@ def test_the_paper_is_a_geometric_sequence():
     np.testing.assert_array_equal(P.alibi_slopes(8), 2.0 ** -np.arange(1, 9))
 
 
+@pytest.mark.parametrize("heads", [1, 4, 6, 32, 40])
+@pytest.mark.parametrize("exponent", [8, 16, 2.5])
+def test_another_least_slope_as_in_mpt(heads, exponent):
+    """Slopes for the next power of two, every other one first, as MPT's own code takes them."""
+    power = 2 ** math.ceil(math.log2(heads))
+    slopes = 1 / 2.0 ** (np.arange(1, power + 1) * exponent / power)
+    if power != heads:
+        slopes = np.concatenate([slopes[1::2], slopes[::2]])[:heads]
+    np.testing.assert_allclose(P.alibi_slopes(heads, exponent=exponent), slopes, rtol=2e-14)
+
+
 class TestBias:
     def test_a_cache_takes_the_last_rows(self):
         m = P.alibi_slopes(8)
@@ -123,6 +134,8 @@ class TestErrors:
             P.alibi_slopes(8.0)
         with pytest.raises(ValueError, match=r"^Argument 'rule' must be 'official' or 'paper'"):
             P.alibi_slopes(8, rule="other")
+        with pytest.raises(ValueError, match="'exponent' must be greater than 0, not 0"):
+            P.alibi_slopes(8, exponent=0)
 
     def test_offsets(self):
         with pytest.raises(ValueError, match=r"^Argument 'q_offset' must be at most 536870912"):

@@ -107,6 +107,8 @@ class TestModernBlock(trees.Contract):
         modern([], {"parallel": True, "dropout": (np.array([2.0, 0, 2, 0]), None)}),
         modern(["norm1", "norm2", "output_norm1"], {"norm_after_rope": True, "eps": 0.1}),
         modern(["norm1", "norm2"], {"inner_eps": 0.3}),
+        modern(["norm1", "norm2"], {"clip_qkv": 0.4}),
+        modern(["norm1"], {"parallel": True, "clip_qkv": 0.4, "norm_after_rope": True}),
         modern(["norm1", "norm2", "output_norm2"], {"norm_first": False, "norm_offset": 0.5}),
         modern(["norm1", "norm2", "output_norm1"], {"norm": "layer", "norm_offset": 0.5}),
     ]
@@ -149,6 +151,8 @@ class TestPlacesOfNorms:
             encoder_block(x, params, num_heads=2, parallel=True)
         with pytest.raises(ValueError, match=r"'params.norm1.bias' must be None where norm is"):
             encoder_block(x, params, num_heads=2, norm="rms", norm_offset=1.0)
+        with pytest.raises(ValueError, match=r"'clip_qkv' must be greater than 0, not -1"):
+            encoder_block(x, params, num_heads=2, clip_qkv=-1.0)
         options, memory = {"num_heads": 2, "parallel": True, "norm_first": True}, np.ones((2, 3))
         with pytest.raises(ValueError, match=r"'parallel' must be False for a decoder block"):
             decoder_block(x, memory, draw.decoder_block(), **options)
@@ -164,6 +168,7 @@ class TestDecoderBlock(trees.Contract):
         decoding(options={"memory_mask": np.arange(5) % 2 == 0}),
         decoding(options={"attention_dropout": DROPPED[:1], "norm_first": True}),
         decoding(options={"cross_scale": 1.0}),
+        decoding(options={"clip_qkv": 0.4, "norm_first": True}),
         decoding(options={"bias": np.linspace(-1, 1, 9).reshape(3, 3), "norm_first": True}),
         decoding(options={"dropout": (None, np.full(4, 0.5), np.full((3, 1), 1.5))}),
     ]

@@ -64,6 +64,7 @@ class TestErrors:
             ({"length": 0}, "'length' must be at least 1, not 0"),
             ({"eps": -1}, "'eps' must be at least 0, not -1"),
             ({"rope_base": 0}, "'rope_base' must be greater than 0, not 0"),
+            ({"alibi_exponent": 0}, "'alibi_exponent' must be greater than 0, not 0"),
         ],
     )
     def test_name_the_field(self, fields, message):

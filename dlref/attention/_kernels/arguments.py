@@ -86,6 +86,7 @@ class HeadOptions(ScoreOptions, total=False):
     norm_eps: float
     norm_offset: float
     norm_after_rope: bool
+    clip_qkv: float | None
 
 
 class TangentHeadOptions(HeadOptions, TangentOptions, total=False):

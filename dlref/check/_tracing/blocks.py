@@ -95,12 +95,17 @@ def _attend(x: FloatArray, p: Any, o: Options, y: Any = None, part: str = "atten
         _heads(linear(y, p.w_v, p.b_v), keys, wrong),
     )
     steps: Steps = {"q": q, "k": k, "v": v}
-    order = (_rotate, _normalize) if o["norm_after_rope"] else (_normalize, _rotate)
+    order = [_normalize, _clip, _rotate]
+    if o["norm_after_rope"]:
+        order = [_clip, _rotate, _normalize]
+    if wrong in ("bounds first", "bounds last"):
+        order = sorted(order, key=lambda change: (change is _clip) == (wrong == "bounds last"))
     for change in order:
         changed = change(q, k, v, p, o)
         q, k, v = changed.get("q", q), changed.get("k", k), changed.get("v", v)
-        name = {_rotate: "rotated", _normalize: "normed"}[change]
-        steps |= {f"{key}_{name}": changed[key] for key in ("q", "k") if key in changed}
+        name = {_rotate: "rotated", _normalize: "normed", _clip: "clipped"}[change]
+        shown = "qkv" if change is _clip else "qk"
+        steps |= {f"{key}_{name}": changed[key] for key in shown if key in changed}
     options = attention_options(o, x.shape[-2])
     steps["scores"] = attention_scores(q, k, **options)
     steps["weights"] = attention_weights(q, k, sink=p.sink, **options)
@@ -124,6 +129,17 @@ def _attend(x: FloatArray, p: Any, o: Options, y: Any = None, part: str = "atten
             merged = merged * (steps["gate"] if wrong == "open" else sigmoid(steps["gate"]))
     steps["out"] = linear(merged, p.w_o, p.b_o)
     return in_part(part, steps)
+
+
+def _clip(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) -> Steps:
+    """Return queries, keys and values between their bounds, if there are any."""
+    c, wrong = o["clip_qkv"], o.get("wrong", "")
+    if c is None:
+        return {}
+    bounded = {"q": q, "k": k} | ({} if wrong == "values free" else {"v": v})
+    if wrong == "bounded above":
+        return {name: np.asarray(np.minimum(x, x.dtype.type(c))) for name, x in bounded.items()}
+    return {name: np.clip(x, -c, c) for name, x in bounded.items()}
 
 
 def _rotate(q: FloatArray, k: FloatArray, v: FloatArray, p: Any, o: Options) -> Steps:

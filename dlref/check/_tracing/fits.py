@@ -64,6 +64,9 @@ def fits_of(o: Any) -> Iterator[Fit]:
     cap = "instead of {:g}".format(o["softcap"]) if o["softcap"] is not None else "where none is"
     message = "the soft cap is {:.4g} " + cap
     yield Fit(message, np.logspace(-1, 3, 33), lambda v: o | {"softcap": v})
+    cap = "instead of {:g}".format(o["clip_qkv"]) if o["clip_qkv"] is not None else "where none is"
+    message = "the bound of queries, keys and values is {:.4g} " + cap
+    yield Fit(message, np.logspace(-1, 3, 33), lambda v: o | {"clip_qkv": v})
     after = o["window"][1] if o["window"] else 0 if o["is_causal"] else None
     message = "the window ends {:.0f} keys to the left"
     yield Fit(message, np.arange(64.0), lambda v: o | {"window": (int(v), after)}, whole=True)

@@ -151,8 +151,9 @@ class Trace(dict[str, FloatArray]):
                     other = run(arguments[0], *changed)
                 except RefutedError:
                     continue
-                for step in steps.keys() - other.keys():  # there is no rotation
-                    other[step] = other[re.sub("_(rotated|normed)$", "", step)]
+                for step in steps:
+                    if step not in other:  # without a norm, bounds or a rotation
+                        other[step] = other[_step_before(step, steps)]
                 yield message, named(other)
             for source, x in earlier.items():
                 yield LEFT_OUT.format(source), named(run(x, *arguments[1:]))
@@ -232,6 +233,16 @@ def _of_blocks(
     for o in dicts:
         o["is_causal"] = causal if o["is_causal"] is None else o["is_causal"]
     return dicts
+
+
+#: Ends of the names of queries, keys and values after one of their steps.
+OF_HEADS = re.compile("_(normed|clipped|rotated)$")
+
+
+def _step_before(step: str, steps: Steps) -> str:
+    """Return the step of the same queries, keys or values that comes before one of theirs."""
+    names = [name for name in steps if OF_HEADS.sub("", name) == OF_HEADS.sub("", step)]
+    return names[names.index(step) - 1]
 
 
 def last_norm(x: FloatArray, p: Any, o: Options) -> Steps:
@@ -416,7 +427,7 @@ def _class_mistakes(p: Any) -> Iterator[tuple[Any, ...]]:
 def _places(config: Any, table: Any, T: int, dtype: Any, *, causal: bool = True) -> Options:
     """Return the options of attention that a scheme of positions makes."""
     if config.positions == "alibi":
-        slopes = alibi_slopes(config.num_heads)
+        slopes = alibi_slopes(config.num_heads, exponent=config.alibi_exponent)
         return {"bias": alibi_bias(slopes, T, T, symmetric=not causal).astype(dtype)}
     if config.positions == "t5":
         return {"bias": np.asarray(t5_bias(table, T, T, bidirectional=not causal))}

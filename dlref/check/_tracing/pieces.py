@@ -34,6 +34,9 @@ def attention_pieces(p: Any, o: Options, part: str = "attention") -> Mistakes:
     if a.w_gate is not None:
         for wrong, message in GATES.items():
             yield message, p, o | {"wrong": wrong}
+    if o["clip_qkv"] is not None:
+        for message, changed in _bounds(a, o):
+            yield message, p, changed
     for message, changes in _norms(a, o):
         yield message, p._replace(**{part: a._replace(**changes)}), o
     if a.q_norm is not None and a.k_norm is not None:
@@ -42,6 +45,26 @@ def attention_pieces(p: Any, o: Options, part: str = "attention") -> Mistakes:
         first, then = ("before", "after")[:: -1 if o["norm_after_rope"] else 1]
         message = f"the norms of queries and keys come {then} the rotation instead of {first} it"
         yield message, p, o | {"norm_after_rope": not o["norm_after_rope"]}
+
+
+#: Mistakes in the bounds of queries, keys and values, by their names in the options.
+BOUNDED = {
+    "values free": "the values are not bounded",
+    "bounded above": "queries, keys and values have no lower bound",
+}
+
+
+def _bounds(a: Any, o: Options) -> Iterator[tuple[str, Options]]:
+    """Yield other bounds of queries, keys and values."""
+    yield "the option clip_qkv is missing", o | {"clip_qkv": None}
+    for wrong, message in BOUNDED.items():
+        yield message, o | {"wrong": wrong}
+    if o["rope"] is not None:
+        message = "queries and keys are bounded after the rotation instead of before it"
+        yield message, o | {"wrong": "bounds last"}
+    if a.q_norm is not None and not o["norm_after_rope"]:
+        message = "queries and keys are bounded before their norms instead of after them"
+        yield message, o | {"wrong": "bounds first"}
 
 
 def _sinks(a: Any, o: Options) -> Iterator[tuple[str, Any]]:
