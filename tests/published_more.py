@@ -2,10 +2,11 @@
 More files config.json, so that each family has two; `published.py` holds the others.
 
 Entries of K-EXAONE, Solar Open, Youtu-LLM, Qwen3.5, InternLM3, dots.llm1 and one XLM-RoBERTa were
-looked up in public repositories that quote the files, some of them in part. All others are written
-from the configuration classes of transformers 5.23 and from memory of the files: a size may be
-wrong there. Where one model alone was published, its second file is the one that transformers 5
-saves after a fine-tuning, with the rotation as one entry.
+looked up in public repositories that quote the files, some of them in part, as were parts of
+SmolLM2, Qwen3-Coder and DBRX. All others are written from the configuration classes of transformers
+5.23 and from memory of the files: a size may be wrong there. Where one model alone was published,
+its second file is the one that transformers 5 saves after a fine-tuning, with the rotation as one
+entry.
 """
 
 from published import DEEPSEEK_YARN, GELU, LLAMA3, PUBLISHED, _file, _sizes
@@ -221,6 +222,35 @@ MORE = {
         rope_theta=10000.0, tie_word_embeddings=False,
         **_sizes(50304, 4096, 11008, 32, 32, 32, 4096),
     ),
+    "HuggingFaceTB/SmolLM2-135M": _file(
+        "llama", "Llama", version="4.40.1", attention_bias=False, attention_dropout=0.0,
+        bos_token_id=0, eos_token_id=0, hidden_act="silu", is_llama_config=True, pretraining_tp=1,
+        rms_norm_eps=1e-5, rope_interleaved=False, rope_scaling=None, rope_theta=100000,
+        tie_word_embeddings=True, **_sizes(49152, 576, 1536, 30, 9, 3, 8192),
+    ),
+    "Qwen/Qwen3-Coder-30B-A3B-Instruct": PUBLISHED["Qwen/Qwen3-30B-A3B"] | {
+        "intermediate_size": 5472, "max_position_embeddings": 262144, "max_window_layers": 28,
+        "qkv_bias": False, "rope_theta": 10000000, "shared_expert_intermediate_size": 0,
+        "transformers_version": "4.52.3", "use_qk_norm": True,
+    },
+    "facebook/galactica-125m": PUBLISHED["facebook/opt-125m"] | {
+        "activation_function": "gelu", "attention_dropout": 0.1, "bos_token_id": 0,
+        "learned_embeddings": True, "scale_embeddings": False, "vocab_size": 50000,
+    },
+    "databricks/dolly-v2-3b": PUBLISHED["EleutherAI/pythia-160m"] | {
+        "custom_pipelines": {"text-generation": {"pt": "AutoModelForCausalLM"}},
+        "hidden_size": 2560, "intermediate_size": 10240, "num_attention_heads": 32,
+        "num_hidden_layers": 32, "torch_dtype": "bfloat16", "vocab_size": 50280,
+    },
+    "EleutherAI/polyglot-ko-1.3b": PUBLISHED["EleutherAI/pythia-160m"] | {
+        "hidden_size": 2048, "intermediate_size": 8192, "num_attention_heads": 16,
+        "num_hidden_layers": 24, "num_steps": "global_step175000", "rotary_pct": 0.5,
+        "vocab_size": 30080,
+    },
+    "stabilityai/stable-code-3b": PUBLISHED["stabilityai/stablelm-3b-4e1t"] | {
+        "attention_dropout": 0.0, "hidden_dropout": 0.0, "max_position_embeddings": 16384,
+        "num_heads": 32, "rope_theta": 1000000, "rotary_scaling_factor": 1.0,
+    },
     "databricks/dbrx-instruct, saved again": PUBLISHED["databricks/dbrx-instruct"] | {
         "attn_config": {"clip_qkv": 8, "kv_n_heads": 8, "rope_theta": 500000},
         "rope_parameters": {"rope_theta": 500000, "rope_type": "default"},

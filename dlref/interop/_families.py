@@ -443,13 +443,11 @@ class RowsOfExperts:
         self.name, self.value, self.rows = name, value, rows
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """Return the array (n, F, D)."""
+        """Return the array (n, F, D); an array of another shape stays, and is refused later."""
         array = _numbers(self.name, self.value)
-        if array.ndim != 2 or len(array) % self.rows:
-            wanted = f"(n F, D) with F = {self.rows}"
-            msg = f"Argument 'state[{self.name!r}]' must have shape {wanted}, not {array.shape}."
-            raise ValueError(msg)
-        return np.asarray(array.reshape(-1, self.rows, array.shape[1]), dtype)
+        if array.ndim == 2 and len(array) % self.rows == 0:
+            array = array.reshape(-1, self.rows, array.shape[1])
+        return np.asarray(array, dtype)
 
 
 #: Tensors of DBRX that hold the rows of all experts.

@@ -88,6 +88,9 @@ def decoder_config(s: Settings, kin: Kin) -> LanguageModelConfig:
         rotation["partial"] = s.integer(None, "rotary_dim") / E
     base, scaling, rotated = rope_settings(s, turning, by_kind=kin.by_kind, **rotation)
     s.refuse()
+    s.only_these(num_heads=heads, n_heads=heads, n_head=heads, d_model=width, n_embd=width)
+    if kin.qk_norm and not kin.qk_optional:  # an entry of others, which says so
+        s.only("use_qk_norm", True)
     name = next(n for n in ("hidden_activation", "hidden_act") if n in d)
     eps = next(n for n in ("norm_epsilon", "norm_eps", f"{kin.norm}_norm_eps") if n in d)
     blocks: dict[str, Any] = {"rope_interleaved": kin.interleaved}

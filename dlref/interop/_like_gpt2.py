@@ -153,7 +153,7 @@ def _of_neo(name: str, config: LanguageModelConfig) -> list[Any]:
 def opt(s: Settings, options: dict[str, Any]) -> None:
     options["norm_first"] = s.flag(True, "do_layer_norm_before")
     options["biases"] = s.flag(True, "enable_bias")
-    s.only("_remove_final_layer_norm", False)
+    s.only_these(_remove_final_layer_norm=False, learned_embeddings=True)
     width = s.get(None, "word_embed_proj_dim") and options["d_model"]
     s.only("word_embed_proj_dim", width, "embeddings of another width than the blocks")
     s.known |= {"layerdrop", "init_std"}  # of training

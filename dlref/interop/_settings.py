@@ -63,7 +63,8 @@ WITHOUT_EFFECT = {
     "the order of the computation": r"chunk_size_feed_forward|reorder_and_upcast_attn|pruned_heads"
     r"|torchscript|use_bfloat16|(torch_)?dtype",
     "book-keeping": r"_.*|architectures|model_type|auto_map|transformers_version|tokenizer_class"
-    r"|name_or_path|unsloth_.*|tie_weights_|language|name",
+    r"|name_or_path|unsloth_.*|tie_weights_|language|name|is_[a-z0-9]+_config"
+    r"|custom_pipelines|num_steps",
     "lengths, which tensors or other entries have": r"n_ctx|n_positions|num_decoder_layers"
     r"|scale_decoder_outputs",
 }
@@ -74,9 +75,9 @@ OF_OTHERS = re.compile(
     r"sliding_window.*|.*_multiplier|logits?_scal(e|ing)|query_pre_attn_scalar|.*soft_?cap.*"
     r"|no_rope.*|layer_types|partial_rotary_factor|rotary_pct|rope_pct|rotary_dim|.*experts.*"
     r"|attention_chunk_size|.*qk_(layer)?norm|.*bidirectional.*|use_parallel_residual|clip_qkv"
-    r"|attention_bias|mlp_bias|use_qkv_bias|head_dim|rope_local_base_freq|qk_nope_head_dim|alibi"
+    r"|attention_bias|mlp_bias|(use_)?qkv_bias|head_dim|rope_local_base_freq|qk_nope_head_dim|alibi"
     r"|swiglu_limit|kv_lora_rank|attn_temperature.*|.*logit_cap.*|use_sliding_window|use_mrope"
-    r"|use_bias|rope_interleave"
+    r"|use_bias|rope_interleaved?|scale_embeddings|shared_expert_.*|rotary_scaling_factor"
 )
 #: Other names of families in configurations.
 ALIASES = {"gemma3_text": ("gemma3",), "gemma3": ("gemma3_text",)}

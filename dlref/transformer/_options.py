@@ -78,7 +78,8 @@ class BlockOptions:
         :func:`dlref.attention.multi_head_attention`.
     clip_qkv : float or None
         Bound of queries, keys and values in each attention of the block (DBRX, the first OLMo), as
-        for :func:`dlref.attention.multi_head_attention`.
+        for :func:`dlref.attention.multi_head_attention`. Latent attention and delta rules have
+        none.
     delta_heads : int or None
         Number of heads of queries and keys of a gated delta rule (:class:`GatedDeltaParams`); None
         is one for each head of values.

@@ -236,9 +236,10 @@ class GatedDeltaParams(NamedTuple):
         o = recurrent_linear_attention(l2_norm(q), l2_norm(k), v, decay, beta, scale=E**-0.5)[0]
         y = (rms_norm(o, norm) * silu(x @ w_z.T)) @ w_o.T
 
-    Positions are known from the order of the steps alone. A block refuses masks, biases, windows
-    and chunks, and ``is_causal`` has to be True; ``num_heads``, ``rope``, ``scale`` and ``softcap``
-    have no effect. Its part of a cache has the same size after any number of steps.
+    Positions are known from the order of the steps alone. A block refuses masks, biases, windows,
+    chunks and bounds (``clip_qkv``), and ``is_causal`` has to be True; ``num_heads``, ``rope``,
+    ``scale`` and ``softcap`` have no effect. Its part of a cache has the same size after any number
+    of steps.
 
     Examples
     --------

@@ -91,6 +91,13 @@ def modeled(kind, variant, dtype, **entries):
     return made(name, every[variant], dtype, seed=1, spread=0.3, **entries)
 
 
+#: Hooks of DBRX, whose modules have names of their own.
+OF_DBRX = {
+    "norm_attn_norm.norm_1": "norm1", "norm_attn_norm.attn": "attention.out",
+    "norm_attn_norm.norm_2": "norm2", "ffn": "feed_forward.out", "": "out",
+}  # fmt: skip
+
+
 def parts_of(kind, layer):
     """Return the hooks of a layer: names of modules, and of steps."""
     own = "attention" if kind.startswith("gpt_neox") else "self_attn"
@@ -106,6 +113,7 @@ def parts_of(kind, layer):
     parts |= {module: field for field, module in KIN[kind].norms.items()} if kind in KIN else {
         "input_layernorm": "norm1", "post_attention_layernorm": "norm2"}  # fmt: skip
     parts[""] = "out"
+    parts = OF_DBRX if kind == "dbrx" else parts
     names = dict(layer.named_modules())
     for field, module in KIN[kind].norms_of_experts.items() if kind in KIN else ():
         if module in names:  # which the network ends with
@@ -135,11 +143,14 @@ def steps_of(kind, model, ids):
         return hook
 
     body = model.base_model
-    norm = body.final_layer_norm if kind.startswith("gpt_neox") else body.norm
+    last = {"dbrx": "norm_f", "gpt_neox": "final_layer_norm"}
+    last["gpt_neox_japanese"] = last["gpt_neox"]
+    norm = getattr(body, last.get(kind, "norm"))
+    layers = body.blocks if kind == "dbrx" else body.layers
     handles = [norm.register_forward_hook(keep("norm"))]
     first = lambda _module, inputs: seen.update(embedding=inputs[0].detach())  # noqa: E731
-    handles.append(body.layers[0].register_forward_pre_hook(first))
-    for i, layer in enumerate(body.layers):
+    handles.append(layers[0].register_forward_pre_hook(first))
+    for i, layer in enumerate(layers):
         for module, step in parts_of(kind, layer):
             handles.append(module.register_forward_hook(keep(f"blocks.{i}.{step}")))
         own = "attention" if kind.startswith("gpt_neox") else "self_attn"

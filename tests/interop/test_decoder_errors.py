@@ -56,6 +56,21 @@ SOME = {"a": np.ones(2)}
         ),
         ("mellum", {"rope_theta": 1e4}, r"'rope_theta' must be None, not 10000\.0"),
         ("cohere_compass_text", {}, r"'rope_parameters' must have \['full_attention'\]"),
+        ("olmo", {"clip_qkv": 0}, "'config.clip_qkv' must be greater than 0, not 0"),
+        ("qwen3", {"use_qk_norm": False}, "'use_qk_norm' must be True, not False"),
+        ("qwen2", {"num_heads": 3}, "'num_heads' must be 4, not 3"),
+        ("dbrx", {"d_model": 16}, "'hidden_size' must be 16, not 32"),
+        (
+            "dbrx",
+            {"attn_config": {"kv_n_heads": 2, "rope_theta": 5e5}, "rope_parameters": {
+                "rope_type": "default", "rope_theta": 1e4}, "intermediate_size": 3584},
+            r"'rope_parameters' must have the 'rope_theta' of 'attn_config', 500000\.0",
+        ),
+        ("dbrx", {"num_key_value_heads": 2}, "'num_key_value_heads' must be 1, not 2"),
+        (
+            "dbrx", {"ffn_config": {"moe_normalize_expert_weights": 2}},
+            "'moe_normalize_expert_weights' must be 1, not 2",
+        ),
         ("axk1", {"mlp_layer_types": ["sparse"]}, "'mlp_layer_types' must be 3 of 'dense' and"),
         ("roformer", {"embedding_size": 8}, "'embedding_size' must be 32, not 8: dlref lacks"),
         ("roformer", {"num_attention_heads": 32}, "'hidden_size' must be an even number for each"),
@@ -126,6 +141,24 @@ def test_experts_one_by_one(rng):
     del named[next(name for name in named if "experts.2.up_proj" in name)]
     with pytest.raises(ValueError, match="must hold gate, up and down of each expert"):
         from_state_dict(named, config=config)
+
+
+def test_the_rows_of_dbrxs_experts(rng):
+    """They are one matrix, whose base of rotations is 10000 where no entry has it."""
+    ffn = {"ffn_hidden_size": 24, "moe_num_experts": 4, "moe_top_k": 2}
+    config = {"model_type": "dbrx", "d_model": 32, "n_heads": 4, "n_layers": 1, "vocab_size": 23}
+    config |= {"attn_config": {"kv_n_heads": 2}, "ffn_config": ffn}
+    state = state_of("dbrx", config, rng)
+    params, own = from_state_dict(state, config=config)
+    assert own.rope_base == 10000
+    name = "transformer.blocks.0.ffn.experts.mlp.w2"
+    w2 = params.blocks[0].feed_forward.experts.w_down
+    np.testing.assert_array_equal(w2[2], state[name][48:72].T)
+    for wrong in (state[name][:-1], state[name][None]):
+        with pytest.raises(
+            ValueError, match=r"w2' must have shape \(n, F, D\) = \(4, 24, 32\), not"
+        ):
+            from_state_dict(state | {name: wrong}, config=config)
 
 
 def test_the_names_in_files_of_minimax(rng):

@@ -168,6 +168,7 @@ def test_saved_loaded_and_trained(tmp_path, params, ids):
         ({"mask": np.ones(6, bool)}, "'mask' must be None for a block with a gated delta rule"),
         ({"delta_heads": 3}, r"'params.attention.w_q' must have a number of rows|must .*3"),
         ({"delta_heads": 0}, "'delta_heads' must be at least 1, not 0"),
+        ({"clip_qkv": 8.0}, "'clip_qkv' must be None where params.attention is no AttentionParams"),
     ],
 )
 def test_what_it_does_not_take(rng, params, options, words):
