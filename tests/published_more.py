@@ -233,6 +233,15 @@ MORE = {
         "qkv_bias": False, "rope_theta": 10000000, "shared_expert_intermediate_size": 0,
         "transformers_version": "4.52.3", "use_qk_norm": True,
     },
+    "LLM360/Amber": _file(
+        "llama", "Llama", "float32", "4.28.1", bos_token_id=0, eos_token_id=1, hidden_act="silu",
+        intermediate_size=11008, hidden_size=4096, max_position_embeddings=2048,
+        max_sequence_length=2048, num_attention_heads=32, num_hidden_layers=32, pad_token_id=0,
+        rms_norm_eps=1e-6, tie_word_embeddings=False, vocab_size=32000,
+    ),
+    "nvidia/Nemotron-Mini-4B-Instruct": PUBLISHED["nvidia/Minitron-4B-Base"] | {
+        "rope_percent": 0.5, "transformers_version": "4.44.0",
+    },
     "facebook/galactica-125m": PUBLISHED["facebook/opt-125m"] | {
         "activation_function": "gelu", "attention_dropout": 0.1, "bos_token_id": 0,
         "learned_embeddings": True, "scale_embeddings": False, "vocab_size": 50000,

@@ -66,7 +66,7 @@ WITHOUT_EFFECT = {
     r"|name_or_path|unsloth_.*|tie_weights_|language|name|is_[a-z0-9]+_config"
     r"|custom_pipelines|num_steps",
     "lengths, which tensors or other entries have": r"n_ctx|n_positions|num_decoder_layers"
-    r"|scale_decoder_outputs",
+    r"|scale_decoder_outputs|(max_)?seq(uence)?_len(gth)?",
 }
 IRRELEVANT = re.compile("|".join(WITHOUT_EFFECT.values()))
 
@@ -384,6 +384,7 @@ def rope_settings(
     for name in ("mrope_section", "mrope_interleaved"):  # all positions of a text are the same
         scaling.pop(name, None)
     share = as_number("config.partial_rotary_factor", share, least=0, most=1)
+    s.only("rope_percent", share)
     if partial is None and share != 1:
         s.problems.append("'partial_rotary_factor' must be 1: all channels are rotated")
     width = int(width * share)
