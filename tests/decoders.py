@@ -58,6 +58,7 @@ OF_DBRX = {
     "d_model": 32, "n_heads": 4, "n_layers": 3, "max_seq_len": 64,
     "ffn_config": {"ffn_hidden_size": 24, "moe_num_experts": 4, "moe_top_k": 2},
 }  # fmt: skip
+OF_HEADS = {"kv_n_heads": 2, "clip_qkv": 0.5}  # without which the package cannot run a DBRX
 OF_EXAONE = {
     "num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 12,
     "num_shared_experts": 2, "head_dim": 10,
@@ -270,10 +271,10 @@ FAMILIES = {
     "dbrx": (
         "Dbrx",
         [
-            OF_DBRX | {"attn_config": {"kv_n_heads": 2, "clip_qkv": 0.5, "rope_theta": 1e4}},
+            OF_DBRX | {"attn_config": OF_HEADS | {"rope_theta": 1e4}},
             OF_DBRX
             | {"ffn_config": OF_DBRX["ffn_config"] | {"moe_normalize_expert_weights": None}}
-            | {"rope_parameters": LINEAR, "attn_config": {"kv_n_heads": 2, "rope_theta": 500.0}},
+            | {"rope_parameters": LINEAR, "attn_config": OF_HEADS | {"rope_theta": 500.0}},
         ],
     ),
     "cwm": (

@@ -192,9 +192,9 @@ def _multi_head_options(rng: Any) -> Cases:
     yield from rotated((x, x, p))
     weight = np.linspace(0.5, 2.0, len(p.w_q) // HEADS["num_heads"])
     normed = x, x, p._replace(q_norm=weight, k_norm=weight[::-1].copy())
-    for key, value in {"norm_eps": 0.5, "norm_offset": 1.0, "norm_after_rope": True}.items():
+    norms = {"norm_eps": 0.5, "norm_offset": 1.0, "norm_after_rope": True, "clip_qkv": 0.5}
+    for key, value in norms.items():
         yield option_case(key), normed, {**HEADS, **rotations(), key: value}
-    yield option_case("clip_qkv"), (x, x, p), {**HEADS, "clip_qkv": 0.5}
 
 
 def _latents(rng: Any) -> a.LatentAttentionParams:

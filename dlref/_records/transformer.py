@@ -92,7 +92,6 @@ def of_blocks(f: Any, inputs: Callable[..., Any], extra: dict[str, Any], *, rms:
         yield option_case("num_kv_heads"), inputs(rng, num_kv_heads=1), {**HEADS, "num_kv_heads": 1}
         yield option_case("norm"), inputs(rng, norm="rms"), {**HEADS, "norm": "layer"}
         yield option_case("residual_scale"), inputs(rng), {**HEADS, "residual_scale": 0.5}
-        yield option_case("clip_qkv"), inputs(rng), {**HEADS, "clip_qkv": 0.5}
         yield option_case("norm_offset"), inputs(rng, norm="rms"), {**HEADS, "norm_offset": 1.0}
         yield from _of_other_kinds(rng, inputs(rng))
         if causal:
@@ -133,6 +132,8 @@ def _of_other_kinds(rng: Any, given: Any) -> Cases:
     """Yield the options of blocks that need other parameters."""
     rotation = {**HEADS, **rotations(), "norm_after_rope": True}
     yield option_case("norm_after_rope"), _with(given, _normed), rotation
+    bounded = {**HEADS, **rotations(), "clip_qkv": 0.5}
+    yield option_case("clip_qkv"), _with(given, _normed), bounded
     yield option_case("inner_eps"), _with(given, _normed), {**HEADS, "inner_eps": 0.5}
     network = t.MixtureParams(rng.normal(size=(6, 8)), experts(rng))
     options = {**HEADS, "activation": "silu", "router": {"k": 2}}

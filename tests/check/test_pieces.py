@@ -10,7 +10,12 @@ from interop_states import configured, state_of
 from dlref.check import first_difference, trace
 from dlref.check._tracing import pieces
 from dlref.interop import from_state_dict
-from dlref.transformer import LanguageModelConfig, gated_feed_forward, language_model
+from dlref.transformer import (
+    LanguageModelConfig,
+    encoder_block,
+    gated_feed_forward,
+    language_model,
+)
 
 
 @functools.cache
@@ -29,6 +34,19 @@ def known(kind, variant, step):
     for message, steps in traced(kind, variant)[-1].mistakes[step]():
         causes.setdefault(message, steps)
     return causes
+
+
+def test_bounds_without_a_rotation_or_norms():
+    """Nothing says then where they are."""
+    rng = np.random.default_rng(0)
+    config = configured("olmo", {"clip_qkv": 0.5})
+    params, own = from_state_dict(state_of("olmo", config, rng), config=config)
+    block, x = params.blocks[0], rng.normal(size=(5, own.d_model))
+    options = {"num_heads": own.num_heads, "num_kv_heads": own.num_kv_heads, "is_causal": True}
+    options |= {"norm_first": True, "activation": "silu", "norm": "layer", "clip_qkv": 0.5}
+    steps = trace(encoder_block, x, block, **options)
+    words = [message for message, _ in steps.mistakes["out"]() if "bound" in message]
+    assert words == ["the values are not bounded", "queries, keys and values have no lower bound"]
 
 
 OUT = "blocks.0.out"
