@@ -14,7 +14,7 @@ from ..positions import rope_permutation
 from ._candidates import html_table
 from ._oracle.stochastic_rounding import EPS
 from ._tracing.fits import fits_of, least
-from ._tracing.models import LEFT_OUT, MODELS, Change, Trace, traced
+from ._tracing.models import LEFT_OUT, MODELS, OF_HEADS, Change, Trace, step_before, traced
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -42,6 +42,7 @@ MOST_NAMED = 4
 #: Steps of a mixture of experts: the scores of all, the weights of the ones that are chosen.
 ROUTED = ("feed_forward.router", "feed_forward.weights")
 #: Names whose channels may be kept as halves instead of neighbors.
+IN_PLACE = "it is kept after its bounds, which the port takes in place"
 ROTATED = tuple(f"attention.{x}{end}" for x in "qk" for end in ("", "_clipped", "_rotated"))
 
 
@@ -404,7 +405,7 @@ def _first_difference(
             continue
         want, got = _real(f"trace[{name!r}]", value), _real(f"other[{name!r}]", other[name])
         bound = max(bound, _allowed(name, want, got)) if factor is None else factor
-        layout = _match(name, got, want, bound)
+        layout = _match_step(name, got, trace, bound)
         if layout is None and factor is None and (wider := _of_float32(got, want)) > bound:
             message = "it agrees to float32 only: a step up to it is computed in float32"
             layout = _match(name, got, want, wider, message)
@@ -465,9 +466,23 @@ def _to_padding(name: str, got: Any, want: Any, trace: Any) -> str:
 def _agree(names: Iterable[str], other: Mapping[str, Any], steps: Steps, bound: float) -> bool:
     """Whether all these arrays of the other are the ones that are found."""
     return all(
-        _match(name, _real(f"other[{name!r}]", other[name]), steps[name], bound) is not None
+        _match_step(name, _real(f"other[{name!r}]", other[name]), steps, bound) is not None
         for name in names
     )
+
+
+def _match_step(name: str, got: Any, steps: Mapping[str, Any], bound: float) -> str | None:
+    """Return the layout in which an array is that of a step, as `_match` does."""
+    layout = _match(name, got, _real(f"trace[{name!r}]", steps[name]), bound)
+    for after in _bounds_after(name, steps) if layout is None else ():
+        layout = _match(name, got, _real(f"trace[{after!r}]", steps[after]), bound, IN_PLACE)
+    return layout
+
+
+def _bounds_after(name: str, steps: Mapping[str, Any]) -> list[str]:
+    """Return the step of the bounds that come next after a step, if they do."""
+    after = f"{OF_HEADS.sub('', name)}_clipped"
+    return [after] if after in steps and step_before(after, steps) == name else []
 
 
 def _cause(name: str, arrays: Arrays, bound: float, agreed: list[str]) -> tuple[str, Change | None]:
@@ -608,9 +623,11 @@ def _fitted(name: str, arrays: Arrays, bound: float, agreed: list[str]) -> list[
         return []  # any few numbers are fitted
     options, run = parts[name]
 
+    keys = [name, *_bounds_after(name, right)]
+
     def misfit(fit: Fit, number: float) -> float:
-        gaps = []
-        for _, value in _layouts(name, run(fit.options(number))[name]):
+        gaps, steps = [], run(fit.options(number))
+        for _, value in (pair for key in keys for pair in _layouts(key, steps[key])):
             if value.shape == got.shape:
                 both = np.isfinite(value) & np.isfinite(got)
                 hidden = (np.isfinite(value) != np.isfinite(got)).mean()
@@ -625,8 +642,8 @@ def _fitted(name: str, arrays: Arrays, bound: float, agreed: list[str]) -> list[
     whole: list[tuple[Fit, float]] = []
     first: list[tuple[Fit, float]] = []
     for fit in fits_of(options):
-        low, high = (run(fit.options(float(value)))[name] for value in fit.grid[[0, -1]])
-        if np.array_equal(low, high, equal_nan=True):
+        low, high = (run(fit.options(float(value))) for value in fit.grid[[0, -1]])
+        if all(np.array_equal(low[key], high[key], equal_nan=True) for key in keys):
             continue  # the array does not depend on the option
         number = least(functools.partial(misfit, fit), fit)
         if not leads_there(fit, number):

@@ -416,6 +416,9 @@ def of_scores():
     yield Port("gemma2", 0, "no cap", in_attention(softcap=None), ATTENDED, "softcap is missing")
     yield Port("gemma2", 0, "another cap", None, ATTENDED, "the soft cap is 3",
                {"attn_logit_softcapping": 3.0})  # fmt: skip
+    yield Port("olmo", 2, "no bounds", None, ATTENDED, "clip_qkv is missing", {"clip_qkv": None})
+    yield Port("olmo", 2, "other bounds", None, "blocks.0.attention.q",
+               "keys and values is 0.8 instead of 0.5", {"clip_qkv": 0.8})  # fmt: skip
     yield Port("gemma2", 0, "scale of E", None, ATTENDED, "divided by the root of E",
                {"query_pre_attn_scalar": 10})  # fmt: skip
     yield Port("gemma2", 0, "another scale", None, ATTENDED, "the scale of the scores is 0.5",

@@ -1,5 +1,6 @@
 """Mistakes in the pieces of recent models: which are known, and that they are told apart."""
 
+import dataclasses
 import functools
 
 import numpy as np
@@ -47,6 +48,26 @@ def test_bounds_without_a_rotation_or_norms():
     steps = trace(encoder_block, x, block, **options)
     words = [message for message, _ in steps.mistakes["out"]() if "bound" in message]
     assert words == ["the values are not bounded", "queries, keys and values have no lower bound"]
+
+
+@pytest.mark.parametrize(("kind", "variant"), [("olmo", 2), ("olmoe", 1)])
+def test_bounds_that_a_port_takes_in_place(kind, variant):
+    """OLMo's modules change the array that a hook has kept: after the projection or the norm."""
+    ids, params, own, right = traced(kind, variant)
+    before = "q_normed" if kind == "olmoe" else "q"
+    kept = {name: right[name] for name in ("blocks.0.norm1", "blocks.0.attention.weights", OUT)}
+    name = f"blocks.0.attention.{before}"
+    clipped = right["blocks.0.attention.q_clipped"]
+    assert not np.array_equal(right[name], clipped)
+    assert first_difference(right, kept | {name: clipped}) is None
+    blocks = {**own.blocks, "clip_qkv": 0.8}
+    other = trace(language_model, ids, params, dataclasses.replace(own, blocks=blocks))
+    wrong = {key: other[key] for key in kept} | {name: other["blocks.0.attention.q_clipped"]}
+    difference = first_difference(right, wrong)
+    assert difference.name == name
+    assert difference.cause == "the bound of queries, keys and values is 0.8 instead of 0.5"
+    if kind == "olmoe":  # whose bounds follow the norm
+        assert first_difference(right, {"blocks.0.attention.q": clipped}) is not None
 
 
 OUT = "blocks.0.out"

@@ -45,7 +45,7 @@ from .mistakes import block_mistakes, changed_norms, decoder_mistakes, other_nor
 from .rotations import rotation_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 FIELDS = tuple(field.name for field in fields(BlockOptions))
 #: Further arguments of a call of blocks, and their defaults.
@@ -153,7 +153,7 @@ class Trace(dict[str, FloatArray]):
                     continue
                 for step in steps:
                     if step not in other:  # without a norm, bounds or a rotation
-                        other[step] = other[_step_before(step, steps)]
+                        other[step] = other[step_before(step, steps)]
                 yield message, named(other)
             for source, x in earlier.items():
                 yield LEFT_OUT.format(source), named(run(x, *arguments[1:]))
@@ -239,7 +239,7 @@ def _of_blocks(
 OF_HEADS = re.compile("_(normed|clipped|rotated)$")
 
 
-def _step_before(step: str, steps: Steps) -> str:
+def step_before(step: str, steps: Iterable[str]) -> str:
     """Return the step of the same queries, keys or values that comes before one of theirs."""
     names = [name for name in steps if OF_HEADS.sub("", name) == OF_HEADS.sub("", step)]
     return names[names.index(step) - 1]
