@@ -135,7 +135,7 @@ def attention_rollout_vjp(
 
     .. math::
 
-        d\mat R = \mat B\, d\mat A_l\, \mat C
+        \dd \mat R = \mat B\, \dd \mat A_l\, \mat C
         \quad\Rightarrow\quad
         \pdv{L}{\mat A_l} = \mat B^\top \mat U \mat C^\top, \qquad
         \pdv{L}{\mat P_{lh}} = \frac{1 - r}{H} \pdv{L}{\mat A_l} .

@@ -229,7 +229,7 @@ def latent_attention(
         s_{hij} = c \bigl( \vec q_{hi} \cdot \vec k_{hj} + (\mat R_i \vec r_{hi}) \cdot
         (\mat R_j \vec t_j) \bigr) , \qquad
         \vec o_{hi} = \sum_j p_{hij} \vec v_{hj} , \qquad
-        \vec y_i = \mat W_O \begin{pmatrix} \vec o_{1i} \\ \vdots \\ \vec o_{Hi} \end{pmatrix} .
+        \vec y_i = \mat W_O \begin{pmatrix} \vec o_{1, i} \\ \vdots \\ \vec o_{H, i} \end{pmatrix} .
 
     **Absorption.** The projections up to keys and values can move to the other side of the dot
     product and of the average, because both are linear:

@@ -217,7 +217,7 @@ def multi_head_attention(
         \vec q_{hi} = \mat W_Q^{(h)} \vec x_i + \vec b_Q^{(h)}, \qquad
         \vec o_{hi} = \sum_j p_{hij} \vec v_{hj}, \qquad
         \vec y_i = \mat W_O
-            \begin{pmatrix} \vec o_{1i} \\ \vdots \\ \vec o_{Hi} \end{pmatrix} + \vec b_O .
+            \begin{pmatrix} \vec o_{1, i} \\ \vdots \\ \vec o_{H, i} \end{pmatrix} + \vec b_O .
 
     :math:`\mat W_Q^{(h)}` are the E rows of head h: one product computes all heads, and the split
     is only another way to count the channels, (..., T, H E) as (..., H, T, E). Keys

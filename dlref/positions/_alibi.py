@@ -98,7 +98,8 @@ def alibi_slopes(num_heads: int, *, rule: str = "official", exponent: float = 8.
 
     .. math::
 
-        2^{-a h/P}, \; h = 1, \dots, P; \qquad 2^{-a (2h - 1)/(2 P)}, \; h = 1, \dots, H - P .
+        m_h = 2^{-a h/P}, \; h = 1, \dots, P; \qquad
+        m_{P + h} = 2^{-a (2h - 1)/(2 P)}, \; h = 1, \dots, H - P .
 
     Slopes are neither learned nor part of the state of a model; they follow from H and a.
 

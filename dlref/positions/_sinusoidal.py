@@ -106,7 +106,7 @@ def sinusoidal(
 
     .. math::
 
-       \begin{pmatrix} \sin (p + k) \omega \\ \cos (p + k) \omega \end{pmatrix}
+       \begin{pmatrix} \sin((p + k)\, \omega) \\ \cos((p + k)\, \omega) \end{pmatrix}
          = \begin{pmatrix} \cos k\omega & \sin k\omega \\ -\sin k\omega & \cos k\omega \end{pmatrix}
            \begin{pmatrix} \sin p\, \omega \\ \cos p\, \omega \end{pmatrix} ,
 
@@ -337,7 +337,7 @@ def sinusoidal_shift(
 
     .. math::
 
-        \mat M_k = \operatorname{diag}(\mat B_{k\omega_0}, \mat B_{k\omega_1}, \dots), \qquad
+        \mat M_k = \operatorname{diag}(\mat B_{k\omega_0}, \dots, \mat B_{k\omega_{n-1}}), \qquad
         \mat B_\phi = \begin{pmatrix} \cos\phi & \sin\phi \\ -\sin\phi & \cos\phi \end{pmatrix},
 
     a rotation, hence :math:`\mat M_k^{-1} = \mat M_k^\top = \mat M_{-k}` and

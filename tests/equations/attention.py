@@ -96,29 +96,23 @@ def rollout(maps):
     return third @ second @ first
 
 
-@equation(
-    r"\mat A_l = r\, \mat I + \frac{1 - r}{H} \sum_h \mat P_{lh}, \qquad \mat R = \mat A_L "
-    r"\cdots \mat A_2 \mat A_1 .",
-)
+@reads(r"\mat A_l = r\, \mat I + \frac{1 - r}{H} \sum_h \mat P_{lh}, \qquad \mat R = \mat A_L…")
 def rollout_of_three_layers():
-    a = [SHARE * np.eye(T) + (1 - SHARE) / HEADS * sum(MAPS[n]) for n in range(LAYERS)]
-    yield a[2] @ a[1] @ a[0], attention_rollout(MAPS, residual=SHARE)
+    given = {"r": SHARE, "I": np.eye(T), "H": HEADS, "L": LAYERS, "P": From(1, MAPS)}
+    return {**given, "R": attention_rollout(MAPS, residual=SHARE)}
 
 
-@equation(
-    r"d\mat R = \mat B\, d\mat A_l\, \mat C \quad\Rightarrow\quad \pdv{L}{\mat A_l} = \mat "
-    r"B^\top \mat U \mat C^\top, \qquad \pdv{L}{\mat P_{lh}} = \frac{1 - r}{H} \pdv{L}{\mat "
-    r"A_l} .",
-)
+@reads(r"\dd \mat R = \mat B\, \dd \mat A_l\, \mat C \quad\Rightarrow\quad \pdv{L}{\mat A_l}…")
 def rollout_gradient_by_complex_step():
-    c, a, b = mixtures(MAPS)  # the middle one of three
-    u, da = RNG.normal(size=(T, T)), RNG.normal(size=(T, T))
-    yield rate(lambda a: b @ a @ c, [a], [da]), b @ da @ c
-    gradient = b.T @ u @ c.T
-    yield gradients(lambda a: np.sum(u * (b @ a @ c)), a)[0], gradient
-    of_maps = gradients(lambda maps: np.sum(u * rollout(maps)), MAPS)[0]
-    for head in range(HEADS):
-        yield of_maps[1, head], (1 - SHARE) / HEADS * gradient
+    c, _, b = mixtures(MAPS)  # the middle one of three
+    only = np.zeros(MAPS.shape)
+    only[1] = RNG.normal(size=MAPS.shape[1:])
+    layers = Of(lambda p: From(1, mixtures(p)), "P")
+    product = Of(lambda a: a[2] @ a[1] @ a[0], "A")
+    u = RNG.normal(size=(T, T))
+    given = {"P": From(1, MAPS), "A": layers, "R": product, "B": b, "C": c, "U": u}
+    loss = Of(lambda r: np.sum(u * r), "R")
+    return {**given, r"\dot P": From(1, only), "L": loss, "r": SHARE, "H": HEADS, "l": 2}
 
 
 @reads(r"\dot{\mat R}_l = \dot{\mat A}_l \mat R_{l-1} + \mat A_l \dot{\mat R}_{l-1} .")
@@ -157,17 +151,13 @@ def of_scores():
     return mapped(f, {"q": Q, "k": K, "b": B}, "s", t=t, c=SCALE)
 
 
-@equation(
-    r"s_{ij} = a \tanh \Bigl( \frac{c\, \vec q_i \cdot \vec k_j}{a} \Bigr) + b_{ij} \quad "
-    r"\text{or} \quad -\infty ,",
-)
+@reads(r"s_{ij} = a \tanh \Bigl( \frac{c\, \vec q_i \cdot \vec k_j}{a} \Bigr) + b_{ij}…")
 def scores_with_cap_and_bias():
-    dots = np.array([[q @ k for k in K] for q in Q])
-    s = CAP * np.tanh(SCALE * dots / CAP) + B
-    mask = np.array([[True, False, True, True]] * T)
+    given = {"q": Q, "k": K, "a": CAP, "c": SCALE, "b": B}
     options = {"bias": B, "scale": SCALE, "softcap": CAP}
-    yield s, attention_scores(Q, K, **options)
-    yield np.where(mask, s, -np.inf), attention_scores(Q, K, mask=mask, **options)
+    masked = attention_scores(Q, K, mask=np.zeros((T, S), bool), **options)
+    both = attention_scores(Q, K, **options), masked
+    return [{**given, "branch": n, "s": s} for n, s in enumerate(both)]
 
 
 @reads(r"p_{ij} = \frac{e^{s_{ij}}}{e^{\sigma} + \sum_m e^{s_{im}}}")
@@ -233,35 +223,21 @@ def sum_over_heads():
     return {**given, "W_O": np.array(np.split(w_o, 2, axis=1)), "y": y}
 
 
-@equation(
-    r"\vec q_{hi} = \mat W_Q^{(h)} \vec x_i + \vec b_Q^{(h)}, \qquad \vec o_{hi} = \sum_j "
-    r"p_{hij} \vec v_{hj}, \qquad \vec y_i = \mat W_O \begin{pmatrix} \vec o_{1i} \\ \vdots \\ "
-    r"\vec o_{Hi} \end{pmatrix} + \vec b_O ."
-)
+@reads(r"\vec q_{hi} = \mat W_Q^{(h)} \vec x_i + \vec b_Q^{(h)}, \qquad \vec o_{hi}…")
 def heads_side_by_side():
     heads, width, out = 2, 4, 5
     x = RNG.normal(size=(T, 6))
-    w_q, w_k, w_v = RNG.normal(size=(3, heads, width, 6))
-    b_q, b_k, b_v = RNG.normal(size=(3, heads, width))
+    (w_q, w_k, w_v), (b_q, b_k, b_v) = RNG.normal(size=(3, 2, 4, 6)), RNG.normal(size=(3, 2, 4))
     w_o, b_o = RNG.normal(size=(out, heads * width)), RNG.normal(size=out)
-    blocks = np.split(w_o, heads, axis=1)
-
-    def result(b_v):
-        q = [[w_q[h] @ x[i] + b_q[h] for i in range(T)] for h in range(heads)]
-        k = [[w_k[h] @ x[i] + b_k[h] for i in range(T)] for h in range(heads)]
-        v = [[w_v[h] @ x[i] + b_v[h] for i in range(T)] for h in range(heads)]
-        p = [softmax(np.array(q[h]) @ np.array(k[h]).T / np.sqrt(width)) for h in range(heads)]
-        o = [[sum(p[h][i, j] * v[h][j] for j in range(T)) for i in range(T)] for h in range(heads)]
-        y = [w_o @ np.concatenate([o[h][i] for h in range(heads)]) + b_o for i in range(T)]
-        weights = [m.reshape(heads * width, 6) for m in (w_q, w_k, w_v)]
-        params = AttentionParams(*weights, w_o, b_q.ravel(), b_k.ravel(), b_v.ravel(), b_o)
-        return p, y, multi_head_attention(x, x, params, num_heads=heads)
-
-    yield result(b_v)[1:]
-    p, y, computed = result(0 * b_v)  # the sum over heads has no bias of the values
-    for i in range(T):
-        terms = [p[h][i, j] * (blocks[h] @ w_v[h] @ x[j]) for h in range(heads) for j in range(T)]
-        yield b_o + sum(terms), y[i], computed[i]
+    q, k, v = (
+        np.einsum("hed,id->hie", w, x) + b[:, None] for w, b in ((w_q, b_q), (w_k, b_k), (w_v, b_v))
+    )
+    found = {"q": q, "v": v, "p": softmax(q @ k.swapaxes(1, 2) / 2), "W_Q": w_q, "b_Q": b_q}
+    merged = [m.reshape(heads * width, 6) for m in (w_q, w_k, w_v)]
+    params = AttentionParams(*merged, w_o, b_q.ravel(), b_k.ravel(), b_v.ravel(), b_o)
+    y = multi_head_attention(x, x, params, num_heads=heads)
+    given = {"x": x, "W_O": w_o, "b_O": b_o, "y": y, "H": heads}
+    return {**given, **{name: From(1, value) for name, value in found.items()}}
 
 
 FORM = RNG.normal(size=(E, D_K))
@@ -642,13 +618,10 @@ def shares(p, offset=OFFSET):
     return np.array([[p[i, j] if 0 <= j < S else 0 * p[i, 0] for j in keys[i]] for i in range(T)])
 
 
-@equation(
-    r"""\vec a_i = \bigl( p_{i, 0},\; p_{i,\, i + o - 1},\; p_{i,\, i + o} \bigr), \qquad
-    o = \text{offset},"""
-)
+@reads(r"\vec a_i = \bigl( p_{i, 0},\; p_{i,\, i + o - 1},\; p_{i,\, i + o} \bigr), \qquad o…")
 def shares_of_three_keys():
-    for o in 0, OFFSET, 2:
-        yield shares(P, o), attention_shares(P, q_offset=o)
+    found = [{"a": attention_shares(P, q_offset=o), "o": o, "offset": o} for o in (0, OFFSET)]
+    return [{**shares, "p": P, "i": range(1, min(T, S - shares["o"]))} for shares in found]
 
 
 @reads(r"\pdv{L}{p_{ij}} = u_{i1}\, [j = 0] + u_{i2}\, [j = i + o - 1] + u_{i3}\, [j = i + o] .")
@@ -982,48 +955,37 @@ def merged(o, lse):
     return np.sum(np.exp(lse - total)[..., None] * o, 0), total
 
 
-@equation(
-    r"""\ell = \log \sum_p e^{\ell_p} , \qquad
-    \vec o = \sum_p \sum_{j \in K_p} e^{s_j - \ell}\, \vec v_j
-    = \sum_p w_p\, \vec o_p , \qquad w_p = e^{\ell_p - \ell} ."""
-)
+@reads(r"\ell = \log \sum_p e^{\ell_p} , \qquad \vec o = \sum_p \sum_{j \in K_p} e^{s_j…")
 def parts_of_an_attention():
     s, v = RNG.normal(size=7), RNG.normal(size=(7, V))
     parts = [[0, 3], [1, 2, 6], [4, 5]]
     lse = np.array([np.log(np.exp(s[keys]).sum()) for keys in parts])
     o = np.array([np.exp(s[keys] - z) @ v[keys] for keys, z in zip(parts, lse, strict=True)])
-    total = np.log(np.exp(lse).sum())
-    whole = sum(np.exp(s[j] - total) * v[j] for keys in parts for j in keys)
-    by_parts = sum(np.exp(lse[p] - total) * o[p] for p in range(3))
     out, last = merge_attention(o[:, None], lse[:, None])
-    yield whole, by_parts, out[0], softmax(s) @ v
-    yield total, last[0], np.log(np.exp(s).sum())
+    given = {"s": s, "v": v, r"\ell_\cdot": lse, r"o_\cdot": o, "K": lambda p: parts[p]}
+    wholes = (last[0], out[0]), (np.log(np.exp(s).sum()), softmax(s) @ v)
+    return [{**given, r"\ell": total, "o": whole, "p": range(3)} for total, whole in wholes]
 
 
-@equation(
-    r"""\dd \vec o = \sum_p w_p \bigl( \dd \vec o_p
-    + (\vec o_p - \vec o)\, \dd \ell_p \bigr) .""",
-    r"""\pdv{L}{\vec o_p} = w_p\, \vec u , \qquad
-    \pdv{L}{\ell_p} = w_p \bigl( \vec u \cdot (\vec o_p - \vec o) + u^\ell \bigr) .""",
-    r"""\dot{\vec o} = \sum_p w_p \bigl( \dot{\vec o}_p + (\vec o_p - \vec o)\, \dot\ell_p
-    \bigr) , \qquad \dot\ell = \sum_p w_p\, \dot\ell_p .""",
+@reads(
+    r"\dd \vec o = \sum_p w_p \bigl( \dd \vec o_p + (\vec o_p - \vec o)\, \dd \ell_p \bigr) .",
+    r"\pdv{L}{\vec o_p} = w_p\, \vec u , \qquad \pdv{L}{\ell_p} = w_p \bigl( \vec u \cdot (\vec…",
+    r"\dot{\vec o} = \sum_p w_p \bigl( \dot{\vec o}_p + (\vec o_p - \vec o)\, \dot\ell_p \bigr)…",
 )
 def derivatives_of_the_merge():
-    o, lse = merged(PARTS, LSES)
-    w = np.exp(LSES - lse)
-    moved = np.sum(w[..., None] * (D_PARTS + (PARTS - o) * D_LSES[..., None]), 0)
+    parts, lse, u, u_lse = PARTS[:, 0], LSES[:, 0], U_PARTS[0], U_LSE[0]
+    names = r"o_\cdot", r"\ell_\cdot"
+    out = [Of(lambda *x, k=k: merged(*x)[k], *names) for k in range(2)]
+    w = Of(lambda lse: np.exp(lse) / np.sum(np.exp(lse)), names[1])
+    loss = Of(lambda *x: u @ merged(*x)[0] + u_lse * merged(*x)[1], *names)
+    moved = {r"\dot o_\cdot": D_PARTS[:, 0], r"\dot\ell_\cdot": D_LSES[:, 0]}
     pushed = merge_attention_jvp((PARTS, LSES), (D_PARTS, D_LSES))
-    arguments = [PARTS, LSES], [D_PARTS, D_LSES]
-    yield rate(lambda *x: merged(*x)[0], *arguments), moved, pushed[0]
-    yield rate(lambda *x: merged(*x)[1], *arguments), np.sum(w * D_LSES, 0), pushed[1]
-
-    def loss(o, lse):
-        out, total = merged(o, lse)
-        return np.sum(U_PARTS * out) + np.sum(U_LSE * total)
-
-    by_hand = w[..., None] * U_PARTS, w * (np.sum(U_PARTS * (PARTS - o), -1) + U_LSE)
     pulled = merge_attention_vjp((U_PARTS, U_LSE), PARTS, LSES)
-    yield from zip(gradients(loss, PARTS, LSES), by_hand, pulled, strict=True)
+    by = dict(zip((r"\pdv{L}{o_\cdot}", r"\pdv{L}{\ell_\cdot}"), pulled, strict=True))
+    given = {names[0]: parts, names[1]: lse, "o": out[0], r"\ell": out[1], "w": w, "L": loss}
+    given |= {"u": u, r"u^\ell": u_lse, **moved}
+    got = {r"\dot o": pushed[0][0], r"\dot\ell": pushed[1][0]}
+    return [given, {**given, **got, **{name: value[:, 0] for name, value in by.items()}}]
 
 
 @reads(r"""b_{ij} = \begin{cases} \sum_{j < l \le i'} f_l & j \le i' \\ 0 & j > i' \end{cases}""")

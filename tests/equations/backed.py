@@ -78,7 +78,7 @@ def parts(place, text):
 
 
 def is_prose(paragraph):
-    lines = paragraph.split("\n")
+    lines = paragraph.rstrip().split("\n")  # the last one of a section ends with a line break
     return all(map(PROSE.match, lines)) and not CODE.search(MARKUP.sub("", paragraph))
 
 

@@ -1,10 +1,11 @@
 """The displayed equations of dlref.calculus."""
 
 import functools
+import itertools
 import math
 
 import numpy as np
-from equations.evaluate import From, Of, elementwise, mapped
+from equations.evaluate import From, Of, Shifted, each, elementwise, mapped
 from equations.ledger import equation, reads
 from equations.numeric import complex_step, hessian_of, jacobian_of
 
@@ -77,15 +78,9 @@ for _name, _slope in SLOPES.items():
     register(_name, _slope)
 
 
-@equation(
-    r"""e^x = \sum_{n=0}^\infty \frac{x^n}{n!} , \qquad
-    \dv{}{x} e^x = \sum_{n=1}^\infty \frac{x^{n-1}}{(n-1)!} = e^x"""
-)
+@reads(r"e^x = \sum_{n=0}^\infty \frac{x^n}{n!} , \qquad \dv{}{x} e^x = \sum_{n=1}^\infty…")
 def series_of_the_exponential():
-    for x in X:
-        yield math.exp(x), sum(x**n / math.factorial(n) for n in range(40))
-        terms = (x ** (n - 1) / math.factorial(n - 1) for n in range(1, 40))
-        yield complex_step(np.exp, x), sum(terms), math.exp(x), calculus.exp_deriv(x)
+    return each({"x": X})
 
 
 @reads(r"1 = e^{\log x}\, \dv{}{x} \log x = x\, \dv{}{x} \log x…")
@@ -393,18 +388,15 @@ def the_cost_of_reverse_mode():
     return [{"n": N, "L": L, r"C_\text{reverse}": cost} for cost in (counted, found)]
 
 
-@equation(
-    r"""m_{ii} = 0, \qquad
-    m_{ij} = \min_{i \le k < j} \bigl( m_{ik} + m_{k+1,j} + n_{i-1} n_k n_j \bigr) ."""
-)
+@reads(r"m_{ii} = 0, \qquad m_{ij} = \min_{i \le k < j} \bigl( m_{ik} + m_{k+1,j}…")
 def the_least_cost():
-    def m(i, j):
-        if i == j:
-            return 0
-        return min(m(i, k) + m(k + 1, j) + N[i - 1] * N[k] * N[j] for k in range(i, j))
-
-    cheapest = min(cost_of(order)[2] for order in all_orders(0, L - 1))
-    yield cheapest, m(1, L), calculus.chain_cost(SHAPES)[0]
+    costs = np.zeros((L, L))
+    for i, j in itertools.combinations(range(L), 2):  # over all orders of the matrices i to j
+        costs[i, j] = min(cost_of(order)[2] for order in all_orders(i, j))
+    found = {"m": Shifted([1, 1], costs), "n": N, "k": range(1, L + 1)}
+    pairs = itertools.combinations(range(1, L + 1), 2)
+    assert costs[0, -1] == calculus.chain_cost(SHAPES)[0]
+    return [{**found, "i": i, "j": j} for i, j in pairs]
 
 
 # The page of the chapter
@@ -424,12 +416,11 @@ def jacobians_of_stacked_rows():
     return {"A": a, "B": b, "J_A": by_a, "J_B": by_b, "I_n": np.eye(2), "I_p": np.eye(4)}
 
 
-@equation(r"\mat H \vec v = \dv{}{t} \nabla f(\vec x + t \vec v) \Big|_{t = 0} ,")
+@reads(r"\mat H \vec v = \dv{}{t} \nabla f(\vec x + t \vec v) \Big|_{t = 0} ,")
 def hessian_vector_product():
     f = lambda x: np.log(np.sum(np.exp(x)))  # noqa: E731
-    gradient = lambda x: np.exp(x) / np.sum(np.exp(x))  # noqa: E731
-    yield jacobian_of(f, X), gradient(X)
-    yield hessian_of(f, X) @ U, complex_step(lambda t: gradient(X + t * U), 0.0)
+    slope = lambda x: np.exp(x) / np.sum(np.exp(x))  # noqa: E731
+    return {"H": hessian_of(f, X), "x": X, "v": U, r"\nabla f": slope, "t": 0.0}
 
 
 @reads(r"\kappa = \Bigl| \frac{x f'(x)}{f(x)} \Bigr| .", rtol=1e-06)

@@ -7,9 +7,8 @@ A unit is a formula with its options, at some points and at its kinks, where a c
 import functools
 
 import numpy as np
-from equations.evaluate import Of, Random, derivative_of, elementwise, mapped
+from equations.evaluate import From, Of, Random, derivative_of, elementwise, mapped
 from equations.ledger import equation, reads
-from equations.numeric import complex_step, nth_derivative
 
 from dlref import activations
 from dlref.formulas import activations as formulas
@@ -238,16 +237,9 @@ def slope_of_gelu():
     return unit("gelu")
 
 
-@equation(r"f'' = \Phi' + (x \phi)' = 2 \phi(x) + x\, \phi'(x) = (2 - x^2)\, \phi(x) .")
+@reads(r"f'' = \Phi' + (x \phi)' = 2 \phi(x) + x\, \phi'(x) = (2 - x^2)\, \phi(x) .")
 def curvature_of_gelu():
-    phi = normal_density(X)
-    yield (
-        nth_derivative(formulas.gelu, X, 2),
-        complex_step(normal_cdf, X) + complex_step(lambda x: x * normal_density(x), X),
-        2 * phi + X * complex_step(normal_density, X),
-        (2 - X**2) * phi,
-        activations.gelu_deriv2(X),
-    )
+    return unit("gelu")
 
 
 @reads(
@@ -365,21 +357,21 @@ def the_projection_onto_the_simplex():
     yield np.minimum((np.eye(5) - p) @ slope, 0), np.zeros(5)
 
 
-@equation(
-    r"""p_i = \max(x_i - \tau, 0) , \qquad \tau = \frac1{|S|} \Bigl( \sum_{i \in S} x_i - 1
-    \Bigr) , \qquad S = \{ i : x_i > \tau \} .""",
-    r"|S| = \max \Bigl\{ k : 1 + k\, x_{(k)} > \sum_{j \le k} x_{(j)} \Bigr\} .",
+@reads(
+    r"p_i = \max(x_i - \tau, 0) , \qquad \tau = \frac1{|S|} \Bigl( \sum_{i \in S} x_i - 1 \Bigr)…"
 )
 def threshold_of_sparsemax():
-    for scale in (0.2, 1.0, 3.0):
-        x = scale * ROW
-        tau = projected(x)
-        support = x > tau
-        yield tau, (x[support].sum() - 1) / support.sum()
-        yield np.maximum(x - tau, 0), activations.sparsemax(x)
-        falling = -np.sort(-x)
-        fits = [k for k in range(1, 6) if 1 + k * falling[k - 1] > falling[:k].sum()]
-        yield support.sum(), max(fits)
+    rows = [scale * ROW for scale in (0.2, 1.0, 3.0)]
+    return [{"x": x, r"\tau": projected(x), "p": activations.sparsemax(x)} for x in rows]
+
+
+@reads(r"|S| = \max \Bigl\{ k : 1 + k\, x_{(k)} > \sum_{j \le k} x_{(j)} \Bigr\} .")
+def size_of_the_support_of_sparsemax():
+    rows = [scale * ROW for scale in (0.2, 1.0, 3.0)]
+    order = {"j": range(1, 6), "k": range(1, 6)}
+    support = [set(np.flatnonzero(activations.sparsemax(x))) for x in rows]
+    sides = zip(rows, support, strict=True)
+    return [{"x": From(1, -np.sort(-x)), "S": kept, **order} for x, kept in sides]
 
 
 @reads(

@@ -6,22 +6,33 @@ equation that has it on its left side. Derivatives need no entry: `\pdv{L}{x}`, 
 are complex steps through what `L`, `y` and `f` are computed from.
 """
 
+import functools
 import itertools
 import math
 import zlib
 
 import numpy as np
 import scipy.integrate
+import scipy.linalg
 import scipy.special
 from equations import numeric, tex
 from equations.tex import Name, Node
 
 STEP = 1e-100
+
+
+def diagonal(*parts):
+    """Return a diagonal matrix of a vector, or of matrices."""
+    blocks = parts if len(parts) > 1 else parts[0]
+    is_vector = len(parts) == 1 and np.ndim(blocks) == 1
+    return np.diag(blocks) if is_vector else scipy.linalg.block_diag(*blocks)
+
+
 FUNCTIONS = {
     r"\log": np.log, r"\exp": np.exp, r"\tanh": np.tanh, r"\sin": np.sin, r"\cos": np.cos,
     r"\tan": np.tan, r"\sinh": np.sinh, r"\cosh": np.cosh, "sign": lambda x: np.sign(x.real),
     "erf": scipy.special.erf,
-    "artanh": np.arctanh, "diag": np.diag, "tr": np.trace, r"\det": np.linalg.det,
+    "artanh": np.arctanh, "diag": diagonal, "tr": np.trace, r"\det": np.linalg.det,
     "Re": np.real, "Im": np.imag, "round": np.round, "sg": lambda x: x,
     "relu": lambda x: np.where(np.real(x) > 0, x, 0 * x),
     "softmax": lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True),
@@ -404,7 +415,8 @@ class Evaluator:
             head = tex.subscript(node.groups[0])
             tries += [(head + sup, rest, False), (head, rest, True)]
         if node.indices:
-            tries += [(sup, node.indices, False)] if sup else []
+            tries += [(rf"_{{\cdot}}{sup}", node.indices, False)]
+            tries += [(r"_{\cdot}", node.indices, True), (sup, node.indices, False)] if sup else []
             tries += [("", node.indices, bool(sup))]
         for suffix, indices, power in tries:
             if power and not is_power and sup:
@@ -422,12 +434,12 @@ class Evaluator:
         if isinstance(value, str):
             return value
         whole = int(np.real(value))
-        if whole != value:
-            raise IndexError(value)
-        return whole
+        return whole if whole == value else value  # D_\phi: a matrix for each angle
 
     def entry(self, value, indices, scope, axes=None):  # noqa: PLR0911
         """Return an entry of an array, or of what an equation defines."""
+        if isinstance(value, Local) and indices and not value.indices:
+            value = value.array(self.environment)  # an entry of a matrix that an equation defines
         if isinstance(value, Local):
             if not indices and value.indices:
                 return value.array(self.environment)
@@ -492,6 +504,8 @@ class Evaluator:
         key, indices, _ = resolved
         places = [k for k, i in enumerate(indices) if isinstance(i, Name) and i.key == name]
         value = self.environment.value(key)
+        if isinstance(value, Local) and not value.indices:
+            value = value.array(self.environment) if places and key not in seen else value
         if isinstance(value, Local):
             if key in seen:
                 return None
@@ -594,14 +608,46 @@ class Evaluator:
         return np.sum(first * second)
 
     def span(self, node, scope):
-        """Return the entries from the first to the last of those that are named."""
+        """Return the values from the first to the last of those that are named."""
         first, last = node.parts
-        key, (start,), _ = self.resolved(first)
-        (end,), array = last.indices, self.environment.value(key)
-        assert self.resolved(last)[0] == key, "entries of one array"
-        entries = range(self.index(start, scope), self.index(end, scope) + 1)
-        number = [Node("number", (), str(i)) for i in entries]
-        return np.array([self.entry(array, (i,), scope) for i in number])
+        return np.array([self.at(first, scope), *self.between(first, last, scope)])
+
+    def between(self, first, last, scope):
+        """Yield the values after the first, to the last: one index of the two differs."""
+        (start, end), *rest = tex.differing(first, last)
+        assert not rest, "more than one index differs"
+        start, end = self.index(start, scope), self.index(end, scope)
+        step = 1 if end >= start else -1
+        for index in range(start + step, end + step, step):
+            yield self.at(tex.with_index(first, last, index), scope)
+
+    def filled(self, node, scope):
+        r"""Return a product with \cdots before its last factor."""
+        before, last = node.parts
+        first = before.parts[1] if before.kind == "run" else before
+        return functools.reduce(multiply, self.between(first, last, scope), self.at(before, scope))
+
+    def factorial(self, node, scope):
+        return math.factorial(self.index(node.parts[0], scope))
+
+    def primed(self, node, scope):
+        """Return the derivative of an expression along `at`."""
+        at = self.environment.find("at")
+        moved = lambda x: Evaluator(self.environment.moved({at: x})).at(node.parts[0], scope)  # noqa: E731
+        return derivative_of(moved, len(node.text))(self.environment.value(at))
+
+    def where(self, node, scope):
+        """Return an expression in which a name has a value."""
+        body, name, value = node.parts
+        moved = self.environment.moved({name.key: float(self.at(value, scope))})
+        return Evaluator(moved).at(body, scope)
+
+    def flag(self, node, _):
+        """Say whether a case that has a name is the one."""
+        value = self.environment.find(node.text)
+        if value is None:
+            raise UnknownError(node.text)
+        return value
 
     def values(self, node, scope):
         return np.concatenate([np.ravel(v) for v in self.both(node, scope)])
@@ -743,10 +789,20 @@ class Evaluator:
     def over(self, node, scope):
         """Return a sum, product, maximum or minimum over indices."""
         names, condition, body = node.parts
+        if node.text.startswith("arg"):
+            return self.best(names, condition, body, scope, max if node.text == "argmax" else min)
         choose = {"sum": add, "prod": chain, "max": largest, "min": smallest}[node.text]
         if not names:
             return choose([self.at(body, scope)])
         return choose(list(self.terms([n.key for n in names], condition, body, scope)))
+
+    def best(self, names, condition, body, scope, choose):
+        """Return the index at which a body is largest or smallest."""
+        (name,) = names
+        inner = {k: v for k, v in scope.items() if k != name.key}
+        values = {i: self.at(body, {**inner, name.key: i}) for i in self.indices(name.key, (body,))}
+        assert condition is None, "no condition"
+        return choose(values, key=values.get)
 
     def terms(self, names, condition, body, scope):
         """Yield the values of a body for all indices of a condition."""
@@ -756,6 +812,10 @@ class Evaluator:
             return
         name, *rest = names
         explicit = self.environment.find(name)
+        if isinstance(explicit, list) and isinstance(explicit[0], dict):  # rows with their values
+            for values in explicit:
+                yield Evaluator(self.environment.moved(values)).at(body, scope)
+            return
         if isinstance(explicit, dict):  # a set of several indices
             inner = {key: value for key, value in scope.items() if key not in explicit}
             for values in itertools.product(*explicit.values()):
@@ -827,7 +887,14 @@ class Evaluator:
 
     def pmatrix(self, node, scope):
         """Return a matrix, or vectors on top of each other."""
-        rows = [[self.at(entry, scope) for entry in line] for line in node.parts]
+        rows = []
+        for k, line in enumerate(node.parts):
+            if line[0].kind == "dots":
+                continue
+            if k and node.parts[k - 1][0].kind == "dots":
+                rows += [[value] for value in self.between(node.parts[k - 2][0], line[0], scope)]
+            else:
+                rows.append([self.at(entry, scope) for entry in line])
         if all(len(line) == 1 for line in rows):
             return np.concatenate([np.atleast_1d(line[0]) for line in rows])
         return np.array(rows)

@@ -1,13 +1,13 @@
 """The displayed equations of latent attention, one head and one token after the other."""
 
 import numpy as np
-from equations.ledger import equation
-from equations.numeric import gradients, rate
+from equations.evaluate import From, Of
+from equations.ledger import reads
+from equations.numeric import gradients
 
 from dlref.attention import (
     LatentAttentionParams,
     latent_attention,
-    latent_attention_jvp,
     latent_attention_vjp,
 )
 from dlref.formulas.normalization import rms_norm
@@ -75,20 +75,20 @@ def values(x, w):
     return [[rows(w[6], h, V) @ c for c in latents(x, w)] for h in HEADS]
 
 
+def weights(q, r, k, t):
+    """Return the scores and the weights of all heads, by query and key."""
+    c = 1 / np.sqrt(N + R)
+    s = [[[c * (q[h][i] @ k[h][j] + (rotation(i) @ r[h][i]) @ (rotation(j) @ t[h][j]))
+           for j in TOKENS] for i in TOKENS] for h in HEADS]  # fmt: skip
+    e = np.exp(np.array(s)) * np.tri(T)
+    return np.array(s), e / e.sum(-1, keepdims=True)
+
+
 def averages(q, r, k, t, v):
     """Return the averages of all heads, merged, one row for each token."""
-    c, out = 1 / np.sqrt(N + R), []
-    for i in TOKENS:
-        row = []
-        for h in HEADS:
-            s = [
-                c * (q[h][i] @ k[h][j] + (rotation(i) @ r[h][i]) @ (rotation(j) @ t[h][j]))
-                for j in range(i + 1)
-            ]
-            p = np.exp(s) / np.sum(np.exp(s))
-            row.append(sum(p[j] * v[h][j] for j in range(i + 1)))
-        out.append(np.concatenate(row))
-    return np.array(out)
+    p = weights(q, r, k, t)[1]
+    heads = [[sum(p[h, i, j] * v[h][j] for j in TOKENS) for i in TOKENS] for h in HEADS]
+    return np.concatenate([np.array(head) for head in heads], axis=-1)
 
 
 def forward(x, *w):
@@ -97,36 +97,53 @@ def forward(x, *w):
     return o @ w[7].T
 
 
-@equation(
-    r"""\begin{pmatrix} \vec z_j \\ \vec t_j \end{pmatrix} = \mat W_{DKV}\, \vec x_j , \qquad
-    \vec c_j = \operatorname{rms}(\vec z_j) , \qquad
-    \vec k_{hj} = \mat W_{UK}^{(h)} \vec c_j , \qquad
-    \vec v_{hj} = \mat W_{UV}^{(h)} \vec c_j .""",
-    r"""\begin{pmatrix} \vec q_{hi} \\ \vec r_{hi} \end{pmatrix} = \mat W_{UQ}^{(h)}
-    \operatorname{rms}(\mat W_{DQ}\, \vec x_i) .""",
-    r"""s_{hij} = c \bigl( \vec q_{hi} \cdot \vec k_{hj} + (\mat R_i \vec r_{hi}) \cdot
-    (\mat R_j \vec t_j) \bigr) , \qquad
-    \vec o_{hi} = \sum_j p_{hij} \vec v_{hj} , \qquad
-    \vec y_i = \mat W_O \begin{pmatrix} \vec o_{1i} \\ \vdots \\ \vec o_{Hi} \end{pmatrix} .""",
+NAMES = "W_{DQ}", "w^q", "W_{UQ}", "W_{DKV}", "w^c", "W_{UK}", "W_{UV}", "W_O"
+
+
+def flat(w):
+    """Return weights whose heads stand below one another."""
+    return [a.reshape(-1, a.shape[-1]) if a.ndim == 3 else a for a in w]
+
+
+def of_latents(**options):
+    """Return the environment of the map, with the weights and gradients of each head."""
+    parts = [w.reshape(H, -1, w.shape[1]) if k in {2, 5, 6} else w for k, w in enumerate(W)]
+    parts = [From(1, w) if w.ndim == 3 else w for w in parts]
+    given = {**dict(zip(NAMES, parts, strict=True)), "x": X, "u": U, "H": H}
+    z, t = map(np.array, down(X, W))
+    (q, r), k = queries(X, W), keys(X, W)
+    s, p = weights(q, r, k, [t, t])
+    given |= {"z": z, "t": t, r"c_\cdot": np.array(latents(X, W)), "c": (N + R) ** -0.5}
+    heads = {"q": q, "r": r, "k": k, "v": values(X, W), "s": s, "p": p}
+    (gq, gr, gk, _, gv), _ = of_heads()
+    heads |= {"g^k": gk, "g^v": gv}
+    given |= {name: From(1, value) for name, value in heads.items()}
+    loss = Of(lambda x, *w: np.sum(U * forward(x, *flat(w))), "x", *NAMES)
+    both = np.concatenate([gq, gr], -1)
+    low = [sum(rows(W[2], h, N + R).T @ both[h, i] for h in HEADS) for i in TOKENS]
+    dc, dt = latents_gradients()
+    gz = [gradients(lambda z, j=j: dc[j] @ rms(z, W[4]), z[j])[0] for j in TOKENS]
+    g = [gradients(lambda z, i=i: low[i] @ rms(z, W[1]), W[0] @ X[i])[0] for i in TOKENS]
+    given |= {"L": loss, "g^z": np.array(gz), "g": np.array(g), r"\pdv{L}{t}": np.array(dt)}
+    norm = lambda z: rms(z, W[1] if len(z) == QUERIES else W[4])  # noqa: E731
+    turns = np.array([rotation(i) for i in TOKENS])
+    return {**given, "rms": norm, "R": turns, "y": latent_attention(X, P, **TOLD, **options)}
+
+
+@reads(
+    r"\begin{pmatrix} \vec z_j \\ \vec t_j \end{pmatrix} = \mat W_{DKV}\, \vec x_j , \qquad…",
+    r"\begin{pmatrix} \vec q_{hi} \\ \vec r_{hi} \end{pmatrix} = \mat W_{UQ}^{(h)}…",
+    r"s_{hij} = c \bigl( \vec q_{hi} \cdot \vec k_{hj} + (\mat R_i \vec r_{hi}) \cdot (\mat R_j…",
 )
 def latent_attention_head_by_head():
-    yield forward(X, *W), latent_attention(X, P, **TOLD)
+    return of_latents()
 
 
-@equation(
-    r"""\vec q_{hi} \cdot \bigl( \mat W_{UK}^{(h)} \vec c_j \bigr)
-    = \bigl( \mat W_{UK}^{(h)\top} \vec q_{hi} \bigr) \cdot \vec c_j , \qquad
-    \sum_j p_{hij}\, \mat W_{UV}^{(h)} \vec c_j
-    = \mat W_{UV}^{(h)} \sum_j p_{hij}\, \vec c_j ."""
+@reads(
+    r"\vec q_{hi} \cdot \bigl( \mat W_{UK}^{(h)} \vec c_j \bigr) = \bigl( \mat W_{UK}^{(h)\top}…"
 )
 def absorption():
-    c, p = latents(X, W), RNG.uniform(size=T)
-    for h in HEADS:
-        q, up, uv = queries(X, W)[0][h][0], rows(W[5], h, N), rows(W[6], h, V)
-        yield [q @ (up @ c[j]) for j in TOKENS], [(up.T @ q) @ c[j] for j in TOKENS]
-        together = uv @ sum(p[j] * c[j] for j in TOKENS)
-        yield sum(p[j] * (uv @ c[j]) for j in TOKENS), together
-    yield forward(X, *W), latent_attention(X, P, absorbed=True, **TOLD)
+    return of_latents(absorbed=True)
 
 
 def of_heads():
@@ -147,22 +164,12 @@ def latents_gradients():
     return dc, [sum(gt[h, j] for h in HEADS) for j in TOKENS]
 
 
-@equation(
-    r"""\pdv{L}{\vec c_j} = \sum_h \bigl( \mat W_{UK}^{(h)\top} \vec g^k_{hj}
-    + \mat W_{UV}^{(h)\top} \vec g^v_{hj} \bigr) , \qquad
-    \pdv{L}{\vec t_j} = \mat R_j^\top \sum_h \vec g^t_{hj} ."""
-)
+@reads(r"\pdv{L}{\vec c_j} = \sum_h \bigl( \mat W_{UK}^{(h)\top} \vec g^k_{hj} + \mat…")
 def gradients_of_the_latents():
-    dc, dt = latents_gradients()
-
     def loss(c, t):
         k = [[rows(W[5], h, N) @ c[j] for j in TOKENS] for h in HEADS]
         v = [[rows(W[6], h, V) @ c[j] for j in TOKENS] for h in HEADS]
         return np.sum(U * (averages(*queries(X, W), k, [t, t], v) @ W[7].T))
-
-    by_c, by_t = gradients(loss, np.array(latents(X, W)), np.array(down(X, W)[1]))
-    yield by_c, dc
-    yield by_t, dt
 
     def turned(t):  # of keys that are rotated already
         back = [[rotation(j).T @ t[h][j] for j in TOKENS] for h in HEADS]
@@ -171,63 +178,32 @@ def gradients_of_the_latents():
 
     shared = down(X, W)[1]
     (g,) = gradients(turned, np.array(2 * [[rotation(j) @ shared[j] for j in TOKENS]]))
-    yield by_t, [rotation(j).T @ sum(g[h, j] for h in HEADS) for j in TOKENS]
+    of = {r"\pdv{L}{c}": None, r"\pdv{L}{t}": None}
+    of = dict(zip(of, gradients(loss, np.array(latents(X, W)), np.array(shared)), strict=True))
+    return {**of_latents(), **of, "g^t": From(1, g)}
 
 
-@equation(
-    r"""\pdv{L}{\mat W_{UK}^{(h)}} = \sum_j \vec g^k_{hj}\, \vec c_j^\top , \qquad
-    \pdv{L}{\mat W_{UV}^{(h)}} = \sum_j \vec g^v_{hj}\, \vec c_j^\top , \qquad
-    \pdv{L}{\mat W_O} = \sum_i \vec u_i\, \vec o_i^\top ,"""
-)
+@reads(r"\pdv{L}{\mat W_{UK}^{(h)}} = \sum_j \vec g^k_{hj}\, \vec c_j^\top , \qquad \pdv{L}{\mat…")
 def gradients_of_the_projections_up():
-    (_, _, gk, _, gv), o = of_heads()
-    c = latents(X, W)
-    of_uk = [sum(np.outer(gk[h, j], c[j]) for j in TOKENS) for h in HEADS]
-    of_uv = [sum(np.outer(gv[h, j], c[j]) for j in TOKENS) for h in HEADS]
-    of_o = sum(np.outer(U[i], o[i]) for i in TOKENS)
-    want = gradients(lambda x, *w: np.sum(U * forward(x, *w)), X, *W)
     got = latent_attention_vjp(U, X, P, **TOLD)[1]
-    yield want[6], np.concatenate(of_uk), got.w_uk
-    yield want[7], np.concatenate(of_uv), got.w_uv
-    yield want[8], of_o, got.w_o
+    parts = got.w_uk.reshape(H, N, LATENT), got.w_uv.reshape(H, V, LATENT)
+    found = {r"\pdv{L}{W_{UK}}": From(1, parts[0]), r"\pdv{L}{W_{UV}}": From(1, parts[1])}
+    env = {**of_latents(), "o": of_heads()[1]}
+    return [env, {**env, **found}]
 
 
-@equation(
-    r"""\pdv{L}{\mat W_{DKV}} = \sum_j \begin{pmatrix} \vec g^z_j \\ \pdv{L}{\vec t_j} \end{pmatrix}
-    \vec x_j^\top , \qquad
-    \pdv{L}{\vec x_i} = \mat W_{DQ}^\top \vec g_i + \mat W_{DKV}^\top
-    \begin{pmatrix} \vec g^z_i \\ \pdv{L}{\vec t_i} \end{pmatrix} ."""
-)
+@reads(r"\pdv{L}{\mat W_{DKV}} = \sum_j \begin{pmatrix} \vec g^z_j \\ \pdv{L}{\vec t_j}…")
 def gradients_of_the_projections_down():
-    dc, dt = latents_gradients()
-    (gq, gr, *_), _ = of_heads()
-    z = down(X, W)[0]
-    gz = [gradients(lambda z, j=j: dc[j] @ rms(z, W[4]), z[j])[0] for j in TOKENS]
-    both = [np.concatenate([gz[j], dt[j]]) for j in TOKENS]
-    dlow = [
-        sum(rows(W[2], h, N + R).T @ np.concatenate([gq[h, i], gr[h, i]]) for h in HEADS)
-        for i in TOKENS
-    ]
-    g = [gradients(lambda z, i=i: dlow[i] @ rms(z, W[1]), W[0] @ X[i])[0] for i in TOKENS]
-    want = gradients(lambda x, *w: np.sum(U * forward(x, *w)), X, *W)
-    dx, got = latent_attention_vjp(U, X, P, **TOLD)
-    yield want[4], sum(np.outer(both[j], X[j]) for j in TOKENS), got.w_dkv
-    yield want[0], [W[0].T @ g[i] + W[3].T @ both[i] for i in TOKENS], dx
+    return of_latents()
 
 
-@equation(
-    r"""\dot{\vec k}_{hj} = \dot{\mat W}_{UK}^{(h)} \vec c_j + \mat W_{UK}^{(h)} \dot{\vec c}_j ,
-    \qquad
-    \dot{\vec v}_{hj} = \dot{\mat W}_{UV}^{(h)} \vec c_j + \mat W_{UV}^{(h)} \dot{\vec c}_j ,"""
+@reads(
+    r"\dot{\vec k}_{hj} = \dot{\mat W}_{UK}^{(h)} \vec c_j + \mat W_{UK}^{(h)} \dot{\vec c}_j ,…"
 )
 def tangents_of_keys_and_values():
-    dx, moves = RNG.normal(size=X.shape), tuple(RNG.normal(size=w.shape) for w in W)
-    c, dc = latents(X, W), rate(lambda x, *w: latents(x, w), (X, *W), (dx, *moves))
-    for f, place, size in ((keys, 5, N), (values, 6, V)):
-        by_hand = [
-            [rows(moves[place], h, size) @ c[j] + rows(W[place], h, size) @ dc[j] for j in TOKENS]
-            for h in HEADS
-        ]
-        yield rate(lambda x, *w, f=f: f(x, w), (X, *W), (dx, *moves)), by_hand
-    got = latent_attention_jvp((X, P), (dx, LatentAttentionParams(*moves)), **TOLD)
-    yield rate(forward, (X, *W), (dx, *moves)), got
+    env = of_latents()
+    names = {"k": "W_{UK}", "v": "W_{UV}"}
+    up = lambda w, c: From(1, np.einsum("hnl,jl->hjn", w, c))  # noqa: E731
+    parts = {name: Of(up, weight, r"c_\cdot") for name, weight in names.items()}
+    c = Of(lambda x, *w: np.array(latents(x, flat(w))), "x", *NAMES)
+    return {**env, **parts, r"c_\cdot": c}

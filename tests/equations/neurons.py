@@ -1,6 +1,7 @@
 """The displayed equations of dlref.neurons."""
 
 import numpy as np
+from equations import tex
 from equations.evaluate import From, Of, mapped
 from equations.ledger import equation, reads
 from equations.numeric import jacobian_of
@@ -160,23 +161,23 @@ def bound_of_the_first_delta():
     yield both_sides(turns, np.full((L, 3), s))  # which reach the bound
 
 
-@equation(
-    r"""\pdv{L}{\mat W_l} = \sum_{\text{rows}} \vec \delta_l \vec h_{l-1}^\top , \qquad
-    \pdv{L}{\vec b_l} = \sum_{\text{rows}} \vec \delta_l , \qquad
-    \pdv{L}{\vec x} = \mat W_1^\top \vec \delta_1 ."""
-)
+@reads(r"\pdv{L}{\mat W_l} = \sum_{\text{rows}} \vec \delta_l \vec h_{l-1}^\top , \qquad…")
 def gradients_of_a_perceptron():
-    def loss(x=X, u=OUT, weights=WEIGHTS, biases=BIASES):
-        return np.sum(u * passed(x, weights, biases)[0][L])
-
     def replaced(arrays, l, array):
         return [*arrays[:l], array, *arrays[l + 1 :]]
 
-    rows = [(deltas(x, u), passed(x)[1]) for x, u in zip(X, OUT, strict=True)]
+    def loss(weights=WEIGHTS, biases=BIASES):
+        return np.sum(OUT * passed(X, weights, biases)[0][L])
+
+    every = [(deltas(x, u), passed(x)[1]) for x, u in zip(X, OUT, strict=True)]
+    by_input = jacobian_of(lambda x: np.sum(OUT[0] * passed(x)[0][L]), X[0])
+    given = {r"\pdv{L}{x}": by_input, "W_1": WEIGHTS[1], r"\delta_1": every[0][0][1]}
+    layers = []
     for l in range(1, L + 1):
-        by_weight = jacobian_of(lambda w, l=l: loss(weights=replaced(WEIGHTS, l, w)), WEIGHTS[l])
-        by_bias = jacobian_of(lambda b, l=l: loss(biases=replaced(BIASES, l, b)), BIASES[l])
-        yield by_weight, sum(np.outer(delta[l], h[l - 1]) for delta, h in rows)
-        yield by_bias, sum(delta[l] for delta, _ in rows)
-    by_input = jacobian_of(lambda x: loss(x, OUT[0]), X[0])
-    yield by_input, WEIGHTS[1].T @ rows[0][0][1]
+        rows = [{r"\delta_l": delta[l], "h_{l-1}": h[l - 1]} for delta, h in every]
+        keys = [{tex.key_of(name): value for name, value in row.items()} for row in rows]
+        weight, bias = WEIGHTS[l], BIASES[l]
+        found = {"W_l": weight, "b_l": bias, "rows": keys, **rows[0]}
+        loss_of = lambda w, b, l=l: loss(replaced(WEIGHTS, l, w), replaced(BIASES, l, b))  # noqa: E731
+        layers.append({**given, **found, "L": Of(loss_of, "W_l", "b_l")})
+    return layers

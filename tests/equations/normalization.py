@@ -176,15 +176,16 @@ def instance_norm_gradient_by_complex_step():
     return {**env, r"\hat x": hat, r"\tau": np.sqrt(IMAGES.var(1) + EPS), **means}
 
 
-@equation(
-    r"\dot y = \frac{w}{\tau} \bigl( v - \overline v - \hat x \, \overline{v \hat x} \bigr) + "
-    r"\dot w \hat x + \dot b .",
-)
+@reads(r"\dot y = \frac{w}{\tau} \bigl( v - \overline v - \hat x \, \overline{v \hat x} \bigr)…")
 def instance_norm_tangent_by_complex_step():
     hat, tau = standardized(IMAGES, 1)
-    mean, along = (z.mean(1, keepdims=True) for z in (IMAGES_V, IMAGES_V * hat))
-    dy = rate(lambda x, w, b: w * standardized(x, 1)[0] + b, (IMAGES, W, B), (IMAGES_V, DW, DB))
-    yield dy, W / tau * (IMAGES_V - mean - hat * along) + DW * hat + DB
+    f = functools.partial(formulas.instance_norm, eps=EPS)
+    dy = rate(f, (IMAGES, W, B), (IMAGES_V, DW, DB))
+    rows = []
+    for n, c in np.ndindex(2, C):
+        one = {"v": IMAGES_V[n, :, c], r"\hat x": hat[n, :, c], r"\tau": tau[n, 0, c], "w": W[c]}
+        rows.append({**one, r"\dot w": DW[c], r"\dot b": DB[c], r"\dot y": dy[n, :, c]})
+    return rows
 
 
 @reads(

@@ -19,7 +19,6 @@ from dlref.positions import (
     cope,
     disentangled_scores_jvp,
     disentangled_scores_vjp,
-    fourier_features_jvp,
     fourier_features_vjp,
     relative_bias_grid,
     relative_bias_grid_jvp,
@@ -62,15 +61,9 @@ def slopes_of_a_power_of_two_heads():
     ]
 
 
-@equation(
-    r"2^{-a h/P}, \; h = 1, \dots, P; \qquad 2^{-a (2h - 1)/(2 P)}, \; h = 1, \dots, H - P .",
-)
+@reads(r"m_h = 2^{-a h/P}, \; h = 1, \dots, P; \qquad m_{P + h} = 2^{-a (2h - 1)/(2 P)}, \; h = 1…")
 def slopes_of_other_heads():
-    heads, p = 7, 4
-    for a in (8, 16):
-        first = [2 ** (-a * h / p) for h in range(1, p + 1)]
-        second = [2 ** (-a * (2 * h - 1) / (2 * p)) for h in range(1, heads - p + 1)]
-        yield first + second, alibi_slopes(heads, exponent=a)
+    return {"h": range(1, 4), "H": 7, "P": 4, "a": 16, "m": From(1, alibi_slopes(7, exponent=16))}
 
 
 M = RNG.uniform(size=H)  # slopes
@@ -109,46 +102,27 @@ def between(z, positions):
     return (1 - w) * lower + w * upper
 
 
-@equation(
-    r"g_{ij} = \sigma(s_{ij}), \qquad p_{ij} = \min\Bigl(\sum_{t \ge j} g_{it},\; P - 1\Bigr), "
-    r"\qquad c_{ij} = \vec q_i \cdot \vec a(p_{ij})",
-    r"c_{ij} = (1 - w)\, z_{i,n} + w\, z_{i,n+1}, \qquad n = \lfloor p_{ij} \rfloor,\; w = "
-    r"p_{ij} - n .",
+@reads(
+    r"g_{ij} = \sigma(s_{ij}), \qquad p_{ij} = \min\Bigl(\sum_{t \ge j} g_{it},\; P - 1\Bigr),…",
+    r"c_{ij} = (1 - w)\, z_{i,n} + w\, z_{i,n+1}, \qquad n = \lfloor p_{ij} \rfloor,\; w =…",
 )
 def scores_at_counted_positions():
-    c, interpolated = np.empty((T, S)), np.empty((T, S))
-    g, z = 1 / (1 + np.exp(-SCORES)), np.array([[q @ a for a in TABLE] for q in Q])
-    for i, j in np.ndindex(T, S):
-        p = min(sum(g[i, t] for t in range(j, S)), P - 1)
-        vector = [np.interp(p, np.arange(P), TABLE[:, e]) for e in range(E)]
-        c[i, j] = Q[i] @ vector
-        n = int(np.floor(p))
-        w = p - n
-        interpolated[i, j] = (1 - w) * z[i, n] + (w * z[i, n + 1] if n + 1 < P else 0)
-    yield c, interpolated, cope(Q, SCORES, TABLE)
+    at = lambda p: np.array([np.interp(p, np.arange(P), TABLE[:, e]) for e in range(E)])  # noqa: E731
+    z = np.column_stack([Q @ TABLE.T, np.zeros(T)])  # its weight is 0 beyond the table
+    given = {"s": SCORES, "q": Q, "a": at, "z": z, "P": P, r"\sigma": sigmoid}
+    return {**given, "c": cope(Q, SCORES, TABLE)}
 
 
-@equation(
-    r"\dot c_{ij} = (1 - w)\, \dot z_{i,n} + w\, \dot z_{i,n+1} + (z_{i,n+1} - z_{i,n}) "
-    r"\sum_{t \ge j} \sigma'(s_{it})\, \dot s_{it}",
-)
+@reads(r"\dot c_{ij} = (1 - w)\, \dot z_{i,n} + w\, \dot z_{i,n+1} + (z_{i,n+1} - z_{i,n})…")
 def counted_scores_move_by_complex_step():
-    dq, ds, da = (RNG.normal(size=x.shape) for x in (Q, SCORES, TABLE))
-    z, dz, p = Q @ TABLE.T, dq @ TABLE.T + Q @ da.T, counted(SCORES)
-    slope = sigmoid(SCORES) * (1 - sigmoid(SCORES))
-    dc = np.empty((T, S))
-    for i, j in np.ndindex(T, S):
-        n = int(p[i, j])
-        w = p[i, j] - n
-        if n == P - 1:  # the bound
-            dc[i, j] = dz[i, n]
-            continue
-        gates = sum(slope[i, t] * ds[i, t] for t in range(j, S))
-        dc[i, j] = (1 - w) * dz[i, n] + w * dz[i, n + 1] + (z[i, n + 1] - z[i, n]) * gates
-    moved = rate(lambda q, s, a: between(q @ a.T, counted(s)), (Q, SCORES, TABLE), (dq, ds, da))
-    yield moved, dc
-    yield np.any(p == P - 1), True
-    yield np.any(p < P - 1), True
+    p = counted(SCORES)
+    z = Of(lambda q, a: q @ a.T, "q", "a")
+    c = Of(lambda q, s, a: between(q @ a.T, counted(s)), "q", "s", "a")
+    given = {"q": Q, "s": SCORES, "a": TABLE, "z": z, "c": c, r"\sigma": sigmoid}
+    inside = [(i, j) for i, j in np.ndindex(T, S) if p[i, j] < P - 1]
+    assert 0 < len(inside) < p.size
+    at = [{"i": i, "j": j, "n": int(p[i, j]), "w": p[i, j] % 1} for i, j in inside]
+    return [{**given, **place} for place in at]
 
 
 UNITS = 6
@@ -439,18 +413,13 @@ def rope(x, p, **options):
     return apply_rope(x[None], *rope_tables([p], THETA), **options)[0]
 
 
-@equation(
-    r"\langle f(\vec q, m), f(\vec k, n) \rangle = g(\vec q, \vec k, n - m) .",
-)
+@reads(r"\langle f(\vec q, m), f(\vec k, n) \rangle = g(\vec q, \vec k, n - m) .")
 def score_depends_on_the_difference_alone():
-    m, n = 7.3, 4.6
-
     def g(q, k, r):
         return np.sum(np.conj(pairs(q)) * pairs(k) * np.exp(1j * r * THETA)).real
 
-    for shift in 0, 2.5, -40:
-        inner = rotation(m + shift) @ X @ (rotation(n + shift) @ Y)
-        yield inner, rope(X, m + shift) @ rope(Y, n + shift), g(X, Y, n - m)
+    given = {"f": rope, "g": g, "q": X, "k": Y}
+    return [{**given, "m": 7.3 + shift, "n": 4.6 + shift} for shift in (0, 2.5, -40)]
 
 
 @reads(r"\begin{pmatrix} y_1 \\ y_2 \end{pmatrix}…")
@@ -460,14 +429,11 @@ def three_forms_of_a_rotated_pair():
     return {**pair, r"\phi": 7.3 * THETA[0]}
 
 
-@equation(
-    r"\mat R_p = \operatorname{diag}(\mat D_{p\theta_0}, \dots, \mat D_{p\theta_{n-1}}), "
-    r"\qquad \mat D_\phi = \begin{pmatrix} \cos\phi & -\sin\phi \\ \sin\phi & \cos\phi "
-    r"\end{pmatrix}",
-)
+@reads(r"\mat R_p = \operatorname{diag}(\mat D_{p\theta_0}, \dots, \mat D_{p\theta_{n-1}}),…")
 def rotation_as_a_matrix():
-    yield rotation(7.3), rope_matrix(7.3, THETA)
-    yield rotation(7.3) @ X, rotated(X, 7.3)
+    given = {r"\theta": THETA, "n": PAIRS, "p": 7.3, r"\phi": 0.4}
+    given["D"] = lambda *factors: plane(np.prod(factors))
+    return [{**given, "R_p": rotation(7.3)}, {**given, "R_p": rope_matrix(7.3, THETA)}]
 
 
 @equation(
@@ -571,16 +537,9 @@ def table_of_sines_and_cosines():
     return {"P": 1.0, "E": table, "b": 100.0, "D": 6, "p": range(5), "i": range(3)}
 
 
-@equation(
-    r"\begin{pmatrix} \sin (p + k) \omega \\ \cos (p + k) \omega \end{pmatrix} = "
-    r"\begin{pmatrix} \cos k\omega & \sin k\omega \\ -\sin k\omega & \cos k\omega "
-    r"\end{pmatrix} \begin{pmatrix} \sin p\, \omega \\ \cos p\, \omega \end{pmatrix} ,",
-)
+@reads(r"\begin{pmatrix} \sin((p + k)\, \omega) \\ \cos((p + k)\, \omega) \end{pmatrix}…")
 def table_shifted_by_a_rotation():
-    p, k, omega = RNG.normal(size=3)
-    cos, sin = np.cos(k * omega), np.sin(k * omega)
-    moved = np.array([[cos, sin], [-sin, cos]]) @ [np.sin(p * omega), np.cos(p * omega)]
-    yield [np.sin((p + k) * omega), np.cos((p + k) * omega)], moved
+    return dict(zip(("p", "k", r"\omega"), RNG.normal(size=3), strict=True))
 
 
 def bucket(offset, n, longest):
@@ -724,47 +683,37 @@ def scaled(x, p):
     return (rotated(x, p).reshape(-1, 2) * ZETA[:, None] ** (p / SCALE_BASE)).ravel()
 
 
-@equation(
-    r"""\pdv{L}{\vec x_i} = (c_i \mat D_{\phi_i})^\top\, \vec u_i = c_i \mat D_{-\phi_i}\, \vec
-    u_i, \qquad
-    c_i = \zeta_i^{p/b}, \quad \phi_i = p\, \theta_i .""",
-    r"""\dot{\vec y}_i = c_i \mat D_{\phi_i}\, \dot{\vec x}_i .""",
+@reads(
+    r"\pdv{L}{\vec x_i} = (c_i \mat D_{\phi_i})^\top\, \vec u_i = c_i \mat D_{-\phi_i}\, \vec…",
+    r"\dot{\vec y}_i = c_i \mat D_{\phi_i}\, \dot{\vec x}_i .",
 )
 def derivatives_of_a_scaled_rotation():
-    p, (u, dx) = 11.0, RNG.normal(size=(2, 2 * PAIRS))
-    yield scaled(X, p), xpos(X, p)
-    gradient = gradients(lambda x: u @ scaled(x, p), X)[0].reshape(-1, 2)
-    moved = rate(lambda x: scaled(x, p), [X], [dx]).reshape(-1, 2)
-    for i in range(PAIRS):
-        c, phi, pair = ZETA[i] ** (p / SCALE_BASE), p * THETA[i], slice(2 * i, 2 * i + 2)
-        yield gradient[i], (c * plane(phi)).T @ u[pair], c * plane(-phi) @ u[pair]
-        yield moved[i], c * plane(phi) @ dx[pair]
+    p, scales = 11.0, xpos_scales([11.0], 2 * PAIRS, gamma=GAMMA, scale_base=SCALE_BASE)
+    tables = rope_tables([p], THETA)
+    f = lambda x: formulas.apply_xpos(x.reshape(1, -1), *tables, scales).reshape(-1, 2)  # noqa: E731
+    env = mapped(f, {"x": X.reshape(-1, 2)}, D=plane)
+    return {**env, r"\zeta": ZETA, r"\theta": THETA, "p": p, "b": SCALE_BASE}
 
 
-@equation(
-    r"""\bar z_{in} &= \sum_{j:\, \lfloor p_{ij} \rfloor = n} (1 - w_{ij})\, U_{ij}
-    + \sum_{j:\, \lfloor p_{ij} \rfloor = n - 1} w_{ij}\, U_{ij}, \\
-    \pdv{L}{\vec q_i} &= \sum_n \bar z_{in}\, \vec a_n, \qquad
-    \pdv{L}{\vec a_n} = \sum_i \bar z_{in}\, \vec q_i .""",
-    r"""\bar p_{ij} = U_{ij} (z_{i,n+1} - z_{i,n}), \qquad
-    \pdv{L}{s_{it}} = \sigma'(s_{it}) \sum_{j \le t} \bar p_{ij} .""",
-)
+@reads(r"\bar z_{in} &= \sum_{j:\, \lfloor p_{ij} \rfloor = n} (1 - w_{ij})\, U_{ij}…")
 def gradients_of_counted_scores():
-    u, z, p = U[0], Q @ TABLE.T, counted(SCORES)
-    dq, ds, da = gradients(
-        lambda q, s, a: np.sum(u * between(q @ a.T, counted(s))), Q, SCORES, TABLE
-    )
-    n = np.floor(p).astype(int)
-    w, bar_z, bar_p = p - n, np.zeros((T, P + 1)), np.zeros((T, S))
-    for i, j in np.ndindex(T, S):
-        bar_z[i, n[i, j]] += (1 - w[i, j]) * u[i, j]
-        bar_z[i, n[i, j] + 1] += w[i, j] * u[i, j]
-        if n[i, j] < P - 1:
-            bar_p[i, j] = u[i, j] * (z[i, n[i, j] + 1] - z[i, n[i, j]])
-    yield dq, np.array([sum(bar_z[i, m] * TABLE[m] for m in range(P)) for i in range(T)])
-    yield da, np.array([sum(bar_z[i, m] * Q[i] for i in range(T)) for m in range(P)])
-    slope = sigmoid(SCORES) * (1 - sigmoid(SCORES))
-    yield ds, np.array([[slope[i, t] * sum(bar_p[i, : t + 1]) for t in range(S)] for i in range(T)])
+    u, p = U[0], counted(SCORES)
+    z = np.column_stack([Q @ TABLE.T, np.zeros(T)])
+    (bar_z,) = gradients(lambda z: np.sum(u * between(z, p)), z[:, :P])
+    loss = Of(lambda q, a: np.sum(u * between(q @ a.T, p)), "q", "a")
+    given = {"q": Q, "a": TABLE, "p": p, "w": p % 1, "U": u, "n": range(P)}
+    return {**given, "L": loss, r"\bar z": bar_z}
+
+
+@reads(r"\bar p_{ij} = U_{ij} (z_{i,n+1} - z_{i,n}), \qquad \pdv{L}{s_{it}}…")
+def gradients_of_the_positions():
+    u, p, z = U[0], counted(SCORES), Q @ TABLE.T
+    (bar_p,) = gradients(lambda p: np.sum(u * between(z, p)), p)
+    bar_p = np.where(p < P - 1, bar_p, 0)  # which is constant where it is bounded
+    loss = Of(lambda s: np.sum(u * between(z, counted(s))), "s")
+    given = {"s": SCORES, "z": z, "U": u, "L": loss, r"\bar p": bar_p, r"\sigma": sigmoid}
+    inside = [(i, j) for i, j in np.ndindex(T, S) if p[i, j] < P - 1]
+    return [{**given, "i": i, "j": j, "n": int(p[i, j]), "t": range(S)} for i, j in inside]
 
 
 @reads(r"\dot s'_{ij} = \dot{\vec q}_i \cdot \vec a_c + \vec q_i \cdot \dot{\vec a}_c, \qquad c…")
@@ -773,17 +722,11 @@ def tangent_of_clipped_offsets():
     return {"q": Q, "a": From(-LIMIT, VECTORS), "s'": scores, "K": LIMIT}
 
 
-@equation(
-    r"""\mat M_k = \operatorname{diag}(\mat B_{k\omega_0}, \mat B_{k\omega_1}, \dots), \qquad
-    \mat B_\phi = \begin{pmatrix} \cos\phi & \sin\phi \\ -\sin\phi & \cos\phi \end{pmatrix},"""
-)
+@reads(r"\mat M_k = \operatorname{diag}(\mat B_{k\omega_0}, \dots, \mat B_{k\omega_{n-1}})…")
 def matrix_of_a_shift():
-    k, omega = 3.0, 10000.0 ** (-np.arange(2) / 2)
-    m = np.zeros((4, 4))
-    for i, phi in enumerate(k * omega):
-        block = [[np.cos(phi), np.sin(phi)], [-np.sin(phi), np.cos(phi)]]
-        m[2 * i : 2 * i + 2, 2 * i : 2 * i + 2] = block
-    yield m, sinusoidal_shift(k, 4)
+    omega = 10000.0 ** (-np.arange(2) / 2)
+    given = {"k": 3.0, r"\omega": omega, "n": 2, r"\phi": 0.4}
+    return {**given, "M_k": sinusoidal_shift(3.0, 4), "B": lambda *i: plane(np.prod(i)).T}
 
 
 @reads(
@@ -871,20 +814,21 @@ def product_of_two_features():
     return {"f": f, "x": x, "x'": other, "y": lambda x: formulas.fourier_features(x, f)}
 
 
-@equation(
-    r"""\pdv{L}{\vec x} = \sum_m g_m \vec f_m , \qquad
-    \pdv{L}{\vec f_m} = \sum_{\text{points}} g_m \vec x ."""
-)
+@reads(r"\pdv{L}{\vec x} = \sum_m g_m \vec f_m , \qquad \pdv{L}{\vec f_m} = \sum_{\text{points}}…")
 def derivatives_of_fourier_features():
     x, f, u = RNG.normal(size=(4, 2)), RNG.normal(size=(3, 2)), RNG.normal(size=(4, 6))
-    dx, df = RNG.normal(size=(4, 2)), RNG.normal(size=(3, 2))
-    y = features(x, f)
-    g = 2 * np.pi * (u[:, 3:] * y[:, :3] - u[:, :3] * y[:, 3:])
-    found = gradients(lambda x, f: np.sum(u * features(x, f)), x, f)
-    yield from zip(found, (g @ f, g.T @ x), fourier_features_vjp(u, x, f), strict=True)
-    dz = dx @ f.T + x @ df.T
-    pushed = 2 * np.pi * np.concatenate([-y[:, 3:] * dz, y[:, :3] * dz], -1)
-    yield rate(features, [x, f], [dx, df]), pushed, fourier_features_jvp((x, f), (dx, df))
+    of = lambda z: np.concatenate([np.cos(2 * np.pi * z), np.sin(2 * np.pi * z)], -1)  # noqa: E731
+    (g,) = gradients(lambda z: np.sum(u * of(z)), x @ f.T)
+    by_x, by_f = fourier_features_vjp(u, x, f)
+    points = [{"x": point, "g": by_z} for point, by_z in zip(x, g, strict=True)]
+    loss = Of(
+        lambda x0, f: np.sum(u * formulas.fourier_features(np.stack([x0, *x[1:]]), f)), "x", "f"
+    )
+    given = {"f": f, "points": points, **points[0]}
+    return [
+        {**given, "L": loss},
+        {**given, r"\pdv{L}{x}": by_x[0], r"\pdv{L}{f}": by_f},
+    ]
 
 
 @reads(r"C_{ti} = m \cos p_{a(i), t}\, \theta_i , \qquad S_{ti} = m \sin p_{a(i), t}\, \theta_i .")

@@ -7,7 +7,7 @@ formula of the text stands beside the value of dlref.
 import functools
 
 import numpy as np
-from equations.evaluate import From, Of, mapped
+from equations.evaluate import From, Of, Shifted, mapped
 from equations.ledger import equation, reads
 from equations.losses import LOG_SUM, SMOOTHED, Q, of_error, of_logits
 from equations.numeric import gradients
@@ -182,40 +182,31 @@ def products_of_cumlogsumexp():
     return mapped(of_calculus.cumlogsumexp, {"x": X})
 
 
-@equation(
-    r"""\pdv{L}{x_j} = p_j\, s_j , \qquad p_j = \prod_{k < j} x_k , \qquad
-    s_j = u_j + x_{j+1}\, s_{j+1}""",
+@reads(
+    r"\pdv{L}{x_j} = p_j\, s_j , \qquad p_j = \prod_{k < j} x_k , \qquad s_j = u_j…",
     r"\dot y_i = x_i\, \dot y_{i-1} + y_{i-1}\, \dot x_i",
 )
 def recurrences_of_cumprod():
-    wanted, *_ = gradients(lambda x: np.sum(U * of_calculus.cumprod(x)), X)
-    s = 0.0
-    for j in range(4, -1, -1):
-        s = U[j] + (X[j + 1] * s if j < 4 else 0.0)
-        yield wanted[j], np.prod(X[:j]) * s
-    y, moved = 1.0, 0.0
-    for x, dx, found in zip(X, DX, calculus.cumprod_jvp(X, DX), strict=True):
-        y, moved = y * x, x * moved + y * dx
-        yield moved, found
+    sums = [sum(U[i] * np.prod(X[j + 1 : i + 1]) for i in range(j, 5)) for j in range(5)]
+    given = {"x": From(1, X, 0.0), "u": From(1, U), "s": From(1, sums, 0.0)}
+    given |= {"i": range(1, 6), "j": range(1, 6), "k": range(1, 6)}
+    products = Of(lambda x: From(0, np.r_[1.0, of_calculus.cumprod(x)]), "x")
+    loss = Of(lambda x: np.sum(U * of_calculus.cumprod(x)), "x")
+    return {**given, "y": products, "L": loss}
 
 
-@equation(
-    r"""m_i = \max(m_{i-1}, x_i) , \qquad
-    z_i = z_{i-1}\, e^{m_{i-1} - m_i} + e^{x_i - m_i} , \qquad y_i = m_i + \log z_i""",
-    r"""\pdv{L}{x_j} = e^{x_j - m_j}\, s_j , \qquad
-    s_j = \frac{u_j}{z_j} + e^{m_j - m_{j+1}}\, s_{j+1}""",
+@reads(
+    r"m_i = \max(m_{i-1}, x_i) , \qquad z_i = z_{i-1}\, e^{m_{i-1} - m_i} + e^{x_i - m_i}…",
+    r"\pdv{L}{x_j} = e^{x_j - m_j}\, s_j , \qquad s_j = \frac{u_j}{z_j}…",
 )
 def recurrences_of_cumlogsumexp():
-    m, z = [-np.inf], [0.0]
-    for x, y in zip(X, of_calculus.cumlogsumexp(X), strict=True):
-        m.append(max(m[-1], x))
-        z.append(z[-1] * np.exp(m[-2] - m[-1]) + np.exp(x - m[-1]))
-        yield y, m[-1] + np.log(z[-1])
-    wanted, *_ = gradients(lambda x: np.sum(U * of_calculus.cumlogsumexp(x)), X)
-    m, z, s = m[1:], z[1:], 0.0
-    for j in range(4, -1, -1):
-        s = U[j] / z[j] + (np.exp(m[j] - m[j + 1]) * s if j < 4 else 0.0)
-        yield wanted[j], np.exp(X[j] - m[j]) * s
+    y, m = of_calculus.cumlogsumexp(X), np.maximum.accumulate(X)
+    z = np.exp(y - m)
+    sums = [sum(U[i] / z[i] * np.exp(m[j] - m[i]) for i in range(j, 5)) for j in range(5)]
+    given = {"x": From(1, X), "u": From(1, U), "y": From(1, y), "s": From(1, sums, 0.0)}
+    given |= {"m": From(0, [-np.inf, *m], 0.0), "z": From(0, [0.0, *z])}
+    loss = Of(lambda x: np.sum(U * of_calculus.cumlogsumexp(x)), "x")
+    return {**given, "L": loss, "i": range(1, 6), "j": range(1, 6)}
 
 
 # Structure
@@ -443,19 +434,13 @@ def products_of_the_negative_log_likelihood():
     return {**env, r"\dot{\log p}": DT}
 
 
-@equation(
-    r"""\hat\theta = \arg\max_\theta \prod_{r=1}^{N} p_{r, y_r}(\theta)
-    = \arg\min_\theta \frac1N \sum_{r=1}^{N} -\log p_{r, y_r}(\theta) ."""
-)
+@reads(r"\hat\theta = \arg\max_\theta \prod_{r=1}^{N} p_{r, y_r}(\theta) = \arg\min_\theta…")
 def maximum_likelihood():
     y, theta = [0, 1, 1, 1, 0], np.linspace(0.005, 0.995, 199)  # a coin
-    p = np.stack([1 - theta, theta])
-    likelihood = np.prod([p[c] for c in y], axis=0)
-    mean = sum(-np.log(p[c]) for c in y) / 5
-    yield np.argmax(likelihood), np.argmin(mean)
-    yield theta[np.argmin(mean)], 3 / 5
-    rows = np.log(p).T
-    yield mean, [losses.nll(np.tile(row, (5, 1)), y) for row in rows]
+    of_coin = lambda _, c: lambda t: t if c else 1 - t  # noqa: E731
+    mean = [losses.nll(np.tile(np.log([1 - t, t]), (5, 1)), y) for t in theta]
+    best = {r"\hat\theta": theta[np.argmin(mean)], r"\theta": list(theta)}
+    return {**best, "y": From(1, y), "N": 5, "p": of_coin}
 
 
 @reads(r"-\log \prod_{n=1}^{N} \frac{1}{\sqrt{2 \pi}\, \sigma}\,…")
@@ -559,30 +544,19 @@ def the_steps_of_minibatches():
     yield len(batches), 3
 
 
-@equation(
-    r"""\pdv{L}{\mat W_l} = \sum_n \vec \delta_l^{(n)}
-    \bigl( \vec h_{l-1}^{(n)} \bigr)^\top , \qquad
-    \pdv{L}{\vec b_l} = \sum_n \vec \delta_l^{(n)} ,"""
-)
+@reads(r"\pdv{L}{\mat W_l} = \sum_n \vec \delta_l^{(n)} \bigl( \vec h_{l-1}^{(n)} \bigr)^\top…")
 def gradient_of_the_loss_of_a_perceptron():
-    shapes = [(4, 3), (2, 4)]
-    weights = [A[:n, :m] for n, m in shapes]
-    biases = [DA[k, :n] for k, (n, _) in enumerate(shapes)]
-    y = DTARGETS.reshape(3, 2)
-    x = INPUTS[:3]
-
-    def loss(*parameters):
-        (w1, b1), (w2, b2) = parameters[:2], parameters[2:]
-        return np.mean((np.tanh(x @ w1.T + b1) @ w2.T + b2 - y) ** 2)
-
-    h = np.tanh(x @ weights[0].T + biases[0])
-    delta2 = 2 / 6 * (h @ weights[1].T + biases[1] - y)
-    delta1 = delta2 @ weights[1] * (1 - h**2)
+    weights, biases = (A[:3, :3], DA[:3, :3]), (A[3, :3], A[4, :3])
+    x, y = INPUTS[:3], DINPUTS[:3]
     params = tuple(neurons.LinearParams(w, b) for w, b in zip(weights, biases, strict=True))
     grads = training.mlp_loss_grad(x, y, params, loss="squared_error", activation="tanh")
-    found = [part for layer in grads for part in layer]
-    formula = []
-    for delta, inputs in ((delta1, x), (delta2, h)):
-        formula += [sum(np.outer(delta[n], inputs[n]) for n in range(3)), delta.sum(0)]
-    flat = [part for pair in zip(weights, biases, strict=True) for part in pair]
-    yield from zip(gradients(loss, *flat), formula, found, strict=True)
+    h = np.tanh(x @ weights[0].T + biases[0])
+    loss = lambda z: np.mean((z - y) ** 2)  # noqa: E731
+    after = lambda z: loss(np.tanh(z) @ weights[1].T + biases[1])  # noqa: E731
+    delta = [
+        gradients(f, inputs @ w.T + b)[0]
+        for f, inputs, w, b in zip((after, loss), (x, h), weights, biases, strict=True)
+    ]
+    found = {r"\pdv{L}{W}": From(1, [g.weight for g in grads])}
+    found |= {r"\pdv{L}{b}": From(1, [g.bias for g in grads]), "n": range(3), "l": range(1, 3)}
+    return {**found, r"\delta": Shifted([0, 1], np.stack(delta, 1)), "h": np.stack([x, h], 1)}

@@ -391,17 +391,16 @@ def reset_before():
     return of_gru_step(after=False)
 
 
-@equation(
-    r"""\bar{\vec h}_{t-1} = \vec z \odot \vec\eta + \mat W_{hr}^\top \vec\delta_r
-    + \mat W_{hz}^\top \vec\delta_z
-    + \begin{cases} \mat W_{hn}^\top \vec\mu & \text{after,} \\
-    \vec r \odot \vec\rho & \text{before.} \end{cases}"""
-)
+@reads(r"\bar{\vec h}_{t-1} = \vec z \odot \vec\eta + \mat W_{hr}^\top \vec\delta_r…")
 def gradient_of_the_state_before():
+    rows = []
     for after in (True, False):
-        (delta_r, delta_z, delta_n), mu, by_h, (r, z, *_) = gru_gradients(after=after)
-        last = W_HN.T @ mu if after else r * (W_HN.T @ delta_n)
-        yield by_h, z * ETA + W_HR.T @ delta_r + W_HZ.T @ delta_z + last
+        deltas, mu, by_h, (r, z, *_) = gru_gradients(after=after)
+        given = dict(zip((r"\delta_r", r"\delta_z"), deltas, strict=False))
+        given |= {"W_{hr}": W_HR, "W_{hz}": W_HZ, "W_{hn}": W_HN, r"\mu": mu, r"\eta": ETA}
+        given |= {"r": r, "z": z, r"\bar h_{t-1}": by_h, r"\rho": W_HN.T @ deltas[2]}
+        rows.append({**given, "after": after, "before": not after})
+    return rows
 
 
 @reads(r"\dot{\vec a}_r &= \dot{\mat W}_{xr} \vec x + \mat W_{xr} \dot{\vec x} +…")
@@ -481,29 +480,25 @@ def fed(x, feed):
     return np.array([x if feed == "repeat" or t == 0 else 0 * x for t in range(T)])
 
 
-@equation(
-    r"""\vec h^\to_t = f(\vec x_t, \vec h^\to_{t-1}), \qquad
-    \vec h^\gets_t = g(\vec x_t, \vec h^\gets_{t+1}), \qquad
-    \vec y_t = \begin{pmatrix} \vec h^\to_t \\ \vec h^\gets_t \end{pmatrix},"""
-)
+@reads(r"\vec h^\to_t = f(\vec x_t, \vec h^\to_{t-1}), \qquad \vec h^\gets_t…")
 def states_of_both_directions():
-    yield both(X, RNN, BACK), recurrent.bidirectional(recurrent.rnn, X, RNN, BACK)
+    got = recurrent.bidirectional(recurrent.rnn, X, RNN, BACK)
+    there, back = [START, *states(X, *RNN)], [*states(X[::-1], *BACK)[::-1], BACK[0]]
+    cells = {"f": lambda x, h: formulas.rnn_cell(x, h, *RNN[1:])}
+    cells |= {"g": lambda x, h: formulas.rnn_cell(x, h, *BACK[1:])}
+    found = {r"h^\to": From(0, there), r"h^\gets": From(1, back), "y": From(1, got)}
+    return {"x": From(1, X), "t": STEPS, **cells, **found}
 
 
-@equation(
-    r"""\pdv{L}{\vec x_t} = \sum_{s \ge t} \Bigl( \pdv{\vec h^\to_s}{\vec x_t} \Bigr)^\top
-    \vec u^\to_s + \sum_{s \le t} \Bigl( \pdv{\vec h^\gets_s}{\vec x_t} \Bigr)^\top
-    \vec u^\gets_s, \qquad
-    \vec u_s = \begin{pmatrix} \vec u^\to_s \\ \vec u^\gets_s \end{pmatrix} ."""
-)
+@reads(r"\pdv{L}{\vec x_t} = \sum_{s \ge t} \Bigl( \pdv{\vec h^\to_s}{\vec x_t} \Bigr)^\top…")
 def gradient_of_an_input_of_both_directions():
     u = RNG.normal(size=(T, 2 * H))
-    of_there = jacobian_of(lambda x: states(x, *RNN), X)
-    of_back = jacobian_of(lambda x: states(x[::-1], *BACK)[::-1], X)
-    dx = jacobian_of(lambda x: np.sum(u * both(x, RNN, BACK)), X)
-    for t in range(T):
-        later = sum(of_there[s, :, t].T @ u[s, :H] for s in range(t, T))
-        yield dx[t], later + sum(of_back[s, :, t].T @ u[s, H:] for s in range(t + 1))
+    there = Of(lambda x: From(1, states(x, *RNN)), "x")
+    back = Of(lambda x: From(1, states(x[::-1], *BACK)[::-1]), "x")
+    loss = Of(lambda x: np.sum(u * both(x, RNN, BACK)), "x")
+    parts = {r"u^\to": From(1, u[:, :H]), r"u^\gets": From(1, u[:, H:]), "u": From(1, u)}
+    given = {"x": From(1, X), "t": STEPS, "s": STEPS, "L": loss, **parts}
+    return {**given, r"h^\to": there, r"h^\gets": back}
 
 
 @equation(
@@ -538,16 +533,18 @@ def derivatives_of_the_last_output():
     return mapped(lambda h, w, b: w @ h + b, inputs)
 
 
-@equation(
-    r"""\vec y_t = \mat W_{out}\, f(\vec x_t, \vec h_{t-1}) + \vec b_{out}, \qquad
-    \vec x_t = \begin{cases} \vec x & \text{"repeat", or } t = 1, \\
-    \vec 0 & \text{"first" and } t > 1 . \end{cases}"""
-)
+@reads(r"\vec y_t = \mat W_{out}\, f(\vec x_t, \vec h_{t-1}) + \vec b_{out}, \qquad \vec x_t…")
 def sequence_from_one_input():
+    rows = []
     for feed in ("repeat", "first"):
         options = {"steps": T, "feed": feed}
         got = recurrent.vector_to_sequence(recurrent.rnn, X[0], RNN, W_OUT, B_OUT, **options)
-        yield np.array([W_OUT @ h + B_OUT for h in states(fed(X[0], feed), *RNN)]), got
+        h = [START, *states(fed(X[0], feed), *RNN)]
+        given = {"f": lambda x, h: formulas.rnn_cell(x, h, *RNN[1:])}
+        given |= {"x": X[0], r"x_\cdot": From(1, fed(X[0], feed)), "h": From(0, h)}
+        given |= {"W_{out}": W_OUT, "b_{out}": B_OUT, "y": From(1, got), "t": STEPS}
+        rows.append({**given, "repeat": feed == "repeat", "first": feed == "first"})
+    return rows
 
 
 @equation(
@@ -581,12 +578,7 @@ def decoder_that_begins_where_the_encoder_ends():
     return {**arrays, **cells, "T": T, "t": range(1, 4), "W_{out}": W_OUT, "b_{out}": B_OUT}
 
 
-@equation(
-    r"""\vec\eta_t = \dv{L}{\vec s_t} = \mat W_{out}^\top \vec u_t
-    + \Bigl( \pdv{\vec s_{t+1}}{\vec s_t} \Bigr)^\top \vec\eta_{t+1}, \qquad
-    \dv{L}{\vec h_T} = \Bigl( \pdv{\vec s_1}{\vec s_0} \Bigr)^\top \vec\eta_1, \qquad
-    \dv{L}{\vec h_{t-1}} = \Bigl( \pdv{\vec h_t}{\vec h_{t-1}} \Bigr)^\top \dv{L}{\vec h_t} ,"""
-)
+@reads(r"\vec\eta_t = \dv{L}{\vec s_t} = \mat W_{out}^\top \vec u_t + \Bigl( \pdv{\vec s_{t+1}}…")
 def gradients_through_decoder_and_encoder():
     count, weights, h = len(Y), BACK[1:], np.array([START, *states(X, *RNN)])
     s, u = np.array([h[T], *states(Y, h[T], *weights)]), RNG.normal(size=(len(Y), 2))
@@ -601,17 +593,20 @@ def gradients_through_decoder_and_encoder():
         end = state if t == T else states(X[t:], state, *RNN[1:])[-1]
         return np.sum(u * read(states(Y, end, *weights), W_OUT, B_OUT))
 
-    eta = W_OUT.T @ u[count - 1]
-    for t in range(count, 0, -1):
-        if t < count:
-            after = jacobian_of(lambda z, t=t: step(Y[t], z, *weights), s[t])
-            eta = W_OUT.T @ u[t - 1] + after.T @ eta
-        yield jacobian_of(lambda b, t=t: of_decoder(b, t), np.zeros(H)), eta
-    dh = jacobian_of(lambda z: step(Y[0], z, *weights), s[0]).T @ eta
-    yield jacobian_of(lambda z: of_encoder(z, T), h[T]), dh
-    for t in range(T, 0, -1):
-        dh = jacobian_of(lambda z, t=t: step(X[t - 1], z, *RNN[1:]), h[t - 1]).T @ dh
-        yield jacobian_of(lambda z, t=t: of_encoder(z, t - 1), h[t - 1]), dh
+    def steps(inputs, states, *weights):
+        """Return the derivatives of each state by the one before, and none after the last."""
+        found = np.zeros((len(inputs) + 2, len(inputs) + 1, H, H))
+        for t, x in enumerate(inputs):
+            found[t + 1, t] = jacobian_of(lambda z, x=x: step(x, z, *weights), states[t])
+        return found
+
+    nothing = np.zeros(H)
+    eta = [jacobian_of(lambda b, t=t: of_decoder(b, t), nothing) for t in range(1, count + 1)]
+    dh = [jacobian_of(lambda z, t=t: of_encoder(z, t), h[t]) for t in range(T + 1)]
+    found = {r"\eta": From(1, [*eta, nothing]), r"\dv{L}{s}": From(1, eta), r"\dv{L}{h}": dh}
+    found |= {r"\pdv{s}{s}": steps(Y, s, *weights), r"\pdv{h}{h}": steps(X, h, *RNN[1:])}
+    given = {"W_{out}": W_OUT, "u": From(1, u), "T": T, **found}
+    return [{**given, "t": range(1, count + 1)}, {**given, "t": range(1, count + 1)}]
 
 
 @reads(r"\dot{\vec s}_0 = \dot{\vec h}_T, \qquad \dot{\vec o}_t…")

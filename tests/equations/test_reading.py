@@ -11,7 +11,7 @@ from equations import evaluate, ledger, places, tex
 places.load_checks()
 READ = {text: c for text, c in ledger.CHECKS.items() if isinstance(c, ledger.Reading)}
 #: The number of displayed equations that are read; it only rises.
-LEAST = 853
+LEAST = 930
 MODULES = sorted({check.function.__module__ for check in READ.values()})
 NAME = re.compile(r"(?<![\\a-zA-Z])[a-z](?![a-zA-Z])")
 ENDING = re.compile(r"\+|-|=|\\qquad|\\quad|\\\\|&|,|\\end|\\(?:[bB]igg?r)?\s*[)\]}]|[)\]}]")
@@ -23,7 +23,7 @@ def test_enough_equations_are_read():
 
 def wrong_signs(text):
     """Exchange plus and minus, or leave out a minus; a hyphen in a word is none."""
-    for m in re.finditer(r"\\text\{[^}]*\}|(?<![_^])[+-](?!infty)", text):
+    for m in re.finditer(r"\\text\{[^}]*\}|(?<![_^])[+-](?!infty|\s*\\ldots)", text):
         if len(m[0]) > 1:
             continue
         before = text[: m.start()].rstrip()
@@ -60,7 +60,7 @@ def wrong_indices(text):
 
 def wrong_terms(text):
     """Leave out a term after a sign."""
-    for m in re.finditer(r"(?<=[^=(&{\[<,\s]) [+-] ", text):
+    for m in re.finditer(r"(?<=[^=(&{\[<,\s]) [+-] (?!\\ldots)", text):
         depth, end = 0, m.end()
         while end < len(text):
             if depth == 0 and ENDING.match(text, end):

@@ -34,14 +34,19 @@ DECORATIONS = {
     r"\vec", r"\mat", r"\dot", r"\hat", r"\bar", r"\tilde", r"\mathcal", r"\mathrm", r"\dd",
     r"\texttt", r"\text", r"\nabla",
 }  # fmt: skip
-LARGE = {r"\sum": "sum", r"\prod": "prod", r"\max": "max", r"\min": "min"}
+LARGE = {
+    r"\sum": "sum", r"\prod": "prod", r"\max": "max", r"\min": "min",
+    r"\argmax": "argmax", r"\argmin": "argmin",
+}  # fmt: skip
 CLOSING = {
     "(": ")", "{": "}", "[": "]", "|": "|", r"\lfloor": r"\rfloor", r"\lceil": r"\rceil",
-    r"\{": r"\}", r"\langle": r"\rangle", r"\lvert": r"\rvert",
+    r"\{": r"\}", r"\langle": r"\rangle", r"\lvert": r"\rvert", r"\lVert": r"\rVert",
 }  # fmt: skip
 ENDS = {"+", "-", *CLOSING.values(), ",", ";", ":", "&", r"\cdot", r"\odot", r"\times"}
 ENDS |= {"", ".", r"\text", r"\end", r"\mid", r"\otimes", *RELATIONS, *SEPARATORS}
 ENDS -= {"|"}
+#: A case that has a name: `after,` and `"repeat", or t = 1` and `ceil: q > 1`.
+FLAG = re.compile(r'"?(?P<name>[\w-]+)"?(?P<more>:|,? (?P<word>or|and))? *[,.;]? *')
 CONJUNCTIONS = {"or", "and", "hence", "otherwise", "else"}
 
 
@@ -88,6 +93,7 @@ def superscript(text):
 def tokens(text):
     """Return the tokens without white space, thin spaces and the sizes of brackets."""
     rest = re.sub(r"\\end\{(\w+)\}", r"\\end", text).replace("=:", "=").replace(":=", "=")
+    rest = re.sub(r"\\arg\\(max|min)", r"\\arg\1", rest)
     out = []
     while rest:
         if m := re.match(r"\\(?:text|texttt|operatorname\*?|begin)\{((?:\\.|[^{}\\])*)\}", rest):
@@ -180,6 +186,8 @@ class Parser:
         terms = []
         sign = self.accept("+", "-") or "+"
         while True:
+            if terms and self.accept(r"\ldots"):  # the rest of a series
+                return Node("sum", tuple(terms))
             term = self.product()
             terms.append(Node("negative", (term,)) if sign == "-" else term)
             sign = self.accept("+", "-")
@@ -204,12 +212,14 @@ class Parser:
                     continue
                 return value
             self.accept(r"\;", r"\,")
-            if self.next() == "|" and self.bars:
+            if self.next() == "|" and (self.bars or self.next(1) == "_"):
                 return value
             if bare and self.next() == "/" and self.next(1) in FUNCTIONS:
                 return value
             if self.accept("/"):
                 value = Node("/", (value, self.denominator()))
+            elif self.accept(r"\cdots"):  # A_1 A_2 \cdots A_n
+                value = Node("filled", (value, self.factor()))
             elif self.ends() or (bare and self.starts_function()):
                 return value
             else:
@@ -235,11 +245,19 @@ class Parser:
         return (token[1] if isinstance(token, tuple) else token) in {*FUNCTIONS, *MEANS}
 
     def factor(self):
-        """Read an atom with its powers and transpositions."""
+        """Read an atom with its powers, transpositions, primes and a factorial."""
         value = self.atom()
-        while self.next() in {"^", "_"}:
+        while self.next() in {"^", "_", "'", "!"}:
+            if self.accept("!"):
+                value = Node("factorial", (value,))
+                continue
             if value.kind == "name":
                 break
+            if self.accept("'"):
+                order = len(value.text) + 1 if value.kind == "primed" else 1
+                inner = value.parts[0] if order > 1 else value
+                value = Node("primed", (inner,), "'" * order)
+                continue
             if self.accept("_"):
                 value = self.entry(value, self.argument())
                 continue
@@ -337,7 +355,7 @@ class Parser:
                 while inner and inner[-1] == r"\top":
                     powers.insert(0, [r"\top"] if inner[:-1] != ["-"] else ["-", r"\top"])
                     inner = inner[:-1] if inner[:-1] != ["-"] else []
-                if inner == ["*"] or (inner and inner[0] in {r"\to", r"\gets", "+", r"\ell"}):
+                if inner in (["*"], [r"\ell"]) or (inner and inner[0] in {r"\to", r"\gets", "+"}):
                     name = dataclasses.replace(name, sup=joined(inner))
                 elif inner:
                     try:
@@ -366,7 +384,11 @@ class Parser:
         result = [self.sum()]
         while self.accept(",", ";"):
             self.accept(r"\;", r"\quad")
-            result.append(self.sum())
+            if self.accept(r"\dots"):
+                self.take(",")
+                result[-1] = Node("span", (result[-1], self.sum()))
+            else:
+                result.append(self.sum())
         self.take(")")
         return tuple(result)
 
@@ -414,6 +436,7 @@ class Parser:
         kinds = {
             "|": "abs",
             r"\lvert": "abs",
+            r"\lVert": "norm",
             r"\lfloor": "floor",
             r"\lceil": "ceil",
             r"\{": "set",
@@ -445,7 +468,9 @@ class Parser:
                 return Node(kind, self.arguments())
             return Node(kind, (self.atom(),))
         names, condition = bound_names(self, low or [], high)
-        body = self.run() if kind in {"max", "min"} else self.product()
+        is_negative = self.accept("-")
+        body = self.product() if kind in {"sum", "prod"} or is_negative else self.run()
+        body = Node("negative", (body,)) if is_negative else body
         return Node("over", (names, condition, body), kind)
 
     def expectation(self, kind="E"):
@@ -491,7 +516,12 @@ class Parser:
         """Return a derivative of a name, an expression, or all that follows."""
         by = self.inside(bottom, "differentiated")
         above = self.inside(top, "differentiated") if top else self.product()
-        return Node("derivative", (above, by), kind)
+        value = Node("derivative", (above, by), kind)
+        if self.next() == "|" and self.next(1) == "_":  # \Big|_{t = 0}
+            self.take()
+            self.take()
+            value = Node("where", (value, *self.inside(self.argument()).parts))
+        return value
 
     def differentiated(self):
         """Read what is differentiated: `\\log p` is a name here."""
@@ -509,7 +539,7 @@ class Parser:
         word = self.tokens[self.place - 1][1]
         rows = []
         while self.next() != r"\end":
-            row = [self.chain()]
+            row = [Node("dots") if self.accept(r"\vdots") else self.chain()]
             self.accept(",", ".")
             while self.accept("&"):
                 row.append(self.otherwise() if word == "cases" else self.sum())
@@ -525,6 +555,10 @@ class Parser:
         if self.next() == r"\text" and self.tokens[self.place][1] in {"otherwise", "else"}:
             self.word()
             return Node("otherwise")
+        if self.next() == r"\text" and (m := FLAG.fullmatch(self.tokens[self.place][1])):
+            self.word()
+            flag = Node("flag", (), m["name"])
+            return Node(m["word"] or "and", (flag, self.condition())) if m["more"] else flag
         return self.condition()
 
     def root(self):
@@ -675,7 +709,7 @@ def without_notes(piece):
     start, end = 0, len(piece)
     while start < end - 1 and text_of(piece[start]) and piece[start + 1] not in {"=", "_"}:
         start += 1
-    while start < end and text_of(piece[end - 1]):
+    while start < end and text_of(piece[end - 1]) and piece[end - 2] not in RELATIONS:
         end -= 1
     return piece[start:end]
 
@@ -751,3 +785,33 @@ def key_of(text):
     if not isinstance(name, Name):
         raise UnreadableError(text)
     return name.key
+
+
+def differing(first, last):
+    """Return the pairs of indices in which two expressions differ."""
+    if first == last:
+        return []
+    pairs = pairs_of(first, last)
+    return [pair for two in pairs for pair in differing(*two)] if pairs else [(first, last)]
+
+
+def pairs_of(first, last):
+    """Return the pairs of the indices of two names, or of the parts of two expressions."""
+    field = "indices" if isinstance(first, Name) else "parts"
+    both = getattr(first, field, ()), getattr(last, field, ())
+    is_alike = type(first) is type(last) and len(both[0]) == len(both[1])
+    return list(zip(*both, strict=True)) if is_alike else []
+
+
+def with_index(first, last, index):
+    """Return an expression whose index is another where two expressions differ."""
+    if first == last:
+        return last
+    pairs = pairs_of(first, last)
+    if not pairs:
+        return Node("number", (), str(index))
+    moved = tuple(with_index(*pair, index) for pair in pairs)
+    if isinstance(last, Node):
+        return dataclasses.replace(last, parts=moved)
+    # A name with this text is in no environment, so that its indices are read.
+    return dataclasses.replace(last, sub=rf"\dots{index}", indices=moved, groups=())

@@ -4,8 +4,8 @@ import functools
 import itertools
 
 import numpy as np
-from equations.evaluate import mapped
-from equations.ledger import equation, reads
+from equations.evaluate import Of, Random, mapped
+from equations.ledger import reads
 
 from dlref.formulas import neurons as formulas
 from dlref.formulas.normalization import weight_norm
@@ -35,21 +35,15 @@ def all_masks(p, n):
     return bits / (1 - p), np.prod(np.where(bits, 1 - p, p), axis=1)
 
 
-@equation(
-    r"""y_i = m_i x_i , \qquad \E[y_i] = x_i , \qquad
-    \E[(y_i - x_i)^2] = \frac{p}{1 - p}\, x_i^2 .""",
-    r"""\E\bigl[ (\vec w \cdot \vec y - t)^2 \bigr] = (\vec w \cdot \vec x - t)^2
-    + \frac{p}{1 - p} \sum_i w_i^2 x_i^2 ,""",
+@reads(
+    r"y_i = m_i x_i , \qquad \E[y_i] = x_i , \qquad \E[(y_i - x_i)^2] = \frac{p}{1 - p}\, x_i^2 .",
+    r"\E\bigl[ (\vec w \cdot \vec y - t)^2 \bigr] = (\vec w \cdot \vec x - t)^2…",
 )
 def moments_of_dropout():
-    p, x, w, t = 0.3, RNG.normal(size=4), RNG.normal(size=4), 0.7
-    masks, weights = all_masks(p, 4)
-    y = formulas.dropout(np.tile(x, (16, 1)), masks)
-    yield masks * x, y
-    yield weights @ y, x
-    yield weights @ (y - x) ** 2, p / (1 - p) * x**2
-    penalty = p / (1 - p) * sum(w[i] ** 2 * x[i] ** 2 for i in range(4))
-    yield weights @ (y @ w - t) ** 2, (w @ x - t) ** 2 + penalty
+    masks, chances = all_masks(0.3, 4)
+    given = {"p": 0.3, "x": RNG.normal(size=4), "w": RNG.normal(size=4), "t": 0.7}
+    y = Of(formulas.dropout, "x", "m")
+    return {**given, "m": masks[6], "y": y, r"\E": [Random(chances, m=masks)]}
 
 
 @reads(r"\pdv{L}{x_i} = m_i u_i .", r"\dot y_i = m_i \dot x_i .")
@@ -70,18 +64,13 @@ def layer_with_a_correction():
     return [{"x": row, "y": y[n], **given} for n, row in enumerate(x)]
 
 
-@equation(
-    r"""\vec y = \operatorname{diag}(\vec m)\, \mat E \vec x + \vec b_0 , \qquad
-    E_{ij} = \frac{V_{ij}}{\sqrt{\sum_k V_{ik}^2}} , \qquad
-    \mat V = \mat W + s\, \mat B \mat A ."""
-)
+@reads(r"\vec y = \operatorname{diag}(\vec m)\, \mat E \vec x + \vec b_0 , \qquad E_{ij}…")
 def layer_of_dora():
     x, W, A, B, bias = LORA
-    m, V = np.array([0.5, -2.0, 1.5]), W + 0.5 * B @ A
-    norms = [np.sqrt(sum(V[i, k] ** 2 for k in range(5))) for i in range(3)]
-    E = np.array([[V[i, j] / norms[i] for j in range(5)] for i in range(3)])
-    for row in x:
-        yield weight_norm(V, m) @ row + bias, np.diag(m) @ E @ row + bias
+    m = np.array([0.5, -2.0, 1.5])
+    given = {"W": W, "A": A, "B": B, "b_0": bias, "s": 0.5, "m": m}
+    y = x @ weight_norm(W + 0.5 * B @ A, m).T + bias
+    return [{**given, "x": row, "y": y[n]} for n, row in enumerate(x)]
 
 
 @reads(r"\pdv{L}{\mat B} = s \sum_n \vec u_n (\mat A \vec x_n)^\top , \qquad \pdv{L}{\mat A}…")

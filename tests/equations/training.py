@@ -461,14 +461,12 @@ def warmup_stable_decay():
 # Batches
 
 
-@equation(
-    r"""\vec g_B = \frac1m \sum_{n \in B} \nabla \ell_n , \qquad
-    \E \vec g_B = \frac1N \sum_{n=1}^{N} \nabla \ell_n ,"""
-)
+@reads(r"\vec g_B = \frac1m \sum_{n \in B} \nabla \ell_n , \qquad \E \vec g_B = \frac1N…")
 def gradient_of_a_batch():
-    m, N = 2, len(GRADIENTS)
-    means = [sum(GRADIENTS[n] for n in B) / m for B in itertools.combinations(range(N), m)]
-    yield np.mean(means, axis=0), sum(GRADIENTS) / N
+    N = len(GRADIENTS)
+    batches = [list(B) for B in itertools.combinations(range(1, N + 1), 2)]
+    drawn = Random(np.ones(len(batches)), B=batches)
+    return {"m": 2, "N": N, "B": batches[0], r"\E": [drawn], r"\nabla \ell": From(1, GRADIENTS)}
 
 
 @reads(r"\operatorname{Var} g_B = \frac{S^2}{m} \Bigl( 1 - \frac mN \Bigr) .")
@@ -501,14 +499,12 @@ def cost_of(z, target):
     return np.log(np.sum(np.exp(z))) - z[target]
 
 
-@equation(
-    r"""L(\theta) = \frac{1}{N} \sum_{n=1}^{N}
-    \ell\bigl(\operatorname{mlp}(\vec x_n; \theta), t_n\bigr) ."""
-)
+@reads(r"L(\theta) = \frac{1}{N} \sum_{n=1}^{N} \ell\bigl(\operatorname{mlp}(\vec x_n; \theta),…")
 def loss_of_a_network():
     layers = [neurons.LinearParams(*layer) for layer in LAYERS]
-    want = sum(cost_of(logits(x), t) for x, t in zip(X, CLASSES, strict=True)) / len(X)
-    yield training.mlp_loss(X, CLASSES, layers, activation="tanh"), want
+    loss = lambda _: training.mlp_loss(X, CLASSES, layers, activation="tanh")  # noqa: E731
+    given = {"x": From(1, X), "t": From(1, CLASSES), "N": len(X), r"\theta": 0.0}
+    return {**given, "L": loss, r"\ell": cost_of, "mlp": lambda x, _: logits(x)}
 
 
 @reads(r"\vec \delta_K^{(n)} = \frac{1}{N} (\vec p_n - \vec t_n) ,")
