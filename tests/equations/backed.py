@@ -8,6 +8,8 @@ Where nothing stands beside a number, `sentences.toml` has an expression that gi
 """
 
 import ast
+import csv
+import decimal
 import functools
 import itertools
 import math
@@ -39,7 +41,7 @@ NOUN = re.compile(
 )
 #: What is no quantity: versions of programs and models, and years.
 NAMES = re.compile(
-    r"(?:PyTorch|Keras|IEEE|Llama|Gemma|OLMo|T5|Qwen|ONNX|opset|Python|NumPy|DeepSeek|Phi|Mamba)"
+    r"(?:Apache License|PyTorch|Keras|IEEE|Llama|Gemma|OLMo|T5|Qwen|ONNX|opset|Python|NumPy|DeepSeek|Phi|Mamba)"
     r"[- ](?:V|v)?\d[\d.]*|\b(?:19|20)\d\d\b"
 )
 LIST = re.compile(
@@ -119,6 +121,26 @@ def code(place):
     return []
 
 
+@functools.cache
+def largest_errors(name):
+    """Return the figures of the searches for the largest error of a function, as it quotes them."""
+    folder = ledger.ROOT / "docs"
+    texts = [(folder / "results" / file).read_text() for file in ("largest.csv", "bounds.csv")]
+    tables = [csv.DictReader(text.splitlines()) for text in texts]
+    rows = [row for row in itertools.chain(*tables) if row["dtype"] == "float64"]
+    rows = [row for row in rows if row["function"].replace("gelu_tanh", "gelu") == name]
+    found = [row.get("published") or rounded_up(row["largest error"]) for row in rows]
+    near = re.search(r"NEAR = ([\d.]+)", (folder / "measure" / "largest_errors.py").read_text())
+    ends = re.search(r"LOW, HIGH = -(\d), (\d)", (folder / "measure" / "bounds.py").read_text())
+    return " ".join([*found, near[1], f"1/{2 ** int(ends[1])}", str(2 ** int(ends[2]))])
+
+
+def rounded_up(figure, digits=2):
+    """Return a figure with two digits, rounded up."""
+    unit = decimal.Decimal(1).scaleb(decimal.Decimal(figure).adjusted() + 1 - digits)
+    return str(decimal.Decimal(figure).quantize(unit, decimal.ROUND_CEILING))
+
+
 def plain(text):
     """Return a text with numbers as they are written in Python."""
     text = re.sub(r"(?<=\d)(?:_|\{,\}|[ ,](?=\d{3}(?!\d)))(?=\d{3})", "", text)
@@ -158,6 +180,8 @@ def is_near(number, slack, other):
 def is_backed(place, part, sentence, spot):
     """Whether the number at a spot stands beside the sentence; None if that is not asked."""
     found = evidence(place, part)
+    if "Largest error found" in sentence:
+        found = [*found, largest_errors(place.partition("::")[2])]
     for pattern, check in ((LIST, has_list), (TERM, has_term)):
         for m in pattern.finditer(sentence):
             if m.start() <= spot.start() < m.end():

@@ -167,3 +167,17 @@ def loss_of(scheme):
     return float(
         next(r["loss at 32"] for r in csv.DictReader(text.splitlines()) if r["scheme"] == scheme)
     )
+
+
+def headings(page):
+    """Return the number of sections of a page."""
+    return len(re.findall(r"^-{3,}$", program(f"docs/{page}.rst"), re.MULTILINE))
+
+
+def settled(activation, squared_gain, layers=50):
+    """Return the variance of pre-activations after many layers, from 1 on."""
+    variance = 1.0
+    for _ in range(layers):
+        spread = math.sqrt(variance)
+        variance = squared_gain * moment(lambda z, s=spread: activation(s * z) ** 2, 300)
+    return variance
