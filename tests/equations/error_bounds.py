@@ -1,14 +1,31 @@
 """The displayed equations of the essay on error bounds, of programs that round to float32."""
 
 import functools
+import importlib.util
 import itertools
+import sys
 
 import numpy as np
-from equations.ledger import equation
+from equations.ledger import ROOT, equation
 
 U = 2.0**-24  #: the unit roundoff of float32
 C = 2  #: exponentials and logarithms are computed in float64, and rounded
-EPS = np.float32(2.0**-10)
+EPS = np.float32(2.0**-20)
+
+
+def measuring(name):
+    """Return a program of docs/measure, where this file's own name is also one."""
+    folder = ROOT / "docs" / "measure"
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+    spec = importlib.util.spec_from_file_location(f"measured_{name}", folder / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+#: The program that computes the proved bounds once more, in long doubles.
+measured = measuring("error_bounds")
 
 
 def gamma(k):
@@ -62,21 +79,23 @@ def rules_of_counting():
     def drawn(k, count=()):  # ends included
         return (1 - U) ** (k * rng.choice([-1, -0.4, 0, 0.7, 1], count))
 
+    def extreme(k, count=()):
+        return (1 - U) ** (k * np.ones(count))
+
     for j, k in itertools.product((0, 0.5, 1, 30), (0, 1, 7.5)):
         a = rng.uniform(0, 1, 9)
-        counted = (
-            is_counted(drawn(j) * drawn(k), 1, j + k),
-            is_counted(1 / drawn(k), 1, k),
-            is_counted(np.sqrt(drawn(k)), 1, k / 2),
-            is_counted(np.sum(a * drawn(k, 9)), np.sum(a), k),
+        rules = (
+            (lambda d, j=j, k=k: d(j) * d(k), j + k),
+            (lambda d, k=k: 1 / d(k), k),
+            (lambda d, k=k: np.sqrt(d(k)), k / 2),
+            (lambda d, k=k, a=a: np.sum(a * d(k, 9)) / np.sum(a), k),
         )
-        yield counted, (True, True, True, True)
+        for rule, count in rules:
+            yield is_counted(rule(drawn), 1, count), True
+            yield is_counted(rule(extreme), 1, 0.9 * count), count == 0  # no smaller count
     mixed = np.array([1.0, -0.9])
-    too_far = (
-        is_counted(drawn(2.0, 99), 1, 1.9),
-        is_counted(np.sum(mixed * (1 - U) ** np.array([1, -1])), np.sum(mixed), 1),
-    )
-    yield too_far, (False, False)
+    apart = np.sum(mixed * (1 - U) ** np.array([1, -1]))
+    yield is_counted(apart, np.sum(mixed), 1), False  # of both signs
 
 
 @equation(
@@ -87,9 +106,10 @@ def rules_of_counting():
 def counts_become_bounds():
     for k in (1, 1.5, 40, 1e6):
         ends = [abs((1 - U) ** (sign * k) - 1) for sign in (1, -1)]
-        yield max(ends) <= (1 / (1 - k * U) - 1) * (1 + 1e-6), True
-        yield 1 / (1 - k * U) - 1, k * U / (1 - k * U), gamma(k)
-        yield max(ends) > 0.9 * gamma(k), True
+        bound = 1 / (1 - k * U) - 1
+        yield max(ends) <= bound * (1 + 1e-6), True
+        yield max(ends) > 0.9 * bound, True
+        yield bound, k * U / (1 - k * U), gamma(k), measured.gamma(k, np.float32)
 
 
 @equation(
@@ -97,7 +117,7 @@ def counts_become_bounds():
     \abs{\hat s - s} \le \gamma_{n-1} \sum_{i=1}^{n} \abs{a_i} ."""
 )
 def a_sum_of_roundings():
-    n = 50
+    n, shares, counts = 50, [], []
     for a in rows(n):
         terms = np.zeros(n)  # what is left of each term in the computed sum
         partial = np.float32(0)
@@ -107,12 +127,15 @@ def a_sum_of_roundings():
             partial = partial + a[i]
             terms[: i + 1] *= float(partial) / exact if exact else 1.0
         yield terms.sum(), float(added(a))
-        counted = is_counted(terms, a.astype(float), n - 1)
-        yield counted, True
+        count = n - 1
+        yield is_counted(terms, a.astype(float), count), True
+        counts.append(is_counted(terms, a.astype(float), 0.98 * count))
         error = abs(added(a) - a.sum(dtype=float))
-        yield error <= gamma(n - 1) * np.sum(abs(a), dtype=float), True
-    a = crumbs(n)
-    yield abs(added(a) - a.sum(dtype=float)) > 0.99 * gamma(n - 1), True
+        bound = gamma(n - 1) * np.sum(abs(a), dtype=float)
+        yield error <= bound, True
+        shares.append(error / bound)
+    yield all(counts), False  # no smaller count
+    yield max(shares) > 0.99, True  # of the crumbs
 
 
 def layers():
@@ -137,8 +160,13 @@ def a_layer_of_other_weights():
         share = (computed - y) / size  # the same share of each parameter
         dW, db = share[:, None] * np.sign(X) * abs(W), share * abs(B)
         yield computed.astype(float), (W + dW) @ X + B + db
-        yield bool(np.all(abs(dW) <= gamma(n + 1) * abs(W))), True
-        yield bool(np.all(abs(db) <= gamma(n + 1) * abs(B))), True
+        bound, bound_of_bias = gamma(n + 1) * abs(W), gamma(n + 1) * abs(B)
+        yield bool(np.all(abs(dW) <= bound)), True
+        yield bool(np.all(abs(db) <= bound_of_bias)), True
+        of_ones = measured.linear(np.float32, np.eye(n), W, 0 * B)[1].T  # each weight by itself
+        of_nothing = measured.linear(np.float32, np.zeros((1, n)), W, B)[1][0]
+        yield bound, of_ones
+        yield bound_of_bias, of_nothing
 
 
 @equation(
@@ -150,10 +178,11 @@ def error_of_a_layer():
     for n, w, x, b, computed in layers():
         W, X, B = w.astype(float), x.astype(float), b.astype(float)
         for i in range(4):
-            size = sum(abs(W[i, j] * X[j]) for j in range(n)) + abs(B[i])
+            bound = gamma(n + 1) * (sum(abs(W[i, j] * X[j]) for j in range(n)) + abs(B[i]))
             error = abs(computed[i] - (W[i] @ X + B[i]))
-            yield error <= gamma(n + 1) * size, True
-            largest = max(largest, error / (gamma(n + 1) * size))
+            yield error <= bound, True
+            yield bound, measured.linear(np.float32, X[None], W, B)[1][0, i]
+            largest = max(largest, error / bound)
     yield largest > 0.9, True  # of the crumbs
 
 
@@ -170,9 +199,10 @@ def roundings_of_a_softmax():
     for x, D in scores(n):
         e = narrow(np.exp, x - x.max())
         computed, s = e / added(e), np.exp(-D) / np.sum(np.exp(-D))
-        counted = is_counted(computed, s, n + 2 * C + D + np.log(n))
-        yield counted, True
-        tight.append(not is_counted(computed, s, 0.75 * (n + 2 * C + np.log(n))))
+        count = n + 2 * C + D + np.log(n)
+        yield is_counted(computed, s, count), True
+        yield s * gamma(count), measured.softmax(np.float32, x.astype(float))[1]
+        tight.append(not is_counted(computed, s, 0.75 * (count - D)))
     yield any(tight), True
 
 
@@ -182,21 +212,29 @@ def roundings_of_a_softmax():
 )
 def jensen_for_softmax():
     rng, n, u = np.random.default_rng(0), 6, 0.05  # an u that is seen
-    for spread in (0.1, 1, 10, 100):
-        x = spread * rng.normal(size=n)
+
+    def chain(x, delta):
         D = x.max() - x
         Z = np.sum(np.exp(-D))
         s = np.exp(-D) / Z
-        delta = rng.uniform(-u, u, n)
-        yield np.sum(s * np.exp(D)) <= n, True
-        chain = [
-            np.sum(np.exp(-D) * np.exp(-delta * D)) / Z,
+        return (
+            1 / Z * np.sum(np.exp(-D) * np.exp(-delta * D)),
             np.sum(s * np.exp(D) ** u),
             np.sum(s * np.exp(D)) ** u,
             n**u,
-        ]
-        yield bool(np.all(np.diff(chain) >= -1e-12)), True
+        )
+
+    for spread in (0.1, 1, 10, 100):
+        x = spread * rng.normal(size=n)
+        yield bool(np.all(np.diff(chain(x, rng.uniform(-u, u, n))) >= -1e-12)), True
+        D = x.max() - x
+        s = np.exp(-D) / np.sum(np.exp(-D))
         yield np.sum(s * np.exp(D) ** -u) >= n**-u, True  # the other direction
+        first, second, *_ = chain(x, np.full(n, -u))
+        yield first, second  # each of the three bounds is attained
+    _, second, third, _ = chain(np.zeros(n), np.zeros(n))
+    yield second, third
+    yield chain(100.0 * np.arange(n), np.zeros(n))[2:]
 
 
 @equation(
@@ -211,6 +249,7 @@ def error_of_a_log_softmax():
         true = -D - np.log(np.sum(np.exp(-D)))
         bound = gamma(C + 1) * abs(true) + gamma(n + 2 * C + np.log(n))
         yield bool(np.all(abs(computed - true) <= bound)), True
+        yield bound, measured.log_softmax(np.float32, x.astype(float))[1]
         share = max(share, np.max(abs(computed - true) / bound))
     yield share > 0.7, True
 
@@ -221,9 +260,10 @@ def error_of_a_log_softmax():
 )
 def bounds_add_up():
     for j, k in ((1, 1), (3, 1e6), (1e5, 4e6)):
-        yield (1 + gamma(j)) * (1 + gamma(k)), 1 / ((1 - j * U) * (1 - k * U))
-        yield 1 / ((1 - j * U) * (1 - k * U)) <= 1 / (1 - (j + k) * U), True
-        yield 1 / (1 - (j + k) * U), 1 + gamma(j + k)
+        product, bound = 1 / ((1 - j * U) * (1 - k * U)), 1 / (1 - (j + k) * U)
+        yield (1 + gamma(j)) * (1 + gamma(k)), product
+        yield product <= bound, True
+        yield bound, 1 + gamma(j + k), 1 + measured.gamma(j + k, np.float32)
 
 
 @equation(r"\hat \ell = \ell\, \bigl\langle n - 2 + 2 c + \log(n - 1) + D \bigr\rangle .")
@@ -235,7 +275,10 @@ def roundings_of_a_sure_loss():
                 computed = narrow(np.log1p, added(narrow(np.exp, z[1:] - z[0])))
                 D = float(z[0]) - z[1:].astype(float)
                 count = n - 2 + 2 * C + np.log(n - 1) + D[0]
-                yield is_counted(computed, np.log1p(np.sum(np.exp(-D))), count), True
+                true = np.log1p(np.sum(np.exp(-D)))
+                yield is_counted(computed, true, count), True
+                bound = measured.log_of_the_largest(np.float32, z.astype(float))[1]
+                yield [true * gamma(count)], bound
 
 
 @equation(r"\hat y_i = y_i \, \langle n / 2 + 4 \rangle .")
@@ -245,10 +288,11 @@ def roundings_of_an_rms_norm():
         w = float32(n, seed=9)
         computed = x / np.sqrt(added(x * x) / np.float32(n) + EPS) * w
         X = x.astype(float)
-        y = w * X / np.sqrt(np.mean(X**2) + float(EPS))
-        counted = is_counted(computed, y, n / 2 + 4)
-        yield counted, True
-        tight.append(not is_counted(computed, y, 0.7 * (n / 2 + 4)))
+        y, count = w * X / np.sqrt(np.mean(X**2) + float(EPS)), n / 2 + 4
+        yield is_counted(computed, y, count), True
+        value, bound, _ = measured.rms_norm(np.float32, X, w.astype(float))
+        yield gamma(count) * abs(value), bound
+        tight.append(not is_counted(computed, y, 0.7 * count))
     yield any(tight), True
 
 
@@ -277,6 +321,7 @@ def condition_of_a_layer_norm():
         _, s, moved, _ = layer_norm(x)
         kappa, rho = condition(x, s)
         yield kappa, np.mean(abs(x.astype(float))) / s
+        yield rho, measured.gamma(40, np.float32) * kappa
         yield abs(moved) / s <= rho, True  # for which ρ is made
 
 
@@ -291,6 +336,7 @@ def error_of_a_layer_norm():
         z, (_, rho) = d / s, condition(x, s)
         bound = gamma(n / 2 + 5) * (abs(z) + rho) + rho + rho**2 / 2 * abs(z)
         yield bool(np.all(abs(computed - z) <= bound)), True
+        yield bound, measured.layer_norm(np.float32, x.astype(float))[1]
         share = max(share, np.max(abs(computed - z) / bound))
     yield share > 0.5, True
 
@@ -320,12 +366,17 @@ def normalized_about_another_mean():
         other = (d - moved) / np.sqrt(s**2 + moved**2)
         near = abs(computed / other - 1) <= gamma(40 / 2 + 5)
         yield bool(np.all(near)), True
-        for delta in (moved, 0.5 * s, -3 * s):  # large ones as well
+        for delta in (moved, 0.5 * s, -3 * s, 1e-3 * s):  # large ones as well
             r = max(rho, abs(delta) / s)
             z, tilde = d / s, (d - delta) / np.sqrt(s**2 + delta**2)
-            middle = abs(delta) / s + abs(z) * (1 - 1 / np.sqrt(1 + delta**2 / s**2))
-            yield bool(np.all(abs(tilde - z) <= middle + 1e-14)), True
-            yield bool(np.all(middle <= r + r**2 / 2 * abs(z) + 1e-14)), True
+            first, second = abs(delta) / s, abs(z) * (1 - 1 / np.sqrt(1 + delta**2 / s**2))
+            bound = r + r**2 / 2 * abs(z)
+            yield bool(np.all(abs(tilde - z) <= first + second + 1e-14)), True
+            yield bool(np.all(first + second <= bound + 1e-14)), True
+        yield second, abs(z - d / np.sqrt(s**2 + delta**2))  # without the change of the mean
+        yield bool(np.all(abs(tilde - z + np.sign(z) * second) >= 0.999 * first)), True
+        if r == first:  # a small change: the last bound is attained
+            yield bool(np.sum(second) >= 0.999 * np.sum(bound - first)), True
 
 
 @equation(
@@ -345,7 +396,7 @@ def roundings_of_attention():
         p /= np.sum(p)
         A = max(np.sum(abs(Q * K[j])) for j in range(S)) / np.sqrt(E)
         count = 2 * S + 2 * C + np.log(S) + 2 * (E + 3) * A / (1 - (E + 2) * U)
-        counted = is_counted(weights, p, count - S)  # the products with the values add ⟨S⟩
-        yield counted, True
-        error = abs(added(weights * v) - p @ V)
-        yield error <= gamma(count) * np.sum(p * abs(V)), True
+        yield is_counted(weights, p, count - S), True  # the products with the values add ⟨S⟩
+        bound = gamma(count) * np.sum(p * abs(V))
+        yield abs(added(weights * v) - p @ V) <= bound, True
+        yield [[bound]], measured.attend(np.float32, Q[None], K, V[:, None])[1]
