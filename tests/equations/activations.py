@@ -310,8 +310,8 @@ def bounds_of_logsumexp():
         scores = scale * rng.normal(size=rng.integers(1, 7)) + rng.normal()
         lower, upper = bounds(scores)
         value = logsumexp(scores)
-        error = 4e-16 * (1 + abs(value))
-        assert lower - error <= value <= upper + error, scores
+        assert lower - value <= 4e-16 * (1 + abs(value)), scores
+        assert value - upper <= 4e-16 * (1 + abs(value)), scores
     for scale in (1e-9, 1, 20):  # the first is close to the upper bound
         lower, upper = bounds(scale * SCORES)
         yield lower <= logsumexp(scale * SCORES) <= upper, True

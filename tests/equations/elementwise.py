@@ -7,6 +7,7 @@ A unit is a formula with its options, at some points and at its kinks, where a c
 import functools
 
 import numpy as np
+import scipy.stats
 from equations.evaluate import From, Of, Random, derivative_of, elementwise, mapped
 from equations.ledger import equation, reads
 
@@ -402,11 +403,11 @@ def derivatives_of_sparsemax():
     g_i = -\log(-\log U_i) , \quad U_i \sim \mathcal{U}(0, 1)"""
 )
 def the_gumbel_softmax():
-    g = -np.log(-np.log(np.array([0.1, 0.5, 0.7, 0.9, 0.99])))
+    u = np.array([0.1, 0.5, 0.7, 0.9, 0.99])
+    g = -np.log(-np.log(u))
+    yield g, scipy.stats.gumbel_r.ppf(u)
     e = np.exp((ROW + g) / 0.7)
     yield e / e.sum(), activations.gumbel_softmax(ROW, g, temperature=0.7)
-    drawn = np.sort(np.random.default_rng(0).gumbel(size=200_001))
-    yield round(drawn[100_000], 1), round(-np.log(-np.log(0.5)), 1)  # the medians
 
 
 @reads(r"\int_0^\infty e^{x_a} e^{-w Z}\, \dd w = \frac{e^{x_a}}{Z} .")

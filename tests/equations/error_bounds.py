@@ -396,7 +396,7 @@ def roundings_of_attention():
         p /= np.sum(p)
         A = max(np.sum(abs(Q * K[j])) for j in range(S)) / np.sqrt(E)
         count = 2 * S + 2 * C + np.log(S) + 2 * (E + 3) * A / (1 - (E + 2) * U)
-        yield is_counted(weights, p, count - S), True  # the products with the values add ⟨S⟩
+        yield is_counted(weights, p, count), True
         bound = gamma(count) * np.sum(p * abs(V))
         yield abs(added(weights * v) - p @ V) <= bound, True
         yield [[bound]], measured.attend(np.float32, Q[None], K, V[:, None])[1]

@@ -166,4 +166,5 @@ def compare(lines, check):
     for values in lines:
         assert len(values) >= 2
         for one, other in itertools.pairwise(values):
+            assert not np.any(np.isnan(one)), "two that are no numbers would agree"
             np.testing.assert_allclose(one, other, rtol=check.rtol, atol=check.atol)

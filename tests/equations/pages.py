@@ -128,11 +128,12 @@ POINT, STEP, UPSTREAM = (
     \dd \vec y = \mat J\, \dd \vec x , \qquad \dd y_i = \sum_j \pdv{y_i}{x_j}\, \dd x_j ."""
 )
 def the_differential():
-    J = jacobian_of(a_map, POINT)
+    J, shares = jacobian_of(a_map, POINT), []
     for size in (1e-2, 1e-3, 1e-4):
         dx = size * STEP
         rest = a_map(POINT + dx) - a_map(POINT) - J @ dx
-        yield np.linalg.norm(rest) < 10 * size * np.linalg.norm(dx), True  # of second order
+        shares.append(np.linalg.norm(rest) / np.linalg.norm(dx))
+    yield bool(np.all(np.diff(np.log10(shares)) < -0.9)), True  # of second order
     yield J @ STEP, complex_step(a_map, POINT, STEP)
     yield (J @ STEP)[1], sum(J[1, j] * STEP[j] for j in range(3))
 

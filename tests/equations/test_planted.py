@@ -85,25 +85,51 @@ UNSEEN = {
     "what is added does not change a derivative": "network_gradients_by_complex_step",
     "a term is zero": "factors_of_dropout the_projection_onto_the_simplex",
     "a sum over all entries begins at any of them": """
-        gradients_of_the_latents mean_square_of_a_pre_activation squares_about_another_mean""",
+        gradients_of_the_latents mean_square_of_a_pre_activation means_of_squares
+        squares_about_another_mean""",
     "a product of shapes that fit either way": "gradient_of_a_dot_product",
 }
 KINDS = wrong_sign, wrong_operation, wrong_factor, wrong_power, wrong_index, wrong_axes
 
 
-class Planter(ast.NodeTransformer):
-    """Plants one mistake of a kind in what a check yields: on one side of its equation."""
+def bounds_of(tree):
+    """Return the names of what is at least as large as something that a check yields or asserts."""
+    said = [node for node in ast.walk(tree) if isinstance(node, ast.Yield | ast.Assert)]
+    compared = [node for part in said for node in ast.walk(part) if isinstance(node, ast.Compare)]
+    sides = [
+        side
+        for node in compared
+        for sign, side in zip(node.ops, node.comparators, strict=True)
+        if isinstance(sign, ast.Lt | ast.LtE)
+    ]
+    return {node.id for side in sides for node in ast.walk(side) if isinstance(node, ast.Name)}
 
-    def __init__(self, kind, number):
+
+def is_transcription(node, bounds):
+    """Whether a node is what a check yields, or where it computes a bound."""
+    targets = getattr(node, "targets", ())
+    return isinstance(node, ast.Yield) or any(
+        isinstance(name, ast.Name) and name.id in bounds
+        for target in targets
+        for name in ast.walk(target)
+    )
+
+
+class Planter(ast.NodeTransformer):
+    """Plants one mistake of a kind in what a check yields, one side of its equation, or a bound."""
+
+    def __init__(self, kind, number, bounds):
         self.kind, self.number, self.found, self.inside = kind, number, 0, 0
+        self.bounds = bounds
 
     def generic_visit(self, node):
         """Visit what is below, and replace the node if it is the one."""
-        if isinstance(node, ast.Compare):  # a bound, or a condition of the text
+        if isinstance(node, ast.Compare):  # of a bound, or a condition of the text
             return node
-        self.inside += isinstance(node, ast.Yield)
+        begins = is_transcription(node, self.bounds)
+        self.inside += begins
         node = super().generic_visit(node)
-        self.inside -= isinstance(node, ast.Yield)
+        self.inside -= begins
         other = self.kind(node) if self.inside else None
         if other is None:
             return node
@@ -118,7 +144,8 @@ def parsed(function):
 
 def planted(function, kind, number):
     """Return a check with a mistake, or None if it has no place with this number."""
-    tree, planter = copy.deepcopy(parsed(function)), Planter(kind, number)
+    tree = copy.deepcopy(parsed(function))
+    planter = Planter(kind, number, bounds_of(tree))
     tree.body[0].decorator_list = []
     tree = planter.visit(tree)
     if planter.found <= number:
@@ -131,15 +158,16 @@ def planted(function, kind, number):
 
 @functools.cache
 def yielded(function):
-    """Return the nodes of what a check yields, without bounds and conditions."""
+    """Return the nodes of what a check yields, and of its bounds, without comparisons."""
     found, rest = [], [(parsed(function), False)]
+    bounds = bounds_of(parsed(function))
     while rest:
         node, inside = rest.pop()
         if isinstance(node, ast.Compare):
             continue
         if inside:
             found.append(node)
-        inside = inside or isinstance(node, ast.Yield)
+        inside = inside or is_transcription(node, bounds)
         rest += [(child, inside) for child in ast.iter_child_nodes(node)]
     return found
 
@@ -202,7 +230,7 @@ def main():
             for n in range(count_places(f, kind)):
                 green = is_green(planted(f, kind, n), check)
                 counts[green] += 1
-                if green:
+                if green and f.__name__ not in " ".join(UNSEEN.values()).split():
                     print(f.__module__, f.__name__, kind.__name__, n)
     print(f"{counts.total()} mistakes, {counts[False]} seen")
 

@@ -547,22 +547,29 @@ def regret_of_adagrad():
         np.array(g) for n in range(1, 5) for g in itertools.product((-2.0, 1.0, 3.0), repeat=n)
     ]
     closest = 0.0
-    for g in (*drawn, *short):
-        s = np.cumsum(g**2)
-        yield np.sum(g**2 / np.sqrt(s)) <= 2 * np.sqrt(s[-1]), True
-        for eta, start in itertools.product((D / 4, D / 2, D / np.sqrt(2), 2 * D), (-1, 0.2, 1)):
-            rates = eta / np.sqrt(s)
-            points = descent(g, rates, start)
-            for best in (-1, 1):  # of a linear loss, the best point is an end
-                regret = np.sum(g * (points[:-1] - best))
-                bound = D**2 / (2 * rates[-1]) + np.sum(rates * g**2) / 2
-                of_root = (D**2 / (2 * eta) + eta) * np.sqrt(s[-1])
-                assert regret <= bound * (1 + 1e-12), (g, eta, start)
-                assert regret <= of_root * (1 + 1e-12), (g, eta, start)
-                closest = max(closest, regret / of_root)
-    yield closest > 0.7, True  # much less of a bound would be too little: D^2 / (4 eta) + eta is
-    many = np.ones(100_000)
-    yield round(np.sum(many / np.sqrt(np.cumsum(many))) / np.sqrt(many.size), 2), 2.0  # sharp
+    for g, eta in itertools.product((*drawn, *short), (D / 4, D / 2, D / np.sqrt(2), D, 2 * D)):
+        rates, of_rates, of_root, total, of_total = bounds_of_adagrad(g, eta, D)
+        assert total <= of_total * (1 + 1e-12), g
+        for start, best in itertools.product((-1, 0.2, 1), (-1, 1)):
+            # Of a linear loss, the best point is an end.
+            regret = np.sum(g * (descent(g, rates, start)[:-1] - best))
+            assert regret <= of_rates * (1 + 1e-12), (g, eta, start)
+            assert regret <= of_root * (1 + 1e-12), (g, eta, start)
+            closest = max(closest, regret / of_rates)
+    yield closest, 1.0  # by one step to the best point
+    for eta in (D / 100, 100 * D):  # where one of the two terms is nearly all
+        _, of_rates, of_root, total, of_total = bounds_of_adagrad(np.ones(100_000), eta, D)
+        yield round(of_rates / of_root, 2), 1.0
+        yield round(total / of_total, 2), 1.0
+
+
+def bounds_of_adagrad(g, eta, D):
+    """Return the rates, both bounds of the regret, and a sum of squares over roots and its bound."""
+    s = np.cumsum(g**2)
+    rates = eta / np.sqrt(s)
+    of_rates = D**2 / (2 * rates[-1]) + np.sum(rates * g**2) / 2
+    of_root = (D**2 / (2 * eta) + eta) * np.sqrt(s[-1])
+    return rates, of_rates, of_root, np.sum(g**2 / np.sqrt(s)), 2 * np.sqrt(s[-1])
 
 
 @reads(
