@@ -2,11 +2,17 @@
 Plant wrong changes in what pages and docstrings say, and count which of them a test would see.
 
     tox run -e measure -- planted_pages --seed 2 --count 200
+    tox run -e measure -- planted_pages --seed 2 --alike 10
 
 A change is a wrong sign, factor, index, number or word in a place drawn by chance: in a displayed
 equation; in an inline relation or definition; in a number of a sentence; in a quoted error, a
 default, or the condition of a hypothesis.  No file is written: each change is given to the function
 that the tests ask.  Nothing else is counted as seen.
+
+With `--alike`, each change is made in two places: in a displayed equation and in the ledger of the
+tests.  Where the ledger evaluates the text itself, that is the same text; where it transcribes it,
+the same kind of change is made in the transcription.  So many equations are drawn of all, and so
+many of those that are transcribed.  `--only KIND` draws one kind of change.
 """
 
 import argparse
@@ -35,6 +41,7 @@ from equations import (  # noqa: E402
     places,
     test_defined,
     test_inline,
+    test_planted,
     test_reading,
     worded,
 )
@@ -71,6 +78,31 @@ def displayed(rng):
 def mistaken(text, rng):
     found = test_reading.mistakes(text)
     return rng.choice(found)[1] if found else text + " + 1"
+
+
+def alike(rng, *, transcribed):
+    """The same change in a text and in the ledger: the check of the changed text is asked."""
+    chosen = [
+        (place, text)
+        for place, text in ledger.places()
+        if not transcribed or not isinstance(ledger.CHECKS[text], ledger.Reading)
+    ]
+    place, text = rng.choice(chosen)
+    check = ledger.CHECKS[text]
+    if isinstance(check, ledger.Reading):
+        new = mistaken(text, rng)
+        return f"{place}: {new}", test_reading.verdict(check, text, new) != "green"
+    kind, number, owner = rng.choice(
+        [
+            (kind, number, owner)
+            for owner in test_planted.owners(check.function)
+            for kind in test_planted.KINDS
+            for number in range(test_planted.count_places(owner, kind))
+        ]
+    )
+    changed = test_planted.planted(check.function, kind, number, owner)
+    words = f"{place}: {kind.__name__} {number} of {owner.__name__}, {check.function.__name__}"
+    return words, not test_planted.is_green(changed, check)
 
 
 # Inline relations.
@@ -237,13 +269,29 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--green", action="store_true", help="print the changes that nothing sees")
+    parser.add_argument("--alike", type=int, default=0, metavar="EQUATIONS")
+    parser.add_argument("--only", choices=[kind.__name__ for kind in KINDS])
     options = parser.parse_args()
     rng = random.Random(options.seed)
+    if options.alike:
+        for name, transcribed in (("of all", False), ("of transcribed", True)):
+            report(
+                name,
+                [alike(rng, transcribed=transcribed) for _ in range(options.alike)],
+                green=True,
+            )
+        return
     for kind, share in KINDS.items():
-        drawn = [kind(rng) for _ in range(share * options.count // 100)]
-        print(f"{kind.__name__:20} {sum(seen for _, seen in drawn)} of {len(drawn)}", flush=True)
-        if options.green:
-            print(*(f"    {words[:200]}" for words, seen in drawn if not seen), sep="\n")
+        if options.only in {None, kind.__name__}:
+            count = share * options.count // 100 if options.only is None else options.count
+            report(kind.__name__, [kind(rng) for _ in range(count)], green=options.green)
+
+
+def report(name, drawn, *, green):
+    """Print how many changes were seen, and those that were not."""
+    print(f"{name:20} {sum(seen for _, seen in drawn)} of {len(drawn)}", flush=True)
+    if green:
+        print(*(f"    {words[:200]}" for words, seen in drawn if not seen), sep="\n")
 
 
 if __name__ == "__main__":

@@ -368,7 +368,7 @@ def memory_with_own_erase_keys():
 def answers_of_one_chunk():
     q, k, v, g, _, state = MEMORY
     a, b = ERASE
-    _, _, answers = erasing(q, k, v, g, state, a, b)
+    outputs, _, answers = erasing(q, k, v, g, state, a, b)
     c = np.vstack([np.zeros(E), np.cumsum(g, axis=0)])  # from c_0 on
 
     def pairs(x):
@@ -381,6 +381,8 @@ def answers_of_one_chunk():
 
     right = (np.exp(c[:STEPS]) * a) @ state + pairs(k) @ v
     yield (np.eye(STEPS) - pairs(b)) @ answers, right
+    got = formulas.recurrent_linear_attention(q, k, v, g, None, state, erase=(a, b), scale=SCALE)
+    yield outputs, got[0]
 
 
 @equation(
@@ -783,16 +785,24 @@ def the_gate():
     return {"x": TOKENS, "o": whole(*ALL)[0], r"\sigma": sigmoid, **weights, "y": y}
 
 
-@equation(
-    r"""\hat{\vec q}_{hi} = \mat R_i \bigl( (\vec w^q + \delta) \odot \vec n_{hi} \bigr), \qquad
-    \vec n_{hi} = \frac{\vec q_{hi}}{\rho_{hi}}, \qquad
-    \rho_{hi} = \sqrt{\frac1E \sum_e q_{hie}^2 + \epsilon},"""
-)
+def of_heads_of(q, normed):
+    """Return the environment of normalized and rotated queries, by head and token."""
+    pair = {r"q": q, r"\hat q": normed}
+    parts = {name: a.reshape(T, N_HEADS, WIDTH).swapaxes(0, 1) for name, a in pair.items()}
+    turns = [turn(np.tile(np.eye(WIDTH)[n], (T, N_HEADS)))[:, :WIDTH] for n in range(WIDTH)]
+    given = {r"\delta": SHIFT, r"\epsilon": NORM_EPS, "E": WIDTH}
+    return {**parts, **given, "R": np.stack(turns, -1)}
+
+
+@reads(r"\hat{\vec q}_{hi} = \mat R_i \bigl( (\vec w^q + \delta) \odot \vec n_{hi} \bigr), \qquad…")
 def norms_and_gate():
     options = {"num_heads": N_HEADS, "norm_eps": NORM_EPS, "norm_offset": SHIFT}
     angles = np.arange(T)[:, None]
     options["rope"] = np.cos(angles), np.sin(angles)
-    yield whole(*ALL)[2], multi_head_attention(TOKENS, TOKENS, AttentionParams(*ALL[1:]), **options)
+    got = multi_head_attention(TOKENS, TOKENS, AttentionParams(*ALL[1:]), **options)
+    np.testing.assert_allclose(whole(*ALL)[2], got, rtol=1e-10)
+    q = TOKENS @ ALL[1].T + ALL[5]
+    return {**of_heads_of(q, turn(normed_rows(q, Q_NORM))), "w^q": Q_NORM}
 
 
 BOUND = 0.4
@@ -826,21 +836,19 @@ def centered_rows(x, w):
     return np.concatenate(parts, axis=1)
 
 
-@equation(
-    r"""\hat{\vec q}_{hi} = \mat R_i \bigl( (\vec w^q_h + \delta) \odot
-            \frac{\vec q_{hi} - \mu_{hi}}{\tau_{hi}} \bigr), \qquad
-        \mu_{hi} = \frac1E \sum_e q_{hie}, \qquad
-        \tau_{hi} = \sqrt{\frac1E \sum_e (q_{hie} - \mu_{hi})^2 + \epsilon} ."""
-)
+@reads(r"\hat{\vec q}_{hi} = \mat R_i \bigl( (\vec w^q_h + \delta) \odot \frac…")
 def layer_norms_of_heads():
     options = {"num_heads": N_HEADS, "norm_eps": NORM_EPS, "norm_offset": SHIFT}
     angles = np.arange(T)[:, None]
     options["rope"] = np.cos(angles), np.sin(angles)
     x, w_q, w_k, w_v, w_o, b_q, b_k, b_v, b_o = SELF
-    q, k = centered_rows(x @ w_q.T + b_q, ROWS_Q), centered_rows(x @ w_k.T + b_k, ROWS_K)
+    before = x @ w_q.T + b_q
+    q, k = centered_rows(before, ROWS_Q), centered_rows(x @ w_k.T + b_k, ROWS_K)
     o = heads_of(turn(q), turn(k), x @ w_v.T + b_v)
     params = AttentionParams(*SELF[1:], ROWS_Q, ROWS_K)
-    yield o @ w_o.T + b_o, multi_head_attention(x, x, params, **options)
+    got = multi_head_attention(x, x, params, **options)
+    np.testing.assert_allclose(o @ w_o.T + b_o, got, rtol=1e-10)
+    return {**of_heads_of(before, turn(q)), "w^q": ROWS_Q}
 
 
 @reads(r"\pdv{L}{\vec o_i} = \sigma(\vec z_i) \odot \vec u'_i, \qquad \pdv{L}{\vec z_i}…")

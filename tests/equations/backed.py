@@ -41,7 +41,8 @@ NOUN = re.compile(
 )
 #: What is no quantity: versions of programs and models, and years.
 NAMES = re.compile(
-    r"(?:Apache License|PyTorch|Keras|IEEE|Llama|Gemma|OLMo|T5|Qwen|ONNX|opset|Python|NumPy|DeepSeek|Phi|Mamba)"
+    r"(?:Apache License|PyTorch|Keras|IEEE"
+    r"|Llama|Gemma|OLMo|T5|Qwen|ONNX|opset|Python|NumPy|DeepSeek|Phi|Mamba)"
     r"[- ](?:V|v)?\d[\d.]*|\b(?:19|20)\d\d\b"
 )
 LIST = re.compile(

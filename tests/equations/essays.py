@@ -486,12 +486,18 @@ def rewards_from_its_own_time_on():
     def mean(theta, of_text):
         return sum(np.prod([chance(theta, a) for a in text]) * of_text(text) for text in texts)
 
-    def estimate(text):
-        s = [complex_step(lambda theta, a=a: np.log(chance(theta, a)), 0.4) for a in text]
-        return sum(s[t] * sum(reward(text, i) for i in range(t, 3)) for t in range(3))
+    def scores(text):
+        return [complex_step(lambda theta, a=a: np.log(chance(theta, a)), 0.4) for a in text]
 
-    whole = lambda text: sum(reward(text, i) for i in range(3))  # noqa: E731
-    yield complex_step(lambda theta: mean(theta, whole), 0.4), mean(0.4, estimate)
+    yield (
+        complex_step(lambda theta: mean(theta, lambda x: sum(reward(x, i) for i in range(3))), 0.4),
+        mean(
+            0.4,
+            lambda text: sum(
+                scores(text)[t] * sum(reward(text, i) for i in range(t, 3)) for t in range(3)
+            ),
+        ),
+    )
 
 
 @reads(

@@ -633,6 +633,8 @@ class Evaluator:
     def primed(self, node, scope):
         """Return the derivative of an expression along `at`."""
         at = self.environment.find("at")
+        if at is None:
+            raise UnknownError(at)
         moved = lambda x: Evaluator(self.environment.moved({at: x})).at(node.parts[0], scope)  # noqa: E731
         return derivative_of(moved, len(node.text))(self.environment.value(at))
 

@@ -157,7 +157,7 @@ def bound_of_the_first_delta():
         slopes = rng.uniform(rng.uniform(0, s), s, size=(L, 3))
         norm, bound = both_sides(weights, slopes)
         assert norm <= bound * (1 + 1e-12), (weights, slopes)
-    turns = [l * np.linalg.qr(weight)[0] for l, weight in enumerate(weights)]
+    turns = [np.multiply(l, np.linalg.qr(weight)[0]) for l, weight in enumerate(weights)]
     yield both_sides(turns, np.full((L, 3), s))  # which reach the bound
 
 

@@ -359,8 +359,8 @@ def entries(f):
 def half_steps_of_sinkhorn():
     Z = SCORES
     for steps in (1, 2, 3):
-        Z = entries(lambda i, j, Z=Z: Z[i, j] - np.log(sum(np.exp(Z[i, k]) for k in range(3))))
-        Z = entries(lambda i, j, Z=Z: Z[i, j] - np.log(sum(np.exp(Z[k, j]) for k in range(3))))
+        Z = entries(lambda i, j, Z=Z: Z[i, j] - np.log(sum(np.exp(z) for z in Z[i])))
+        Z = entries(lambda i, j, Z=Z: Z[i, j] - np.log(sum(np.exp(z) for z in Z.T[j])))
         yield np.exp(Z), formulas.sinkhorn(SCORES, steps=steps)
 
 

@@ -542,6 +542,9 @@ def table_shifted_by_a_rotation():
     return dict(zip(("p", "k", r"\omega"), RNG.normal(size=3), strict=True))
 
 
+OFFSETS = np.arange(-300, 301)
+
+
 def bucket(offset, n, longest):
     """Return T5's bucket of an offset in one direction of n buckets, as the formula says."""
     r, e = -offset, n // 2
@@ -556,11 +559,10 @@ def bucket(offset, n, longest):
     r"\qquad\text{at most } n - 1,",
 )
 def bucket_of_each_offset():
-    offsets = np.arange(-300, 301)
-    both = [bucket(-abs(r), 16, 128) + 16 * (r > 0) for r in offsets]
-    yield both, t5_relative_position_bucket(offsets)
+    both = [bucket(-abs(r), 16, 128) + 16 * (r > 0) for r in OFFSETS]
+    yield both, t5_relative_position_bucket(OFFSETS)
     options = {"bidirectional": False, "num_buckets": 9, "max_distance": 100}
-    yield [bucket(r, 9, 100) for r in offsets], t5_relative_position_bucket(offsets, **options)
+    yield [bucket(r, 9, 100) for r in OFFSETS], t5_relative_position_bucket(OFFSETS, **options)
 
 
 BUCKETS = RNG.normal(size=(6, H))

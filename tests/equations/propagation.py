@@ -44,7 +44,7 @@ def bound_of_a_product_of_layers():
         slopes = rng.choice([-0.7, 0.7]) * rng.uniform(rng.uniform(), 1, size=(4, 3))
         norm, bound = both_sides(weight, slopes, 0.7)
         assert norm <= bound * (1 + 1e-12), (weight, slopes)
-    turn = 1.5 * np.linalg.qr(weight)[0]
+    turn = np.multiply(1.5, np.linalg.qr(weight)[0])
     yield both_sides(turn, np.full((4, 3), 0.7), 0.7)  # which reaches the bound
 
 

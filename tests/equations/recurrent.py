@@ -547,24 +547,18 @@ def sequence_from_one_input():
     return rows
 
 
-@equation(
-    r"""\pdv{L}{\vec x} = \sum_{t=1}^T \pdv{L}{\vec x_t} \quad (\text{"repeat"}), \qquad
-    \pdv{L}{\vec x} = \pdv{L}{\vec x_1} \quad (\text{"first"}) .""",
-    r"""\dot{\vec x}_t = \begin{cases} \dot{\vec x} & \text{"repeat", or } t = 1, \\
-    \vec 0 & \text{"first" and } t > 1 . \end{cases}""",
+@reads(
+    r'\pdv{L}{\vec x} = \sum_{t=1}^T \pdv{L}{\vec x_t} \quad (\text{"repeat"}), \qquad…',
+    r'\dot{\vec x}_t = \begin{cases} \dot{\vec x} & \text{"repeat", or } t = 1, \\…',
 )
 def derivatives_by_the_one_input():
-    dx = drawn([X[0]])[0]
-
-    def loss(x):
-        return np.sum(UY * read(states(x, *RNN), W_OUT, B_OUT))
-
+    loss = Of(lambda x: np.sum(UY * read(states(x, *RNN), W_OUT, B_OUT)), r"x_\cdot")
+    rows = []
     for feed in ("repeat", "first"):
-        by_step = jacobian_of(loss, fed(X[0], feed))
-        gradient = jacobian_of(lambda x, f=feed: loss(fed(x, f)), X[0])
-        yield gradient, sum(by_step) if feed == "repeat" else by_step[0]
-        moved = [dx if feed == "repeat" or t == 0 else np.zeros(D) for t in range(T)]
-        yield rate(lambda x, f=feed: fed(x, f), [X[0]], [dx]), np.array(moved)
+        inputs = Of(lambda x, feed=feed: From(1, fed(x, feed)), "x")
+        flags = {"repeat": feed == "repeat", "first": feed == "first", "branch": feed}
+        rows.append({"x": X[0], r"x_\cdot": inputs, "L": loss, "T": T, "t": STEPS, **flags})
+    return rows
 
 
 @reads(r"\vec h_t = f(\vec x_t, \vec h_{t-1}), \qquad \vec s_0 = \vec h_T, \qquad \vec s_t…")
@@ -747,11 +741,12 @@ def two_steps_are_one():
         combined(combined(three, two), one), combined(three, combined(two, one)), strict=True
     )
     x, delta, a, b, *_, h = SCAN
+    found = formulas.scan_states(x, delta, a, b, h)[0]
     total = np.ones((2, 3)), np.zeros((2, 3))
     for t in range(T):
         step = delta[t, :, None]
         total = combined((np.exp(step * a), step * x[t, :, None] * b[t]), total)
-        yield total[0] * h + total[1], scanned(*SCAN)[1][t]
+        yield total[0] * h + total[1], found[t + 1]
 
 
 @reads(r"\mat S_t = e^{\Delta_t a}\, \mat S_{t-1} + \vec b_t (\Delta_t \vec x_t)^\top …")

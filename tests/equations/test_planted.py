@@ -6,6 +6,7 @@ import copy
 import functools
 import inspect
 import random
+import re
 import sys
 import textwrap
 
@@ -92,9 +93,8 @@ UNSEEN = {
 KINDS = wrong_sign, wrong_operation, wrong_factor, wrong_power, wrong_index, wrong_axes
 
 
-def bounds_of(tree):
+def bounds_of(said):
     """Return the names of what is at least as large as something that a check yields or asserts."""
-    said = [node for node in ast.walk(tree) if isinstance(node, ast.Yield | ast.Assert)]
     compared = [node for part in said for node in ast.walk(part) if isinstance(node, ast.Compare)]
     sides = [
         side
@@ -102,31 +102,62 @@ def bounds_of(tree):
         for sign, side in zip(node.ops, node.comparators, strict=True)
         if isinstance(sign, ast.Lt | ast.LtE)
     ]
-    return {node.id for side in sides for node in ast.walk(side) if isinstance(node, ast.Name)}
+    return names_in(sides)
 
 
-def is_transcription(node, bounds):
-    """Whether a node is what a check yields, or where it computes a bound."""
-    targets = getattr(node, "targets", ())
-    return isinstance(node, ast.Yield) or any(
-        isinstance(name, ast.Name) and name.id in bounds
-        for target in targets
-        for name in ast.walk(target)
-    )
+def names_in(nodes):
+    return {n.id for node in nodes for n in ast.walk(node) if isinstance(n, ast.Name)}
+
+
+def transcriptions(tree):
+    """Return the nodes of a check that transcribe a text.
+
+    They are what it yields, and what it assigns to a bound; where all that it yields are names,
+    what it assigns to them.
+    """
+    nodes = list(ast.walk(tree))
+    yields = [node for node in nodes if isinstance(node, ast.Yield | ast.YieldFrom)]
+    names = bounds_of([*yields, *(node for node in nodes if isinstance(node, ast.Assert))])
+    if not yields:  # a helper
+        return {id(tree)}
+    if not any(kind(node) for part in yields for node in planted_nodes(part) for kind in KINDS):
+        names |= names_in(yields)
+    assigned = [node for node in nodes if isinstance(node, ast.Assign | ast.AugAssign)]
+    targets = [getattr(node, "targets", None) or [node.target] for node in assigned]
+    pairs = zip(assigned, targets, strict=True)
+    chosen = {id(node) for node in yields} | {id(n) for n, to in pairs if names_in(to) & names}
+    if any(
+        kind(n)
+        for part in nodes
+        if id(part) in chosen
+        for n in planted_nodes(part)
+        for kind in KINDS
+    ):
+        return chosen
+    return {id(node) for node in nodes[2:] if isinstance(node, ast.FunctionDef)}  # inner ones
+
+
+def planted_nodes(part):
+    """Yield the nodes of a part of a check, without comparisons and what is below them."""
+    if isinstance(part, ast.Compare):  # of a bound, or a condition of the text
+        return
+    yield part
+    for child in ast.iter_child_nodes(part):
+        yield from planted_nodes(child)
 
 
 class Planter(ast.NodeTransformer):
     """Plants one mistake of a kind in what a check yields, one side of its equation, or a bound."""
 
-    def __init__(self, kind, number, bounds):
+    def __init__(self, kind, number, transcribed):
         self.kind, self.number, self.found, self.inside = kind, number, 0, 0
-        self.bounds = bounds
+        self.transcribed = transcribed
 
     def generic_visit(self, node):
         """Visit what is below, and replace the node if it is the one."""
-        if isinstance(node, ast.Compare):  # of a bound, or a condition of the text
+        if isinstance(node, ast.Compare):
             return node
-        begins = is_transcription(node, self.bounds)
+        begins = id(node) in self.transcribed
         self.inside += begins
         node = super().generic_visit(node)
         self.inside -= begins
@@ -142,39 +173,44 @@ def parsed(function):
     return ast.parse(textwrap.dedent(inspect.getsource(function)))
 
 
-def planted(function, kind, number):
-    """Return a check with a mistake, or None if it has no place with this number."""
-    tree = copy.deepcopy(parsed(function))
-    planter = Planter(kind, number, bounds_of(tree))
-    tree.body[0].decorator_list = []
-    tree = planter.visit(tree)
-    if planter.found <= number:
-        return None
+def planted(function, kind, number, owner=None):
+    """Return a check with a mistake in it or in a helper, or None if it has no such place."""
     names = dict(vars(sys.modules[function.__module__]))
     names |= inspect.getclosurevars(function).nonlocals  # of a check that a helper defines
-    exec(compile(ast.fix_missing_locations(tree), "planted", "exec"), names)
+    for each in dict.fromkeys([owner or function, function]):
+        tree = copy.deepcopy(parsed(each))
+        tree.body[0].decorator_list = []
+        if each is (owner or function):
+            planter = Planter(kind, number, transcriptions(tree))
+            tree = planter.visit(tree)
+            if planter.found <= number:
+                return None
+        exec(compile(ast.fix_missing_locations(tree), "planted", "exec"), names)
     return names[tree.body[0].name]
 
 
+def owners(function):
+    """Return the functions that transcribe a text: a check, or the helpers that it calls."""
+    if any(count_places(function, kind) for kind in KINDS):
+        return [function]
+    every = vars(sys.modules[function.__module__])
+    called = [every.get(name) for name in sorted(names_in([parsed(function)]))]
+    return [f for f in called if inspect.isfunction(f) and f.__module__ == function.__module__]
+
+
 @functools.cache
-def yielded(function):
-    """Return the nodes of what a check yields, and of its bounds, without comparisons."""
-    found, rest = [], [(parsed(function), False)]
-    bounds = bounds_of(parsed(function))
-    while rest:
-        node, inside = rest.pop()
-        if isinstance(node, ast.Compare):
-            continue
-        if inside:
-            found.append(node)
-        inside = inside or is_transcription(node, bounds)
-        rest += [(child, inside) for child in ast.iter_child_nodes(node)]
-    return found
+def transcribed(function):
+    """Return the nodes in which a mistake can be planted."""
+    tree = parsed(function)
+    chosen = transcriptions(tree)
+    parts = [node for node in ast.walk(tree) if id(node) in chosen]
+    found = {id(node): node for part in parts for node in planted_nodes(part)}
+    return list(found.values())
 
 
 def count_places(function, kind):
     """Count the places where a mistake of a kind can be planted."""
-    return sum(kind(node) is not None for node in yielded(function))
+    return sum(kind(node) is not None for node in transcribed(function))
 
 
 def is_green(function, check):
@@ -184,6 +220,45 @@ def is_green(function, check):
         except Exception:  # a check may stumble over what was planted
             return False
     return True
+
+
+#: What computes a value otherwise than the ledger does.
+OUTSIDE = re.compile(
+    r"/dlref/|/docs/measure/|/scipy/|/mpmath/|/numpy/linalg/|/equations/numeric\.py$"
+)
+#: Checks that call none of these, and what they compare their text with.
+ENUMERATED = {
+    "the roundings of float32 themselves": """
+        rules_of_counting a_sum_of_roundings normalized_about_another_mean""",
+    "many inputs, and one that attains each bound": """
+        jensen_for_softmax means_of_squares regret_of_adagrad""",
+    "the other side, which no definition makes equal": "squares_about_another_mean",
+    "a long iteration": "cosines_of_a_deep_network",
+    "all outcomes": "accepted_drafts",
+}
+
+
+def calls_outside(function):
+    """Whether a check computes something outside of the ledger while it runs."""
+    files = set()
+
+    def note(frame, event, _):
+        if event == "call":
+            files.add(frame.f_code.co_filename)
+
+    before = sys.getprofile()
+    sys.setprofile(note)
+    try:
+        list(function())
+    finally:
+        sys.setprofile(before)
+    return any(map(OUTSIDE.search, files))
+
+
+def test_every_transcription_is_compared_with_something_outside_of_the_ledger():
+    """A text and its transcription that are changed alike differ from what stands elsewhere."""
+    alone = {function.__name__ for function in CHECKS if not calls_outside(function)}
+    assert alone == {name for names in ENUMERATED.values() for name in names.split()}
 
 
 def samples(count=3):

@@ -564,7 +564,7 @@ def regret_of_adagrad():
 
 
 def bounds_of_adagrad(g, eta, D):
-    """Return the rates, both bounds of the regret, and a sum of squares over roots and its bound."""
+    """Return the rates, both bounds of the regret, and the sum over roots with its bound."""
     s = np.cumsum(g**2)
     rates = eta / np.sqrt(s)
     of_rates = D**2 / (2 * rates[-1]) + np.sum(rates * g**2) / 2

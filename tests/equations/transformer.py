@@ -52,8 +52,8 @@ X, U = RNG.normal(size=(2, T, D))
 
 
 def normalize(x, p):
-    centered = x - x.mean(-1, keepdims=True)
-    tau = np.sqrt((centered**2).mean(-1, keepdims=True) + EPS)
+    centered = x - x.mean(axis=1, keepdims=True)
+    tau = np.sqrt((centered**2).mean(axis=1, keepdims=True) + EPS)
     return p.weight * centered / tau + p.bias
 
 
@@ -843,14 +843,15 @@ def derivatives_of_the_class_head():
     return {**given, "L": Of(lambda y: np.sum(u * y), "logits")}
 
 
-@equation(r"""\text{token}_{t+1} = \arg\max_v \text{logits}_{tv} .""")
+@reads(r"\text{token}_{t+1} = \arg\max_v \text{logits}_{tv} .")
 def token_of_largest_probability():
-    memory, tokens = read_source(ENC_BIAS), [TOKENS[0]]
-    for _ in range(3):
-        logits = written(memory, DEC_BIAS, np.array(tokens))[-1] @ HEAD.T
-        tokens.append(max(range(VOCABULARY), key=lambda v, z=logits: z[v]))
-    got = encoder_decoder_generate(SOURCE, TRANSLATOR, CONFIG, start=tokens[0], steps=3)
-    yield tokens, got
+    steps, head = 4, np.roll(HEAD, 2, axis=0)
+    params = TRANSLATOR._replace(head=head)
+    got = encoder_decoder_generate(SOURCE, params, CONFIG, start=1, steps=steps)
+    assert min(got) > 0  # the double of which is another token
+    memory = read_source(ENC_BIAS)
+    logits = [written(memory, DEC_BIAS, got[: t + 1])[-1] @ head.T for t in range(steps)]
+    return {"token": got, "logits": np.array(logits), "t": range(steps)}
 
 
 @reads(r"\mat Y = \mat X + m\, \mat D \odot \operatorname{norm}'(f(\operatorname{norm}(\mat X))),")
