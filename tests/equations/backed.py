@@ -45,6 +45,8 @@ NAMES = re.compile(
     r"|Llama|Gemma|OLMo|T5|Qwen|ONNX|opset|Python|NumPy|DeepSeek|Phi|Mamba)"
     r"[- ](?:V|v)?\d[\d.]*|\b(?:19|20)\d\d\b"
 )
+#: The names with numbers and the years that are right, from `sentences.toml`.
+KNOWN: set[str] = set()
 LIST = re.compile(
     r"\(?[-−+]?NUM(?:, [-−+]?NUM)+(?:,? (?:and|or) [-−+]?NUM)?".replace("NUM", f"(?:{DIGITS})")
 )
@@ -188,8 +190,9 @@ def is_backed(place, part, sentence, spot):
             if m.start() <= spot.start() < m.end():
                 return any(check(m[0], text) for text in found)
     number, slack = value(spot[0])
-    if any(m.start() <= spot.start() < m.end() for m in NAMES.finditer(sentence)):
-        return None
+    for m in NAMES.finditer(sentence):
+        if m.start() <= spot.start() < m.end():
+            return None if m[0] in KNOWN else False
     percent = re.match(r" (?:%|percent)", sentence[spot.end() :])
     every = itertools.chain.from_iterable(map(values, found))
     return any(

@@ -40,7 +40,7 @@ def test_phrases_have_the_right_numbers():
         (place, m[0], right) for place, s, _ in backed.sentences() for m, right in worded.phrased(s)
     ]
     assert not [(place, words) for place, words, right in found if not right]
-    assert len(found) >= 4 * len(worded.PHRASES)
+    assert len(found) >= 3 * len(worded.PHRASES)
 
 
 def test_names_of_numbers_have_them_in_the_code():
@@ -53,10 +53,27 @@ def test_names_of_numbers_have_them_in_the_code():
 
 
 def test_few_numbers_are_given():
-    """Each such phrase stands in a sentence; their number only falls."""
+    """Each such phrase stands in a sentence, and the register has its number; few are so."""
     every = [(s, spot) for _, s, _ in backed.sentences() for spot in backed.spots(s)]
     given = [(s, spot) for s, spot in every if worded.is_given(s, spot)]
-    assert len(worded.GIVEN) <= len(given) <= 103
+    assert len(worded.GIVEN) <= len(given) <= 0.08 * len(every)
+
+
+def test_another_number_is_not_what_is_given():
+    phrase = next(phrase for phrase, numbers in worded.GIVEN.items() if numbers == {"112"})
+    sentence = phrase.replace("#", "112").replace("\\", "")
+    (spot,) = [s for s in backed.spots(sentence) if s[0] == "112"]
+    assert worded.is_given(sentence, spot)
+    other = sentence.replace("112", "113")
+    assert not any(worded.is_given(other, spot) for spot in backed.spots(other))
+
+
+@pytest.mark.parametrize(("name", "is_known"), [("Llama 3.1", True), ("Llama 3.4", False)])
+def test_names_with_numbers_are_known(name, is_known):
+    sentence = f"the rule in the code of {name}"
+    (spot,) = backed.spots(sentence)
+    found = backed.is_backed("docs/a.rst", "A sentence.", sentence, spot)
+    assert found is (None if is_known else False)
 
 
 @pytest.mark.parametrize(

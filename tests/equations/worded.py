@@ -38,6 +38,7 @@ WORDED = {}
 #: Turns with a number, and the expressions that give it, wherever they stand.
 PHRASES = {}
 #: Numbers that no program computes, by the words around them: of models, of papers, of quotations.
+#: The register says why, and which numbers they are, so that another one is seen.
 GIVEN = {}
 BRACKETS = re.compile(r"\[([^]]+)\]")
 
@@ -75,7 +76,9 @@ def registered():
     file = Path(__file__).with_name("sentences.toml")
     for place, rows in tomllib.loads(file.read_text(encoding="utf-8")).items():
         if place == "given":
-            GIVEN.update(rows)
+            GIVEN.update({phrase: set(numbers) for phrase, (_, *numbers) in rows.items()})
+        elif place == "names":
+            backed.KNOWN.update(rows["known"])
         elif place == "phrases":
             PHRASES.update(rows)
         else:
@@ -143,8 +146,8 @@ def is_alone(place, part, sentence, spot):
 
 def is_given(sentence, spot):
     """Whether a number of a sentence is one that no program computes."""
-    found = (m for phrase in GIVEN for m in re.finditer(with_number(phrase), sentence))
-    return any(m.start("number") == spot.start() for m in found)
+    found = ((p, m) for p in GIVEN for m in re.finditer(with_number(p), sentence))
+    return any(m.start("number") == spot.start() and m["number"] in GIVEN[p] for p, m in found)
 
 
 registered()
