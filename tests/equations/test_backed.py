@@ -56,7 +56,7 @@ def test_few_numbers_are_given():
     """Each such phrase stands in a sentence, and the register has its number; few are so."""
     every = [(s, spot) for _, s, _ in backed.sentences() for spot in backed.spots(s)]
     given = [(s, spot) for s, spot in every if worded.is_given(s, spot)]
-    assert len(worded.GIVEN) <= len(given) <= 0.08 * len(every)
+    assert len(worded.GIVEN) <= len(given) <= 0.105 * len(every)
 
 
 def test_another_number_is_not_what_is_given():
