@@ -176,7 +176,8 @@ def is_number_seen(place, part, sentence, new, spot):
     seen = any(t in sentence and t not in new for t in texts)
     if "Largest error found" in sentence and not seen:
         seen = is_bound_seen(place, sentence, new)
-    if seen or not all(right for _, right in worded.phrased(new)):
+    checked = [*worded.phrased(new), *worded.given(new)]
+    if seen or not all(right for _, right in checked):
         return True
     moved = [other for other in backed.spots(new) if other.start() == spot.start()]
     return any(worded.is_alone(place, part, new, other) for other in moved)

@@ -59,6 +59,13 @@ def test_few_numbers_are_given():
     assert len(worded.GIVEN) <= len(given) <= 0.105 * len(every)
 
 
+def test_given_numbers_are_those_of_the_register():
+    every = [
+        (place, m[0], known) for place, s, _ in backed.sentences() for m, known in worded.given(s)
+    ]
+    assert not [(place, words) for place, words, known in every if not known]
+
+
 def test_another_number_is_not_what_is_given():
     phrase = next(phrase for phrase, numbers in worded.GIVEN.items() if numbers == {"112"})
     sentence = phrase.replace("#", "112").replace("\\", "")

@@ -144,10 +144,16 @@ def is_alone(place, part, sentence, spot):
     )
 
 
+def given(text):
+    """Yield the places in a text where a number is given, and whether the register has it."""
+    for phrase, numbers in GIVEN.items():
+        for m in re.finditer(with_number(phrase), text):
+            yield m, m["number"] in numbers
+
+
 def is_given(sentence, spot):
     """Whether a number of a sentence is one that no program computes."""
-    found = ((p, m) for p in GIVEN for m in re.finditer(with_number(p), sentence))
-    return any(m.start("number") == spot.start() and m["number"] in GIVEN[p] for p, m in found)
+    return any(m.start("number") == spot.start() and known for m, known in given(sentence))
 
 
 registered()
