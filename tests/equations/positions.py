@@ -542,7 +542,7 @@ def table_shifted_by_a_rotation():
     return dict(zip(("p", "k", r"\omega"), RNG.normal(size=3), strict=True))
 
 
-OFFSETS = np.arange(-300, 301)
+FAR_OFFSETS = np.arange(-300, 301)
 
 
 def bucket(offset, n, longest):
@@ -559,10 +559,13 @@ def bucket(offset, n, longest):
     r"\qquad\text{at most } n - 1,",
 )
 def bucket_of_each_offset():
-    both = [bucket(-abs(r), 16, 128) + 16 * (r > 0) for r in OFFSETS]
-    yield both, t5_relative_position_bucket(OFFSETS)
+    both = [bucket(-abs(r), 16, 128) + 16 * (r > 0) for r in FAR_OFFSETS]
+    yield both, t5_relative_position_bucket(FAR_OFFSETS)
     options = {"bidirectional": False, "num_buckets": 9, "max_distance": 100}
-    yield [bucket(r, 9, 100) for r in OFFSETS], t5_relative_position_bucket(OFFSETS, **options)
+    yield (
+        [bucket(r, 9, 100) for r in FAR_OFFSETS],
+        t5_relative_position_bucket(FAR_OFFSETS, **options),
+    )
 
 
 BUCKETS = RNG.normal(size=(6, H))

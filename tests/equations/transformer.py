@@ -52,8 +52,8 @@ X, U = RNG.normal(size=(2, T, D))
 
 
 def normalize(x, p):
-    centered = x - x.mean(axis=1, keepdims=True)
-    tau = np.sqrt((centered**2).mean(axis=1, keepdims=True) + EPS)
+    centered = x - x.mean(axis=x.ndim - 1, keepdims=True)
+    tau = np.sqrt((centered**2).mean(axis=x.ndim - 1, keepdims=True) + EPS)
     return p.weight * centered / tau + p.bias
 
 
