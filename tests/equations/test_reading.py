@@ -11,7 +11,7 @@ from equations import evaluate, ledger, places, tex
 places.load_checks()
 READ = {text: c for text, c in ledger.CHECKS.items() if isinstance(c, ledger.Reading)}
 #: The number of displayed equations that are read; it only rises.
-LEAST = 930
+LEAST = 941
 MODULES = sorted({check.function.__module__ for check in READ.values()})
 NAME = re.compile(r"(?<![\\a-zA-Z])[a-z](?![a-zA-Z])")
 ENDING = re.compile(r"\+|-|=|\\qquad|\\quad|\\\\|&|,|\\end|\\(?:[bB]igg?r)?\s*[)\]}]|[)\]}]")
