@@ -46,6 +46,27 @@ def test_means(rows, text):
     assert float(said[3]) == pytest.approx(means["NumPy"], abs=0.05)
 
 
+def test_means_without_avx512(text):
+    with (DOCS / "results" / "speed_avx2.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["PyTorch"]]
+    said = re.search(r"Without AVX-512, .*? the mean over PyTorch is (\S+):", text)[1]
+    assert float(said) == pytest.approx(geometric_mean(float(r["PyTorch"]) for r in rows), abs=0.01)
+    times = [
+        1 / float(row["PyTorch"])
+        for row in rows
+        if row["function"].startswith("scaled_dot_product_attention") and row["dtype"] == "float32"
+    ]
+    said = re.search(r"Attention in float32 takes (\S+) to (\S+) times as long", text).groups()
+    assert [*map(float, said)] == pytest.approx([min(times), max(times)], abs=0.05)
+
+
+def test_a_library_may_be_left_out(tmp_path):
+    table = {("attention", "document_mask", "4096", "float32"): ["2.0", "", "2.00", ""]}
+    rows = bench.write(tmp_path / "speed_avx2.csv", table)
+    assert bench.means(rows) == {"PyTorch": 2.0}
+    assert (tmp_path / "slow_avx2.csv").exists()
+
+
 def test_steps_of_optimizers(rows, text):
     said = re.search(r"the measured ratios in float32 are (\S+), (\S+) and (\S+)\.", text).groups()
     for number, name in zip(said, ("adam_step", "momentum_step", "sgd_step"), strict=True):

@@ -8,7 +8,8 @@ A vjp of dlref, which computes the forward pass anew, is compared with the forwa
 backward pass of PyTorch (eager) and of JAX (compiled), and with the displayed formulas in NumPy.
 Writes docs/results/speed.csv: dlref's time in microseconds, and the others' as multiples of it;
 docs/results/slow.csv has its rows below one half.  Rows that are not timed stay as they were;
-``bench --missing`` times those that the table does not have.
+``bench --missing`` times those that the table does not have.  With ``--avx2`` every library uses
+AVX2 and FMA at most, and the tables are speed_avx2.csv and slow_avx2.csv.
 
 Maps of one array stand in TABLE below.  A chapter whose maps take more has a module of its own in
 benches/<chapter>.py, with SIZES = {map: shapes} and functions dlref_call and torch_call
@@ -38,6 +39,15 @@ ROUNDS = 4  # turns that each library takes at a row
 SECONDS = 0.08  # of repetitions in a turn
 SLOW = 0.5  # of PyTorch's speed; such rows have a table of their own
 LIBRARIES = ("dlref", "NumPy", "PyTorch", "JAX")
+#: By which variables the libraries, and those that multiply matrices for them, leave AVX-512 out.
+AVX2 = {
+    "NUMBA_CPU_NAME": "haswell",
+    "OPENBLAS_CORETYPE": "Haswell",
+    "ATEN_CPU_CAPABILITY": "avx2",
+    "MKL_ENABLE_INSTRUCTIONS": "AVX2",
+    "ONEDNN_MAX_CPU_ISA": "AVX2",
+    "XLA_FLAGS": "--xla_cpu_max_isa=AVX2",
+}
 
 ELEMENTS = [(1_000_000,)]
 SCORES = [(64, 32), (4096, 512), (512, 32000)]
@@ -244,20 +254,20 @@ def answer(library):
         print(json.dumps(call and fastest(call)), flush=True)
 
 
-def environment():
+def environment(settings):
     """Return the environment of a process that measures, with THREADS threads for everything."""
     names = ("DLREF_NUM_THREADS", "OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NPROC")
-    return {**os.environ, **dict.fromkeys(names, str(THREADS))}
+    return {**os.environ, **dict.fromkeys(names, str(THREADS)), **settings}
 
 
 def label(shape):
     return "x".join(map(str, shape))
 
 
-def start(library):
+def start(library, settings):
     command = [sys.executable, __file__, "--answer", library]
     pipe = subprocess.PIPE
-    return subprocess.Popen(command, env=environment(), stdin=pipe, stdout=pipe, text=True)
+    return subprocess.Popen(command, env=environment(settings), stdin=pipe, stdout=pipe, text=True)
 
 
 def ask(process, row):
@@ -287,7 +297,7 @@ def write(path, table):
     rows = [[*key, *table[key]] for key in keys]
     torch = header.index("PyTorch")
     slow = [row for row in rows if row[torch] and float(row[torch]) < SLOW]
-    for to, some in ((path, rows), (path.with_name("slow.csv"), slow)):
+    for to, some in ((path, rows), (path.with_name(path.name.replace("speed", "slow")), slow)):
         with to.open("w", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([header, *some])
     return rows
@@ -296,7 +306,7 @@ def write(path, table):
 def measured(row, processes):
     """Return dlref's time of a row and the others' as multiples of it, or None."""
     rounds = [{k: ask(p, row) for k, p in processes.items()} for _ in range(ROUNDS)]
-    best = {k: min(r[k] for r in rounds) for k in LIBRARIES if rounds[0][k] is not None}
+    best = {k: min(r[k] for r in rounds) for k in processes if rounds[0][k] is not None}
     if "dlref" not in best:
         return None
     ratios = [f"{best[k] / best['dlref']:.2f}" if k in best else "" for k in LIBRARIES[1:]]
@@ -307,14 +317,17 @@ def means(rows):
     """Return the geometric mean of the multiples of each library."""
     columns = zip(*(row[5:] for row in rows), strict=True)
     found = [[float(cell) for cell in column if cell] for column in columns]
-    return dict(zip(LIBRARIES[1:], map(geometric_mean, found), strict=True))
+    pairs = zip(LIBRARIES[1:], found, strict=True)
+    return {library: geometric_mean(column) for library, column in pairs if column}
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("chapters", nargs="*", default=list(SIZES))
     parser.add_argument("--missing", action="store_true", help="only rows the table does not have")
-    parser.add_argument("--output", type=Path, default=RESULTS)
+    parser.add_argument("--avx2", action="store_true", help="no library uses AVX-512")
+    parser.add_argument("--libraries", nargs="*", default=LIBRARIES, help="dlref and others")
+    parser.add_argument("--output", type=Path)
     parser.add_argument("--answer", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.answer:
@@ -322,21 +335,26 @@ def main():
         return
     from tqdm import tqdm  # noqa: PLC0415  # not in the processes that measure
 
-    table = read(arguments.output)  # rows that are not timed now stay
+    name = "speed_avx2.csv" if arguments.avx2 else RESULTS.name
+    output = arguments.output or RESULTS.with_name(name)
+    table = read(output)  # rows that are not timed now stay
     todo = [
         row
         for row in rows_of(arguments.chapters)
         if not (arguments.missing and key_of(row) in table)
     ]
-    processes = {library: start(library) for library in LIBRARIES}
-    for row in tqdm(todo, unit="row"):
-        if cells := measured(row, processes):
-            table[key_of(row)] = cells
-            tqdm.write("\t".join([*key_of(row), *cells]))
-    for process in processes.values():
-        process.stdin.close()
-        process.wait()
-    rows = write(arguments.output, table)
+    settings = AVX2 if arguments.avx2 else {}
+    processes = {library: start(library, settings) for library in arguments.libraries}
+    try:
+        for row in tqdm(todo, unit="row"):
+            if cells := measured(row, processes):
+                table[key_of(row)] = cells
+                tqdm.write("\t".join([*key_of(row), *cells]))
+    finally:  # what was timed before an interrupt is kept
+        rows = write(output, table)
+        for process in processes.values():
+            process.stdin.close()
+            process.wait()
     print("geometric means:", {k: round(v, 2) for k, v in means(rows).items()})
 
 
