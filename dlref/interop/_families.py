@@ -780,8 +780,7 @@ FIXED = {
     for kind, entries in FIXED.items()
 }
 FIXED["openai-gpt"]["norm_first"] = False
-for of_some in ("norm_first", "biases"):
-    del FIXED["opt"][of_some]
+FIXED["opt"] = {"positions": "learned", "norm": "layer", "scale_embeddings": False}
 FIXED |= {
     kind: {"positions": "t5", "norm": "rms", "norm_first": True, "biases": False}
     for kind in WITH_DECODER

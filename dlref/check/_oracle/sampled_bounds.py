@@ -161,7 +161,7 @@ def sampled_bounds(
     got: list[Any],
     times: int,
 ) -> tuple[list[Any], list[Any]]:
-    """Return what `bounds` returns, from some places of a call."""
+    """Return the bounds and moves of all elements, measured at some places of a call."""
     scales = [w if w is None else _scale(w, split) for w in want]
     outputs = [entry for entry in zip(got, want, scales, strict=True) if entry[1] is not None]
     away = np.max([_farthest(g, w, scale, split) for g, w, scale in outputs], 0)
@@ -185,7 +185,7 @@ def sampled_bounds(
 def sampled_baselines(
     split: Split, call: ReferenceCall, want: list[Any], own: list[Any], dtypes: list[Any]
 ) -> list[float]:
-    """Return what `baselines` returns, from one place of a call."""
+    """Return the largest error of the plain formula by output, at one place of a call."""
     part, alone = split.call_at(call, [0]), split.results_at(own, [0])
     largest = baselines(part, split.results_at(want, [0]), alone, dtypes)
     return [split.share_of([0]) * error for error in largest]
