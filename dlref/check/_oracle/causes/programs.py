@@ -236,27 +236,27 @@ def _with_other_expressions(
 ) -> Iterator[Program]:
     """Yield the programs in which an expression of a function is another."""
     tree, node = source_of(f)
+    lines = _lines(node)
     for place in [*places(node)]:
-        where = _line(node, place[-1]) + within(f, formula)
+        where = lines.get(id(place[-1]), "") + within(f, formula)
         for message, code in _each_change(f, tree, place, change):
             yield _changed(message + where, formula, {f.__code__: code}, is_term=is_term)
 
 
-def _line(node: ast.FunctionDef, entry: ast.expr) -> str:
-    """Return the line in which a variable is another one, if other lines read it, too."""
-    if not isinstance(entry, ast.Name):
-        return ""
-    names = (n for n in ast.walk(node) if isinstance(n, ast.Name) and n.id == entry.id)
-    if sum(isinstance(n.ctx, ast.Load) for n in names) < 2:
-        return ""
-    lines = (
-        statement
-        for block in lists_of_statements(node)
+def _lines(node: ast.FunctionDef) -> dict[int, str]:
+    """Return the line of each variable that other lines read, too, by the identity of its node."""
+    names = (n for n in ast.walk(node) if isinstance(n, ast.Name))
+    reads = collections.Counter(n.id for n in names if isinstance(n.ctx, ast.Load))
+    innermost = {
+        id(inner): statement
+        for block in lists_of_statements(node)  # outer ones come first
         for statement in block
-        if any(inner is entry for inner in ast.walk(statement))
-    )
-    *_, line = lines  # the innermost one
-    return f", in {as_sentence(line)}"
+        for inner in ast.walk(statement)
+        if isinstance(inner, ast.Name) and reads[inner.id] > 1
+    }
+    statements = {id(statement): statement for statement in innermost.values()}
+    texts = {key: f", in {as_sentence(statement)}" for key, statement in statements.items()}
+    return {key: texts[id(statement)] for key, statement in innermost.items()}
 
 
 def _by_text(functions: list[Any], is_wanted: Any) -> tuple[dict[Any, Any], dict[str, list[Any]]]:
