@@ -117,7 +117,10 @@ def _ignored(known: MapSpec, rng: Any, _size: Any) -> Cases:
 RECORDS = [
     elementwise(m.squared_error), elementwise(m.absolute_error),
     elementwise(m.huber, {"delta": 0.5}, options=[call((5, 7), (5, 7), delta=0.5)]),
-    elementwise(m.hinge, {"squared": True}, draw=(draw.normal, draw.signs)),
+    elementwise(
+        m.hinge, {"squared": True}, draw=(draw.normal, draw.signs),
+        options=[call((5, 7), (5, 7), squared=True)],
+    ),
     elementwise(
         m.binary_cross_entropy, {"weight": WEIGHTS, "pos_weight": 2.5},
         draw=(draw.normal, draw.unit), exponential=True,
