@@ -99,8 +99,10 @@ def solve_vjp(
 
     Examples
     --------
+    The solution is (1, 2), and only its first entry matters for the loss:
+
     >>> from dlref.calculus import solve_vjp
-    >>> da, db = solve_vjp([1, 0], [[2, 0], [1, 4]], [2, 9])  # the solution is (1, 2)
+    >>> da, db = solve_vjp([1, 0], [[2, 0], [1, 4]], [2, 9])
     >>> da, db
     (array([[-0.5, -1. ],
            [ 0. ,  0. ]]), array([0.5, 0. ]))
