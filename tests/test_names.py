@@ -36,6 +36,15 @@ def write():
         )
 
 
+def test_names_are_read_as_they_are_written():
+    chapters = [path.stem for path in Path(dlref.__file__).parent.glob("_records/[!_]*.py")]
+    for chapter in [*chapters, "_check"]:
+        names = getattr(importlib.import_module(f"dlref._records.{chapter}"), "NAMES", {})
+        for name, others in names.items():
+            here = f"{chapter.removeprefix('_')}.{name}"
+            assert called()[here] == [other.partition(": ")[0] for other in others], here
+
+
 def test_the_page_has_the_table():
     with TABLE.open(encoding="utf-8", newline="") as file:
         assert list(csv.reader(file))[1:] == list(rows()), "tox run -e written"
