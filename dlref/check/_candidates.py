@@ -597,10 +597,10 @@ def _compare_once(
 ) -> dict[int, _Comparison]:
     """Compare each output, with bounds that are measured at so many times the usual points."""
     want, dtypes = reference.want, reference.dtypes
+    arrays = [*map(_array, got)]
     if reference.split is None:
         limit, moves = bounds(reference.call, want, dtypes, limits, draws)
     else:
-        arrays = [*map(_array, got)]
         own = reference.split, reference.call, want, dtypes
         limit, moves = sampled_bounds(*own, limits, arrays, draws)
     comparisons = {}
@@ -609,7 +609,7 @@ def _compare_once(
             continue
         with np.errstate(all="ignore"):
             bound = limit[i] + limits.atol + limits.rtol * np.nan_to_num(np.abs(w), posinf=0.0)
-        name, array = reference.names[i], _array(got[i])
+        name, array = reference.names[i], arrays[i]
         if array is None:
             what = "None" if got[i] is None else "a ragged list"
             check = _refused(name, f"is {what}, where dlref has an array")

@@ -87,15 +87,17 @@ def _neighbours(
         yield replace(call, arguments=map_floats(moved, call.arguments))
 
 
-def _in_threads(f: Callable[[ReferenceCall], Any], calls: Iterable[ReferenceCall]) -> Iterator[Any]:
-    """Yield f of each call; if they are large, as many at a time as there are threads."""
-    calls, count = iter(calls), get_num_threads()
-    while some := [*islice(calls, count)]:
-        if len(some) > 1 and numbers_of(some[0]) >= FOR_THREADS:
-            with ThreadPoolExecutor(count) as pool:
-                yield from pool.map(f, some)
-        else:
-            yield from map(f, some)
+def _in_threads(
+    f: Callable[[ReferenceCall], Any], call: ReferenceCall, neighbors: Iterator[ReferenceCall]
+) -> Iterator[Any]:
+    """Yield f of each neighbor; of a large call, as many at a time as there are threads."""
+    if numbers_of(call) < FOR_THREADS:
+        yield from map(f, neighbors)
+        return
+    count = get_num_threads()
+    with ThreadPoolExecutor(count) as pool:
+        while some := [*islice(neighbors, count)]:  # all of them would not fit into memory
+            yield from pool.map(f, some)
 
 
 def numbers_of(call: ReferenceCall) -> int:
@@ -121,7 +123,7 @@ def _moves(call: ReferenceCall, want: list[Any], eps: float) -> list[FloatArray]
 
     neighbors = chain(_neighbours(call, eps), _neighbours(call, eps, whole=False))
     far = [np.zeros(np.shape(w)) for w in want]
-    for gaps in _in_threads(moves_to, neighbors):
+    for gaps in _in_threads(moves_to, call, neighbors):
         for k, gap in enumerate(gaps):
             far[k] = far[k] if gap is None else _larger(far[k], gap)
     return far
@@ -183,7 +185,7 @@ def _plain_gaps(
 
     near = _neighbours(call, eps, times * DRAWS)
     far = _neighbours(call, eps**0.5, count, whole=False)
-    for found in _in_threads(gaps_at, chain((call,), near, far)):
+    for found in _in_threads(gaps_at, call, chain((call,), near, far)):
         if found is None:
             return gaps
         gaps = [np.maximum(a, b) for a, b in zip(gaps, found, strict=True)]
@@ -228,7 +230,8 @@ def _own_errors(call: ReferenceCall, want: list[Any]) -> list[FloatArray]:
         got, exact = tree_leaves(narrow.run()), tree_leaves(in_dtype(np.float64, narrow).run())
         return zip(got, exact, strict=True)
 
-    for pairs in _in_threads(results, chain((call,), _neighbours(call, EPS["float32"]))):
+    near = _neighbours(call, EPS["float32"])
+    for pairs in _in_threads(results, call, chain((call,), near)):
         for k, (value, w) in enumerate(pairs):
             if w is not None:
                 gaps[k] = _larger(gaps[k], np.abs(np.asarray(value, np.float64) - w))

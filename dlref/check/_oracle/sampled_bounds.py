@@ -95,13 +95,19 @@ def _splits(call: ReferenceCall) -> list[Split]:
     return sorted((s for s in splits if s.groups > 1), key=lambda s: -s.groups)
 
 
-def _has_results(split: Split, call: ReferenceCall, want: list[Any], places: Any) -> bool:
-    """Return whether some groups alone have the results that they have among others."""
+def _run_at(split: Split, call: ReferenceCall, places: Any) -> list[Any] | None:
+    """Return the results of some groups alone; None if their shapes do not fit."""
     try:
-        alone = tree_leaves(split.call_at(call, places).run())
-    except (TypeError, ValueError):  # shapes that do not fit
+        return tree_leaves(split.call_at(call, places).run())
+    except (TypeError, ValueError):
+        return None
+
+
+def _are_close(alone: list[Any] | None, among: list[Any]) -> bool:
+    """Return whether some groups alone have the results that they have among others."""
+    if alone is None:
         return False
-    pairs = zip(alone, split.results_at(want, places), strict=True)
+    pairs = zip(alone, among, strict=True)
     return all(b is None or (np.shape(a) == b.shape and _is_close(a, b)) for a, b in pairs)
 
 
@@ -144,8 +150,12 @@ def split_of(call: ReferenceCall, want: list[Any]) -> Split | None:
     for split in _splits(call):
         if all(w is None or (split.axis_of(w) == split.axis and is_float(w)) for w in want):
             places = {0, split.groups // 2, split.groups - 1}
-            ways = split, replace(split, is_mean=True)
-            fitting = [w for w in ways if all(_has_results(w, call, want, [p]) for p in places)]
+            alone = {p: _run_at(split, call, [p]) for p in places}
+            fitting = [
+                way
+                for way in (split, replace(split, is_mean=True))
+                if all(_are_close(alone[p], way.results_at(want, [p])) for p in places)
+            ]
             if len(fitting) == 1:  # both, if the results are 0
                 return fitting[0]
     return None
@@ -167,10 +177,10 @@ def sampled_bounds(
     away = np.max([_farthest(g, w, scale, split) for g, w, scale in outputs], 0)
     enough = math.ceil(split.groups * ENOUGH / numbers_of(call))
     places = np.sort(np.argsort(-away, kind="stable")[:enough])
-    if not _has_results(split, call, want, places):
+    results = split.results_at(want, places)
+    if not _are_close(_run_at(split, call, places), results):
         return bounds(call, want, dtypes, limits, times)
-    part, results = split.call_at(call, places), split.results_at(want, places)
-    measured = bounds(part, results, dtypes, limits, times)
+    measured = bounds(split.call_at(call, places), results, dtypes, limits, times)
     share = split.share_of(places)
     limit, moves = (
         [
