@@ -15,7 +15,7 @@ from .._core.arguments import (
     choice,
     result,
 )
-from ._cross_entropy import row_gradients, row_losses
+from ._cross_entropy import PLAIN, row_gradients, row_losses
 from ._kernels.classes import as_classes, check_scores, class_weights, moving_scores
 from ._kernels.reduction import REDUCTIONS, divided_sum
 
@@ -25,8 +25,6 @@ __all__ = [
     "softmax_focal_loss_jvp",
     "softmax_focal_loss_vjp",
 ]
-
-IGNORED = -100  # the class of a row that costs nothing in `row_losses` and `row_gradients`
 
 
 class _Rows:
@@ -49,7 +47,7 @@ class _Rows:
         counts = np.ones(y.shape, bool) if valid is None else valid
         shape = logits.shape[:-1]
         self.logits, self.reduction = logits, reduction
-        self.classes = np.where(counts, y, IGNORED).reshape(shape)
+        self.classes = np.where(counts, y, PLAIN.ignore_index).reshape(shape)
         w = class_weights(weight, logits.shape[-1]).astype(np.float64)
         self.weight = np.where(counts, w[np.where(counts, y, 0)], 0.0).reshape(shape)
         self.divisor = np.float64(np.count_nonzero(counts) if reduction == "mean" else 1)

@@ -9,12 +9,12 @@ Where nothing stands beside a number, `sentences.toml` has an expression that gi
 
 import ast
 import csv
-import decimal
 import functools
 import itertools
 import math
 import re
 
+import exact
 from equations import hypotheses, inline, ledger
 
 NUMBERS = {
@@ -132,16 +132,12 @@ def largest_errors(name):
     tables = [csv.DictReader(text.splitlines()) for text in texts]
     rows = [row for row in itertools.chain(*tables) if row["dtype"] == "float64"]
     rows = [row for row in rows if row["function"].replace("gelu_tanh", "gelu") == name]
-    found = [row.get("published") or rounded_up(row["largest error"]) for row in rows]
+    found = [
+        row.get("published") or exact.rounded_up(float(row["largest error"]), 2) for row in rows
+    ]
     near = re.search(r"NEAR = ([\d.]+)", (folder / "measure" / "largest_errors.py").read_text())
     ends = re.search(r"LOW, HIGH = -(\d), (\d)", (folder / "measure" / "bounds.py").read_text())
     return " ".join([*found, near[1], f"1/{2 ** int(ends[1])}", str(2 ** int(ends[2]))])
-
-
-def rounded_up(figure, digits=2):
-    """Return a figure with two digits, rounded up."""
-    unit = decimal.Decimal(1).scaleb(decimal.Decimal(figure).adjusted() + 1 - digits)
-    return str(decimal.Decimal(figure).quantize(unit, decimal.ROUND_CEILING))
 
 
 def plain(text):
