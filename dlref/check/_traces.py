@@ -472,7 +472,7 @@ def _agree(names: Iterable[str], other: Mapping[str, Any], steps: Steps, bound: 
 
 
 def _match_step(name: str, got: Any, steps: Mapping[str, Any], bound: float) -> str | None:
-    """Return the layout in which an array is that of a step, as `_match` does."""
+    """Return the layout in which an array matches a step, or the bounds after it."""
     layout = _match(name, got, _real(f"trace[{name!r}]", steps[name]), bound)
     for after in _bounds_after(name, steps) if layout is None else ():
         layout = _match(name, got, _real(f"trace[{after!r}]", steps[after]), bound, IN_PLACE)

@@ -121,8 +121,8 @@
     return once([...exact, ...pages]);
   }
 
-  // Whether the head of a page, or one of its sections, is about a function: it has the import, and
-  // says what the function does. The folded entry under Parameters has neither.
+  // Whether the head of a page, or one of its sections, is about a function: it has the import
+  // and says what the function does, unlike the folded entry under Parameters.
   function headed(doc, name) {
     const [top, ...sections] = window.dlrefExcerpts?.pages[doc] || [], words = stems(name.split(".").pop());
     return Boolean(top) && [top, ...sections].some(([, title]) => {

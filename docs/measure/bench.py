@@ -350,7 +350,7 @@ def main():
             if cells := measured(row, processes):
                 table[key_of(row)] = cells
                 tqdm.write("\t".join([*key_of(row), *cells]))
-    finally:  # what was timed before an interrupt is kept
+    finally:  # an interrupt keeps the rows that were timed before it
         rows = write(output, table)
         for process in processes.values():
             process.stdin.close()
