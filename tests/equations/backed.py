@@ -14,7 +14,6 @@ import itertools
 import math
 import re
 
-import exact
 from equations import hypotheses, inline, ledger
 
 NUMBERS = {
@@ -127,6 +126,9 @@ def code(place):
 @functools.cache
 def largest_errors(name):
     """Return the figures of the searches for the largest error of a function, as it quotes them."""
+    # Not for the build of the pages, where `exact` in a docstring would be this module.
+    import exact  # noqa: PLC0415
+
     folder = ledger.ROOT / "docs"
     texts = [(folder / "results" / file).read_text() for file in ("largest.csv", "bounds.csv")]
     tables = [csv.DictReader(text.splitlines()) for text in texts]
