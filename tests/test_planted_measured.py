@@ -38,3 +38,19 @@ def test_kinds_of_cases():
     assert len({row["case"] for row in rows}) == len(rows) >= 10
     assert all(int(row["alone"]) <= int(row["flags"]) <= int(row["wrong kernels"]) for row in rows)
     assert total(rows, "alone") > 0
+
+
+def test_kernels_that_libraries_ship():
+    rows = table("real.csv")
+    assert len({(*row.values(),)[:4] for row in rows}) == len(rows)
+    off = {(row["library"], row["kernel"]) for row in rows if int(row["off"])}
+    right = [row for row in rows if not int(row["off"])]
+    assert off == {
+        ("liger", "group_norm"),
+        *(("liger", "cross_entropy"), ("pytorch", "cross_entropy")),
+        ("pytorch", "cross_entropy, compiled"),
+    }
+    # where none is right, the kernel takes no case
+    assert all(int(row["right"]) for row in right)
+    assert f"Of {len(rows)} lines {len(right)} are right in all cases." in page("withstands.rst")
+    assert len(rows) - len(right) == 11

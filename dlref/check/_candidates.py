@@ -19,6 +19,7 @@ from ._oracle.bounds import NORMAL, Limits, baselines, bounds
 from ._oracle.calls import ReferenceCall, as_form, learned_options, separate, widened
 from ._oracle.causes import cause_in_common, cause_of, common_cause, is_settled
 from ._oracle.causes.evidence import Evidence
+from ._oracle.causes.heuristics import NARROW_SUMS
 from ._oracle.error_maps import as_html, as_text, error_map_of
 from ._oracle.sampled_bounds import Split, sampled_baselines, sampled_bounds, split_of
 from ._oracle.stochastic_rounding import EPS
@@ -750,7 +751,7 @@ def _explain(
             cause = common or cause_of(call, i, arrays[i], want, bound, dtypes[i])
         if i in narrow_sums and (not cause or "noise" in cause):
             name = np.dtype(dtypes[i]).name
-            cause = f"these are sums in {name}: pass accum_dtype={name!r} if that is meant"
+            cause = f"{NARROW_SUMS} {name}: pass accum_dtype={name!r} if that is meant"
         places = f"{check.places}; {cause}" if cause and not check.size else check.places
         baseline = check.baseline if arrays[i] is None else plain[i]
         explained = replace(check, baseline=baseline, places=places, cause=cause)

@@ -62,7 +62,7 @@ from ._oracle.causes import (
     same_cause,
 )
 from ._oracle.causes.evidence import Evidence
-from ._oracle.causes.heuristics import NOISE
+from ._oracle.causes.heuristics import NARROW_SUMS, NOISE
 from ._oracle.error_maps import as_html
 from ._oracle.examples import drawn_like, is_valid, jvp_arguments
 from ._oracle.pairwise_options import shapes_of
@@ -665,6 +665,7 @@ class _Run:
     lacking: set[str] = field(default_factory=set)
     seen: set[tuple[Any, ...]] = field(default_factory=set)
     evidence: list[Evidence | None] = field(default_factory=list)  # of each row
+    calls: list[_Call] = field(default_factory=list)  # of each row
     again: dict[int, Callable[[], Any]] = field(default_factory=dict)  # by row: with other numbers
     last: Evidence | None = None
     # no cotangent or tangent is an input: these are drawn with seeds of one number
@@ -681,7 +682,7 @@ class _Run:
         """Return the report so far, with causes that the cases have in common if that is wanted."""
         name = getattr(getattr(self.op, "func", self.op), "__name__", str(self.op))
         skipped_options = tuple(dict.fromkeys(self.skipped_options))
-        rows = _without_chance(self.rows, self.evidence)
+        rows = _without_chance(self.rows, self.calls)
         rows = self.with_common_causes(rows) if common else rows
         unsupported = tuple(self.unsupported)
         return CheckReport(name, self.dtype, tuple(rows), skipped_options, unsupported)
@@ -689,7 +690,7 @@ class _Run:
     def report_on(self, number: int) -> CheckReport:
         """Return a report on one case of the plan."""
         self.rows, self.skipped_options, self.unsupported, self.seen = [], [], [], set()
-        self.evidence, self.again = [], {}
+        self.evidence, self.calls, self.again = [], [], {}
         self.add(*self.plan[number])
         return self.report(common=False)
 
@@ -705,7 +706,7 @@ class _Run:
         if missing and not beyond:
             return
         options = {key: value for key, value in case.options.items() if key not in missing}
-        case, rows, evidence = case._replace(options=options), [], []
+        case, rows, evidence, calls = case._replace(options=options), [], [], []
         if beyond:  # of two that differ in options that are not taken, one is enough
             what = shapes_of(case.inputs), *options
             if what in self.seen:
@@ -725,6 +726,7 @@ class _Run:
                     continue
                 rows.append(CheckRow(form, case.name, verdict))
                 evidence.append(self.last)
+                calls.append(_Call(_size(given), frozenset(options)))
                 if outcome(verdict) == "off":
                     self.again[len(self.rows) + len(rows) - 1] = functools.partial(
                         self.judge_other, form, candidate, tuple(given), options
@@ -737,8 +739,10 @@ class _Run:
             message = f"the candidate does not take {', '.join(error.args)}"
             rows.append(CheckRow(form, case.name, Verdict(ok=False, message=message)))
             evidence.append(None)
+            calls.append(_Call(0, frozenset(options)))
         self.rows += rows
         self.evidence += evidence
+        self.calls += calls
 
     def judge_form(
         self, form: str, candidate: Any, given: tuple[Any, ...], kwargs: dict[str, Any]
@@ -909,36 +913,45 @@ def _other_numbers(rng: Any, a: Any) -> Any:
     return (a * factors).astype(np.asarray(a).dtype)
 
 
-def _without_chance(rows: list[CheckRow], evidence: Sequence[Evidence | None]) -> list[CheckRow]:
+class _Call(NamedTuple):
+    """How many numbers a call has, and which options."""
+
+    size: int
+    options: frozenset[str]
+
+
+def _size(given: Any) -> int:
+    """Return how many numbers the arrays of a call have."""
+    return sum(a.size for a in tree_leaves(given) if isinstance(a, np.ndarray))
+
+
+def _without_chance(rows: list[CheckRow], calls: Sequence[_Call]) -> list[CheckRow]:
     """
-    Drop noise as a cause where only a few cases show it: these agree by chance.
+    Drop noise, and sums in 16 bits, as causes where only a few cases show them, by chance.
 
     A kernel that rounds inside does so in each case, and in large ones before it does in small.
+    Sums in 16 bits may be seen in the largest case alone.
     """
-    chance = set()
+    kept = [*rows]
     for form in {row.form for row in rows}:
-        own = [(row, e) for row, e in zip(rows, evidence, strict=True) if row.form == form]
-        off = [row for row, _ in own if row.outcome == "off"]
-        noisy = [(row, e) for row, e in own if row in off and NOISE in row.verdict.cause]
-        right = [e for row, e in own if row.outcome == "right"]
-        if 3 * len(noisy) < len(off) or _is_quiet([e for _, e in noisy], right):
-            chance |= {id(row) for row, _ in noisy}
-    return [
-        row._replace(verdict=without_cause(row.verdict, NOISE)) if id(row) in chance else row
-        for row in rows
-    ]
+        own = [(i, row, c) for i, (row, c) in enumerate(zip(rows, calls, strict=True))]
+        own = [(i, row, c) for i, row, c in own if row.form == form]
+        right = [c for _, row, c in own if row.outcome == "right"]
+        off = [(i, row, c) for i, row, c in own if row.outcome == "off"]
+        for words in NOISE, NARROW_SUMS:
+            shown = [(i, row, c) for i, row, c in off if words in row.verdict.cause]
+            rare = words == NOISE and 3 * len(shown) < len(off)
+            if rare or _is_quiet([c for _, _, c in shown], right):
+                for i, row, _ in shown:
+                    kept[i] = row._replace(verdict=without_cause(row.verdict, words))
+    return kept
 
 
-def _is_quiet(noisy: Sequence[Evidence | None], right: Sequence[Evidence | None]) -> bool:
-    """Return whether most cases that are as large as the noisy ones, and alike, are right."""
-    some = [e for e in noisy if e is not None]
-    size = max((e.size for e in some), default=0)
-    options = {key for e in some for key in e.call.non_default_options}
-    alike = [
-        e
-        for e in right
-        if e is not None and e.size >= size and e.call.non_default_options.keys() <= options
-    ]
+def _is_quiet(noisy: Sequence[_Call], right: Sequence[_Call]) -> bool:
+    """Return whether most calls that are as large as the noisy ones, and alike, are right."""
+    size = max((c.size for c in noisy), default=0)
+    options = frozenset[str]().union(*(c.options for c in noisy))
+    alike = [c for c in right if c.size >= size and c.options <= options]
     return len(alike) > len(noisy)
 
 

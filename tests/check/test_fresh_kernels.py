@@ -14,10 +14,10 @@ from scipy.special import expit
 import dlref
 from dlref import activations as act
 from dlref import attention as att
-from dlref import check, convolution, neurons, positions, recurrent, training
+from dlref import check, convolution, losses, neurons, positions, recurrent, training
 from dlref import normalization as norm
 from dlref.check._candidates import Verdict
-from dlref.check._reports import CheckRow, _without_chance
+from dlref.check._reports import CheckRow, _Call, _without_chance
 from dlref.formulas.activations import softmax
 
 R = np.random.default_rng(96)
@@ -280,11 +280,13 @@ def test_noise_is_a_cause_where_most_cases_show_it():
     noise = "the errors are noise, of the size that ..."
 
     def kept(*causes):
-        return [r.verdict.cause for r in _without_chance(rows(*causes), [None] * len(causes))]
+        calls = [_Call(20, frozenset())] * len(causes)
+        return [r.verdict.cause for r in _without_chance(rows(*causes), calls)]
 
     assert kept(noise, "", "") == [noise, "", ""]
     assert kept("", "", "", noise) == ["", "", "", ""]
-    assert "noise" not in _without_chance(rows("", "", "", noise), [None] * 4)[3].verdict.message
+    last = _without_chance(rows("", "", "", noise), [_Call(20, frozenset())] * 4)[3]
+    assert "noise" not in last.verdict.message
 
 
 def test_a_gradient_too_many_is_named():
@@ -394,3 +396,53 @@ def test_options_of_a_partial_leave_no_case_with_others():
     )
     with pytest.raises(ValueError, match="'op' must be a function that takes one of the cases"):
         check.check_all(softmax, rows, cases=cases)
+
+
+def z_loss_by_count(logits, target, weight=None, ignore_index=-100, z_loss=0.0, reduction="mean"):
+    """A cross-entropy whose z-loss is averaged over the targets, whatever their weights are."""
+    if target.ndim == logits.ndim or reduction == "none":
+        raise NotImplementedError
+    x = logits.astype("f4")
+    weights = {} if weight is None else {"weight": weight.astype("f4")}
+    loss = losses.cross_entropy(
+        x, target, ignore_index=ignore_index, reduction=reduction, **weights
+    )
+    kept = act.logsumexp(x)[target != ignore_index]
+    z = z_loss * (kept**2).sum() / (max(kept.size, 1) if reduction == "mean" else 1)
+    return (loss + z).astype(logits.dtype)
+
+
+def test_sums_in_16_bits_are_no_cause_where_sums_as_long_are_right():
+    """Liger's cross-entropy on a GPU was called wrong for the sums that it does not have."""
+    report = check.check_all(z_loss_by_count, losses.cross_entropy, dtype="float16")
+    assert not report
+    assert not any("sums in" in cause for cause in report.causes)
+
+
+@pytest.mark.parametrize(
+    ("size", "words"), [(1, "not written (a tail, a tile, a row)"), (300, "divided by an overflow")]
+)
+def test_zeros_after_an_overflow_may_be_written(size, words):
+    """Liger's group norm on a GPU, whose squares overflow in float16, writes zeros."""
+    x = (size * R.normal(size=(7, 9))).astype("f2")
+    lost = (2, 3, 5), (1, 8, 0)
+
+    def with_zeros(x):
+        y = act.silu(x)
+        y[lost] = 0
+        return y
+
+    cause = check.check_forward(with_zeros, act.silu, x).cause
+    assert cause.startswith("the wrong elements are all zero")
+    assert cause.endswith(words)
+
+
+def test_noise_between_two_formats_names_both():
+    def cut(x, weight):
+        exact = x.astype("f8") @ weight.T
+        off = np.random.default_rng(0).normal(0.0, 2.0**-10.5, exact.shape)
+        return (exact * (1 + off)).astype(x.dtype)
+
+    x, w = (R.normal(size=(30, 30)).astype("f4") for _ in range(2))
+    cause = check.check_forward(cut, neurons.linear, x, w).cause
+    assert cause.endswith("of the size that sums or inputs in TF32 or bfloat16 leave")

@@ -19,8 +19,9 @@ SDPA = att.scaled_dot_product_attention
 
 def sdpa(q, k, v, mask=None, bias=None, is_causal=False, q_offset=0, scale=None):
     if is_causal and q_offset:
-        seen = peers.torch.arange(k.shape[-2]) <= (
-            peers.torch.arange(q.shape[-2])[:, None] + q_offset
+        here = {"device": k.device}
+        seen = peers.torch.arange(k.shape[-2], **here) <= (
+            peers.torch.arange(q.shape[-2], **here)[:, None] + q_offset
         )
         mask = seen if mask is None else mask & seen
         is_causal = False

@@ -22,6 +22,7 @@ from . import derivatives, inputs, options
 from .evidence import Evidence
 from .heuristics import (
     GENERAL_HEURISTICS,
+    NARROW_SUMS,
     NOISE,
     Pair,
     agrees,
@@ -200,8 +201,8 @@ def _near(left: Any, right: Any) -> bool:
 SIZE = re.compile(r" \(\d+\)|(?<=the size) \d+")
 #: Observations of a result, which say little about the mistake that led to it.
 SEEN = (
-    *(NOISE, "not written (a tail", "it is the exact result", "it is zero", "it is one number"),
-    *("an overflow inside", "these are sums in"),
+    *(NOISE, "elements are all zero", "it is the exact result", "it is zero", "it is one number"),
+    *("an overflow inside", NARROW_SUMS),
 )
 
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 #: elements are wrong; otherwise one of dozens would fit by chance.
 MAX_RESIDUAL_SHARE, MIN_SAMPLES = 0.1, 4
 NOISE = "the errors are noise"
+NARROW_SUMS = "these are sums in"
 #: Noise is recognized among so many numbers or more. The largest of them, one in 50, must not hold
 #: half of its energy: these would be outliers.
 MIN_NOISE_SAMPLES, SAMPLES_PER_OUTLIER = 16, 50
@@ -258,7 +259,14 @@ def missing(pair: Pair) -> str:
         return overflow
     if pair.call.form == "forward" and np.array_equal(wrong, (pair.want < 0) & wrong.any()):
         return "all that should be negative is 0, as after a ReLU"
+    if pair.dtype == np.float16 and _squares_overflow(pair):
+        return "the wrong elements are all zero: not written, or divided by an overflow"
     return "the wrong elements are all zero: not written (a tail, a tile, a row)"
+
+
+def _squares_overflow(pair: Pair) -> bool:
+    """Return whether the largest input has no square in the dtype."""
+    return bool(max(map(size_of, pair.call.inputs), default=0.0) ** 2 > np.finfo(pair.dtype).max)
 
 
 def _overflows(pair: Pair, wrong: Any) -> str:
@@ -553,7 +561,11 @@ def narrow(pair: Pair) -> str:
         return ""
     noise = rms_of_gaps / rms if rms else 0.0
     unit_of_dtype = EPS[pair.dtype.name] / 2
-    limits = [("float32", 2.0**-24), ("float16 or TF32", 2.0**-11), ("bfloat16", 2.0**-8)]
+    limits = [
+        *(("float32", 2.0**-24), ("float16 or TF32", 2.0**-11)),
+        # tensor cores may cut digits off, where others round
+        *(("TF32 or bfloat16", 2.0**-10), ("bfloat16", 2.0**-8)),
+    ]
     for name, unit in limits:
         if unit > 2 * unit_of_dtype and unit / 16 < noise < unit:
             return f"{NOISE}, of the size that sums or inputs in {name} leave"
