@@ -154,6 +154,22 @@ TABLE = [
                 f"{ATTEND}(q, k, v, sink=np.zeros(len(sinks)))",
             ),
         ],
+        "Scores of float64 inputs": [
+            ("PyTorch, dlref", "computed in float64", f"{ATTEND}(q, k, v)"),
+            ("JAX", "rounded to float32 before the softmax", ""),
+        ],
+        "Gradient of attention's log-sum-exp": [
+            (
+                "dlref",
+                "is added to the gradient of the output",
+                f"{ATTEND}_vjp(u, q, k, v, dlse=dlse)[0]",
+            ),
+            (
+                "JAX with return_residual",
+                "0: the log-sum-exp counts as a constant",
+                f"{ATTEND}_vjp(u, q, k, v)[0]",
+            ),
+        ],
         "LSTM gates": [
             ("PyTorch, dlref", "i, f, g, o", "lstm(x, None, None, w_ih, w_hh, b)[0]"),
             (
@@ -235,6 +251,11 @@ TABLE = [
         "Hard sigmoid": [
             ("ONNX", "0.2 x + 0.5", "hard_sigmoid(x, alpha=0.2)"),
             ("PyTorch, JAX, Keras 3, dlref", "x / 6 + 0.5", "hard_sigmoid(x)"),
+            (
+                "PyTorch's backward pass",
+                "the slope is 1/6 rounded to float32, for float64 too",
+                "hard_sigmoid_vjp(g, w, alpha=float(np.float32(1 / 6)))",
+            ),
         ],
         "Norms of a block": [
             (
@@ -283,6 +304,44 @@ TABLE = [
                 "TensorFlow, Keras",
                 "added before the correction: the paper's epsilon hat",
                 "adam_step(w, g, None, learning_rate=0.1, eps=0.01 / np.sqrt(1 - 0.999))[0]",
+            ),
+        ],
+        "Maximum of AMSGrad, second step": [
+            (
+                "PyTorch, dlref",
+                "of the second moment before its correction",
+                (
+                    "adam_step(w, g, adam_step(w, 2 * g, None, learning_rate=0.1,"
+                    " amsgrad=True)[1], learning_rate=0.1, amsgrad=True)[0]"
+                ),
+            ),
+            ("optax", "of the corrected second moment", ""),
+        ],
+        "z-loss with weights of classes": [
+            (
+                "dlref",
+                "divided by the sum of the targets' weights, as the loss is",
+                "cross_entropy(scores, labels, weight=shares, z_loss=0.1)",
+            ),
+            (
+                "Liger",
+                "divided by the number of targets",
+                (
+                    "cross_entropy(scores, labels, weight=shares)"
+                    " + cross_entropy(scores, labels, z_loss=0.1) - cross_entropy(scores, labels)"
+                ),
+            ),
+        ],
+        "Top p, a sum that is p exactly": [
+            (
+                "dlref",
+                "enough, in every dtype",
+                "next_token_probabilities(np.log([1 / 2, 1 / 4, 1 / 8, 1 / 8]), top_p=7 / 8)",
+            ),
+            (
+                "Hugging Face",
+                "enough in float32; in float64 rounding may keep one more token",
+                "",
             ),
         ],
         "Warm-up of W steps": [
@@ -400,10 +459,10 @@ def conventions(topic: str | None = None) -> tuple[Convention, ...]:
     Examples
     --------
     >>> from dlref.interop import conventions
-    >>> for row in conventions("hard sigmoid"):
+    >>> for row in conventions("eps of layer norm"):
     ...     print(f"{row.library}: {row.fact}, {row.code}")
-    ONNX: 0.2 x + 0.5, hard_sigmoid(x, alpha=0.2)
-    PyTorch, JAX, Keras 3, dlref: x / 6 + 0.5, hard_sigmoid(x)
+    PyTorch, ONNX, dlref: 1e-5, layer_norm(x)
+    Keras: 1e-3, layer_norm(x, eps=1e-3)
     """
     if topic is not None and not isinstance(topic, str):
         msg = f"Argument 'topic' must be text, not {shown(topic)}."

@@ -53,6 +53,7 @@ def drawn():
     d |= {"scores": normal(7, E), "labels": rng.integers(0, E, 7)}
     d["p"], d["other"] = softmax(normal(7, E)), softmax(normal(7, E))
     d |= {"log_p": np.log(d["other"]), "router": normal(8, E), "correction": normal(8)}
+    d |= {"u": normal(1, H, T, E), "dlse": normal(1, H, T), "shares": rng.uniform(0.5, 2, E)}
     d["keras3"] = [a.T for a in blocks(gru, "rzn", "zrn")]
     return d
 
@@ -90,6 +91,25 @@ def with_jax(d, **options):
     with jax.enable_x64(True):
         arrays = (jax.numpy.asarray(d[name].swapaxes(1, 2)) for name in "qkv")
         return np.asarray(jax.nn.dot_product_attention(*arrays, **options))
+
+
+def query_gradient(d):
+    """Pull both outputs of attention back to the queries, written out."""
+    p = softmax(E**-0.5 * d["q"] @ d["k"].swapaxes(-1, -2))
+    dp = d["u"] @ d["v"].swapaxes(-1, -2)
+    ds = p * (dp - np.sum(p * dp, -1, keepdims=True)) + d["dlse"][..., None] * p
+    return E**-0.5 * ds @ d["k"]
+
+
+def query_gradient_of_jax(d):
+    """Pull the same cotangents back by JAX."""
+    jax = pytest.importorskip("jax", reason="see the dependency group 'peers'")
+    with jax.enable_x64(True):
+        q, k, v, u, dlse = (
+            jax.numpy.asarray(d[name].swapaxes(1, 2)) for name in ("q", "k", "v", "u", "dlse")
+        )
+        _, pull = jax.vjp(lambda q: jax.nn.dot_product_attention(q, k, v, return_residual=True), q)
+        return np.asarray(pull((u, dlse))[0]).swapaxes(1, 2)
 
 
 def run_lstm(x, w, u, b, order):
@@ -222,6 +242,41 @@ def adam_of_keras(d):
     return d["w"] - 0.1 * np.sqrt(1 - 0.999) / (1 - 0.9) * m / (np.sqrt(v) + 0.01)
 
 
+def amsgrad_of_torch(d):
+    torch = peers.torch
+    w = torch.nn.Parameter(torch.tensor(d["w"]))
+    optimizer = torch.optim.Adam([w], lr=0.1, amsgrad=True)
+    for factor in (2, 1):
+        w.data = torch.tensor(d["w"])  # both steps begin at the same parameters
+        w.grad = torch.tensor(factor * d["g"])
+        optimizer.step()
+    return w.detach().numpy()
+
+
+def amsgrad_of_optax(d):
+    """Its update: the larger of the two corrected moments stands under the root."""
+    g = d["g"]
+    m = (0.9 * 0.1 * 2 * g + 0.1 * g) / (1 - 0.9**2)
+    first = 0.001 * (2 * g) ** 2 / (1 - 0.999)
+    second = (0.999 * 0.001 * (2 * g) ** 2 + 0.001 * g**2) / (1 - 0.999**2)
+    return d["w"] - 0.1 * m / (np.sqrt(np.maximum(first, second)) + 1e-8)
+
+
+def with_z_loss(d, *, weighted):
+    """Return the cross-entropy with weights of classes and a z-loss, from logarithms."""
+    lse = np.log(np.sum(np.exp(d["scores"]), axis=-1))
+    weights = d["shares"][d["labels"]]
+    plain = np.sum(weights * (lse - d["scores"][np.arange(7), d["labels"]])) / weights.sum()
+    return plain + 0.1 * np.sum(lse**2) / (weights.sum() if weighted else len(lse))
+
+
+def kept_by_hugging_face(dtype, p=7 / 8):
+    """Return how many tokens its TopPLogitsWarper keeps of 1/2, 1/4, 1/8 and 1/8."""
+    torch = peers.torch
+    logits = torch.log(torch.tensor([1 / 8, 1 / 8, 1 / 4, 1 / 2], dtype=dtype))
+    return int((logits.softmax(-1).cumsum(-1) > 1 - p).sum())
+
+
 def warmed_up(steps):
     return 0.5 * np.minimum(steps / 3, 1)
 
@@ -251,6 +306,9 @@ LIBRARIES = {
     ("Query after a rolling cache", "dlref"): lambda d: attend(d | {"q": d["q"][..., :1, :]}),
     ("Sink", "gpt-oss"): lambda d: with_sink(d, d["sinks"]),
     ("Sink", "nn.MultiheadAttention with add_zero_attn"): with_zeros,
+    ("Scores of float64 inputs", "PyTorch"): with_torch,
+    ("Gradient of attention's log-sum-exp", "dlref"): query_gradient,
+    ("Gradient of attention's log-sum-exp", "JAX with return_residual"): query_gradient_of_jax,
     ("KL divergence", "PyTorch with reduction='batchmean'"): lambda d: of_losses(
         "kl_div", d, "log_p", "p", reduction="batchmean"
     ),
@@ -262,6 +320,10 @@ LIBRARIES = {
     ("Label smoothing by 0.1, K classes", "fairseq"): lambda d: smoothed(d, 0.9, 0.1 / (E - 1)),
     ("eps of Adam, first step", "PyTorch"): adam_of_torch,
     ("eps of Adam, first step", "TensorFlow"): adam_of_keras,
+    ("Maximum of AMSGrad, second step", "PyTorch"): amsgrad_of_torch,
+    ("z-loss with weights of classes", "dlref"): lambda d: with_z_loss(d, weighted=True),
+    ("z-loss with weights of classes", "Liger"): lambda d: with_z_loss(d, weighted=False),
+    ("Top p, a sum that is p exactly", "dlref"): lambda d: np.array([4, 2, 1, 0]) / 7,
     ("Warm-up of W steps", "Hugging Face"): lambda d: warmed_up(np.arange(6)),
     ("Warm-up of W steps", "the paper"): lambda d: warmed_up(np.arange(1, 7)),
     ("Weights of a router", "Mixtral"): routed,
@@ -293,6 +355,9 @@ LIBRARIES = {
     ("Momentum of batch norm", "PyTorch"): running_by_torch,
     ("Hard sigmoid", "ONNX"): lambda d: np.clip(0.2 * d["x"] + 0.5, 0, 1),
     ("Hard sigmoid", "PyTorch"): lambda d: functional("hardsigmoid", d),
+    ("Hard sigmoid", "PyTorch's backward pass"): lambda d: peers.value_and_vjp(
+        peers.torch.nn.functional.hardsigmoid, d["w"], dout=d["g"]
+    )[1][0],
     ("Sinusoids", "the paper"): lambda d: sinusoids(np.arange(T), 8),
     ("Sinusoids", "tensor2tensor"): lambda d: tensor2tensor(np.arange(T), 8),
     ("Weights of a dense layer", "PyTorch"): lambda d: functional(
@@ -321,7 +386,7 @@ def test_row(row):
     else:
         want = LIBRARIES[row](data)
     got = eval(code, NAMES | data)
-    tolerance = JAX if LIBRARIES[row] is with_jax else 1e-14
+    tolerance = JAX if LIBRARIES[row] in (with_jax, query_gradient_of_jax) else 1e-14
     np.testing.assert_allclose(got, want, rtol=1e-12, atol=tolerance)
 
 
@@ -354,6 +419,22 @@ class TestRowsWithoutAWay:
         d = drawn()
         out = with_jax(d, is_causal=True)  # top left, as PyTorch
         np.testing.assert_allclose(out.swapaxes(1, 2), attend(d, below(0)), rtol=0, atol=JAX)
+
+    def test_scores_of_jax_have_the_digits_of_float32(self):
+        d = drawn()
+        difference = np.max(np.abs(with_jax(d).swapaxes(1, 2) - attend(d)))
+        assert 1e-10 < difference < JAX
+
+    def test_the_maximum_of_amsgrad_in_optax(self):
+        d = drawn()
+        ours, theirs = d["w"] - amsgrad_of_torch(d), d["w"] - amsgrad_of_optax(d)
+        larger, raw = 4, (4 * 0.999 + 1) / (1 + 0.999)  # of g squared, under the root
+        np.testing.assert_allclose(ours / theirs, np.sqrt(larger / raw), rtol=1e-6)
+
+    def test_top_p_of_hugging_face_depends_on_the_dtype(self):
+        torch = peers.torch
+        assert kept_by_hugging_face(torch.float32) == 3
+        assert kept_by_hugging_face(torch.float64) == 4
 
     def test_slopes_by_the_rule_of_the_paper(self):
         rule = 2.0 ** (-8 / 12 * np.arange(1, 13))
