@@ -122,8 +122,12 @@ def _described() -> dict[str, Counter[str]]:
     return described
 
 
-def _by_words(name: str) -> str:
-    """Return the public name whose docstring has the words of a name, rare ones above all."""
+def _by_words(name: str, chapter: str) -> str:
+    """
+    Return the public name whose docstring has the words of a name, rare ones above all.
+
+    Of names that have them as often, a name of the chapter comes first.
+    """
     described = _described()
     counts_of = {w: sum(w in counts for counts in described.values()) for w in _words(name)}
     rarity = {
@@ -137,7 +141,14 @@ def _by_words(name: str) -> str:
         if sum(shares.values()) >= SHARE * sum(rarity.values()) > 0:
             scores[here] = sum(size * math.log(1 + counts[word]) for word, size in shares.items())
     return max(
-        scores, key=lambda here: (round(scores[here], 6), here.islower(), -len(here)), default=""
+        scores,
+        key=lambda here: (
+            round(scores[here], 6),
+            here.startswith(f"{chapter}."),
+            here.islower(),
+            -len(here),
+        ),
+        default="",
     )
 
 
@@ -146,9 +157,11 @@ def suggestion(name: str, chapter: str = "") -> str:
     public, elsewhere, plain = _public(), _elsewhere(), _plain(name)
     if name in public:
         return f"dlref.{public[name]}.{name}"
+    if (derivative := f"{name}_vjp") in public:  # NumPy has the map itself
+        return f"dlref.{public[derivative]}.{derivative}"
     suffix = next((form for form in FORMS if name.endswith(form)), "")
     stem = name.removesuffix(suffix)
-    if here := elsewhere.get(plain) or elsewhere.get(_plain(stem)) or _by_words(stem):
+    if here := elsewhere.get(plain) or elsewhere.get(_plain(stem)) or _by_words(stem, chapter):
         formed = here.rpartition(".")[2] + suffix
         return f"dlref.{here}{suffix}" if formed in public else f"dlref.{here}"
     own = [known for known, home in public.items() if home == chapter]

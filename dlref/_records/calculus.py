@@ -219,7 +219,13 @@ RECORDS = [
 NAMES = {
     "absolute_vjp": ["torch.abs", "jax.numpy.abs", "fabs", "modulus"],
     "clip_vjp": ["torch.clamp", "jax.numpy.clip", "clamp_min", "clamp_max"],
-    "concatenate_vjp": ["torch.cat", "jax.numpy.concatenate", "concat", "stack"],
+    "concatenate_vjp": [
+        "torch.cat",
+        "jax.numpy.concatenate",
+        "concat",
+        "stack",
+        "split: it is the backward pass of this map",
+    ],
     "cos_vjp": ["torch.cos", "jax.numpy.cos", "cosine"],
     "cumlogsumexp": ["torch.logcumsumexp", "jax.lax.cumlogsumexp", "log_cumsum_exp"],
     "cumprod": ["torch.cumprod", "jax.lax.cumprod", "cumulative_product"],
@@ -244,7 +250,12 @@ NAMES = {
     "sin_vjp": ["torch.sin", "jax.numpy.sin", "sine"],
     "solve_vjp": ["torch.linalg.solve", "jax.numpy.linalg.solve", "linear_solve", "linsolve"],
     "sqrt_vjp": ["torch.sqrt", "jax.numpy.sqrt", "square_root"],
-    "take_vjp": ["torch.index_select", "jax.numpy.take", "gather"],
+    "take_vjp": [
+        "torch.index_select",
+        "jax.numpy.take",
+        "gather",
+        "take_along_axis: it takes other indices in each row",
+    ],
     "tan_vjp": ["torch.tan", "jax.numpy.tan"],
     "where_vjp": ["torch.where", "jax.numpy.where", "select", "masked_fill"],
 }

@@ -127,6 +127,7 @@ NAMES = {
         "convolve",
         "Conv2d",
         "convolution",
+        'same_padding: here it is padding="same"',
     ],
     "conv_transpose": [
         "torch.nn.functional.conv_transpose2d",

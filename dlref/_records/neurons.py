@@ -110,4 +110,6 @@ NAMES = {
     "dropout": ["torch.nn.functional.dropout", "drop_path", "stochastic_depth"],
     "linear": ["torch.nn.functional.linear", "dense", "affine", "fully_connected", "addmm"],
     "mlp": ["multilayer_perceptron"],
+    "embedding": ["torch.nn.functional.embedding", "lookup_table"],
+    "lora_linear": ["lora"],
 }

@@ -115,11 +115,26 @@ NAMES = {
     "group_norm": ["torch.nn.functional.group_norm", "groupnorm"],
     "instance_norm": ["torch.nn.functional.instance_norm", "instancenorm"],
     "l2_norm": [
-        "torch.nn.functional.normalize: it divides by the larger of the norm and eps, not by a root",  # noqa: E501
+        "torch.nn.functional.normalize: it divides by the larger of the norm and eps, as with clamp=True",  # noqa: E501
         "l2_normalize",
     ],
     "layer_norm": ["torch.nn.functional.layer_norm", "layernorm", "layer_normalization"],
-    "rms_norm": ["torch.nn.functional.rms_norm", "rmsnorm", "LlamaRMSNorm"],
-    "sinkhorn": ["sinkhorn_knopp", "doubly_stochastic"],
-    "weight_norm": ["torch.nn.utils.parametrizations.weight_norm", "weight_normalization", "dora"],
+    "rms_norm": [
+        "torch.nn.functional.rms_norm",
+        "rmsnorm",
+        "LlamaRMSNorm",
+        "gated_rms_norm: it is also multiplied by an activation of a gate",
+        "RMSNormGated: it is also multiplied by an activation of a gate",
+    ],
+    "sinkhorn": [
+        "sinkhorn_knopp",
+        "doubly_stochastic",
+        "hyper_connections: it mixes streams with such a matrix",
+        "mhc: it mixes streams with such a matrix",
+    ],
+    "weight_norm": [
+        "torch.nn.utils.parametrizations.weight_norm",
+        "weight_normalization",
+        "dora: its matrix is the sum of a fixed one and a product of low rank",
+    ],
 }

@@ -221,7 +221,7 @@ RECORDS = [
 NAMES = {
     "alibi_bias": ["alibi", "build_alibi_tensor"],
     "apply_rope": ["rope", "rotary_embedding", "apply_rotary_pos_emb", "rotate_half"],
-    "learned_positions": ["torch.nn.functional.embedding", "position_embedding", "wpe"],
+    "learned_positions": ["position_embedding", "wpe"],
     "rope_frequencies": ["yarn", "inv_freq"],
     "sinusoidal": ["positional_encoding", "sinusoidal_position_embedding"],
 }

@@ -36,3 +36,9 @@ RECORDS = [
         q.dequantize_blocks,
     ),
 ]  # fmt: skip
+
+#: What the maps are called elsewhere.
+NAMES = {
+    "quantize_blocks": ["mxfp8", "mxfp4", "nvfp4", "e8m0: it is the format of the scales"],
+    "fake_quantize": ["fake_quant", "quantize_dequantize"],
+}

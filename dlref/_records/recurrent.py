@@ -202,4 +202,5 @@ NAMES = {
     "lstm_cell": ["torch.nn.LSTMCell"],
     "rnn": ["torch.nn.RNN", "elman", "simple_rnn"],
     "rnn_cell": ["torch.nn.RNNCell"],
+    "selective_scan": ["mamba", "s6", "selective_scan_fn"],
 }

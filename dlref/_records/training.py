@@ -199,4 +199,10 @@ NAMES = {
     "tree_ravel": ["torch.nn.utils.parameters_to_vector", "jax.flatten_util.ravel_pytree"],
     "tree_unravel": ["torch.nn.utils.vector_to_parameters"],
     "tree_map": ["torch.utils._pytree.tree_map", "jax.tree_util.tree_map"],
+    "lion_step": [
+        "lion",
+        "signsgd: it has no mean, betas=(0, 0)",
+        "sign_sgd: it has no mean, betas=(0, 0)",
+        "signum: it has equal betas",
+    ],
 }

@@ -309,6 +309,20 @@ NAMES = {
     "feed_forward": ["ffn", "position_wise_feed_forward"],
     "gated_feed_forward": ["LlamaMLP", "gated_mlp"],
     "mixture_of_experts": ["moe", "moe_layer", "MixtralSparseMoeBlock"],
-    "top_k_router": ["topk_router", "TopKRouter", "gate", "grouped_topk"],
+    "top_k_router": ["topk_router", "TopKRouter", "gate", "grouped_topk", "router"],
     "language_model": ["gpt", "decoder_only"],
+    "next_token_probabilities": [
+        "top_p",
+        "top_k",
+        "min_p",
+        "nucleus_sampling",
+        "TopPLogitsWarper",
+        "MinPLogitsWarper",
+    ],
+    "load_balancing_loss": ["load_balancing_loss_func", "aux_loss"],
+    "BlockOptions": [
+        "residual_multiplier: here it is the option `residual_scale`",
+        "residual_scaling: here it is the option `residual_scale`",
+    ],
+    "LanguageModelConfig": ['nope: here it is the option positions="none"'],
 }
