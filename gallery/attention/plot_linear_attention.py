@@ -78,3 +78,50 @@ for k, (label, out) in enumerate(
     ax.plot(out.ravel(), "sovd"[k], ms=8 - k, label=label, ls=":" if k else "-")
 ax.set(title="What the memory answers", xlabel="step", ylabel="value read")
 ax.legend()
+
+# %%
+# What an erasure takes away
+# --------------------------
+# A memory of four keys: each row is the answer to one of them. A step erases
+# with two keys: the first one asks, and its answer is subtracted under the
+# second. If both are the same key, as in the delta rule, its row is gone. A
+# mixture of two keys takes the mean of their rows from both. With a strength
+# for each key channel, as in RWKV-7, a row loses a part. And the answer of
+# one key can be taken from the row of another. Bold numbers have changed.
+
+memory = np.array([[1.0, 2, 3], [4, 2, 0], [2, -2, 2], [-1, 1, 3]])
+first, second, third, fourth = np.eye(4)
+mixture = (second + third) / np.sqrt(2)
+strength = np.array([0.0, 0.5, 1.0, 0.0])
+erasures = {
+    "before": (0 * first, 0 * first),
+    "key 2": (second, second),
+    "keys 2 and 3": (mixture, mixture),
+    "row 2 by half": (mixture, strength * mixture),
+    "key 1 from row 4": (first, fourth),
+}
+nothing = np.zeros((1, 4)), np.zeros((1, 3))
+fig, axes = plt.subplots(1, 5, figsize=(10.5, 3.4), sharey=True)
+for ax, (title, (asks, erases)) in zip(axes, erasures.items(), strict=True):
+    _, after = recurrent_linear_attention(
+        nothing[0], *nothing, state=memory, erase=(asks[None], -erases[None])
+    )
+    same = np.isclose(after, memory)
+    ax.imshow(after, cmap="RdBu", vmin=-6, vmax=6)
+    for row, column in np.ndindex(after.shape):
+        ax.text(
+            column,
+            row,
+            f"{after[row, column]:g}".replace("-", "−"),
+            ha="center",
+            va="center",
+            weight="normal" if same[row, column] else "bold",
+        )
+    ax.set(title=title, xlabel="channel", xticks=range(3), yticks=range(4))
+    ax.set_yticklabels(["key 1", "key 2", "key 3", "key 4"])
+fig.alt_text = (
+    "Five tables of four keys and three channels: a memory, and what four "
+    "erasures leave of it. Key 2 alone becomes 0; a mixture of the keys 2 and "
+    "3 takes their mean from both; with half of the strength the second row "
+    "keeps more; the row of key 1 is subtracted from key 4."
+)

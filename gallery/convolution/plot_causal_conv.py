@@ -72,3 +72,41 @@ ax.plot(time[30:], cut, label="second piece, no state")
 ax.plot(time[30:], kept, "--", label="second piece, with state")
 ax.set(title="Running mean of 12 steps", xlabel="step", ylim=(0, 1.6))
 ax.legend(loc="lower left")
+
+# %%
+# Packed documents
+# ----------------
+# Which inputs does an output see if documents of three, five and four steps
+# stand in one row? For attention a mask says it. With ``segment_ids`` the
+# window of a convolution ends at the boundary, the dashed line, and a
+# recurrence begins anew: their Jacobians have the same blocks.
+
+from dlref.attention import causal_mask, document_mask
+from dlref.recurrent import selective_scan
+
+ids = np.repeat([0, 1, 2], [3, 5, 4])
+each = np.eye(len(ids))
+fading = np.tile([0.2, 0.4, 0.6, 0.8], (len(ids), 1))
+ones, slow = np.ones((len(ids), 1)), np.full((len(ids), 1), -0.2)
+seen = {
+    "attention": document_mask(ids) & causal_mask(len(ids)),
+    "convolution, window 4": causal_conv(each, fading, segment_ids=ids)[0],
+    "recurrence": selective_scan(
+        each, np.ones(each.shape), slow, ones, ones, segment_ids=ids
+    )[0],
+}
+fig, axes = plt.subplots(1, 3, figsize=(9.5, 3.5), sharey=True)
+for ax, (title, weights) in zip(axes, seen.items(), strict=True):
+    image = ax.imshow(weights, vmin=0, vmax=1)
+    for boundary in (2.5, 7.5):
+        ax.axhline(boundary, color="white", lw=0.8, ls="--")
+        ax.axvline(boundary, color="white", lw=0.8, ls="--")
+    ax.set(title=title, xlabel="input", xticks=range(0, 12, 4))
+axes[0].set(ylabel="output", yticks=range(0, 12, 4))
+fig.colorbar(image, ax=axes, label="seen, or derivative")
+fig.alt_text = (
+    "Three heat maps of twelve outputs and inputs. All are zero outside of "
+    "three triangles on the diagonal, one for each document. Attention fills "
+    "them, the convolution has a band of four diagonals in them, and the "
+    "recurrence fades with the distance."
+)

@@ -88,3 +88,42 @@ fig.alt_text = (
     "Ratios of sixteen tokens over 40 steps. With the clip they stay near the "
     "band from 0.8 to 1.2; without it those of good tokens keep rising."
 )
+
+# %%
+# A ratio for each token, or one for the sequence
+# -----------------------------------------------
+# Eight tokens of one good answer, whose ratios differ. With a ratio for each
+# token, two tokens are above the limit of 1.2, the dashed line, and are not
+# pushed; each of the others is pushed by its ratio. With one ratio for the
+# sequence, the geometric mean, all tokens are pushed alike, as long as the
+# mean is below the limit. In the lower row one more token has risen far: the
+# mean passes the limit, and no token is pushed.
+
+ratios = np.array(
+    [
+        [0.7, 1.1, 1.5, 0.9, 1.3, 1.0, 0.8, 1.15],
+        [0.7, 1.1, 1.5, 0.9, 1.3, 4.5, 0.8, 1.15],
+    ]
+)
+fig, axes = plt.subplots(2, 2, figsize=(9, 5), sharex=True, sharey="col")
+for (ratio, push), row in zip(axes, ratios, strict=True):
+    token = np.arange(1, 9)
+    ratio.bar(token, row, color="0.6")
+    ratio.axhline(1.2, color="black", lw=0.8, ls="--")
+    mean = np.exp(np.mean(np.log(row)))
+    ratio.axhline(mean, color="C1")
+    ratio.set(ylabel="ratio", title=f"geometric mean {mean:.2f}")
+    for shift, level in ((-0.2, "token"), (0.2, "sequence")):
+        gradient = policy_loss_grad(
+            np.log(row)[None], np.zeros((1, 8)), [[1.0]], level=level
+        )
+        push.bar(token + shift, -8 * gradient[0], width=0.4, label=level)
+    push.set(title="Gradient of each token", ylabel="push", ylim=(0, 1.6))
+axes[0, 1].legend(title="level of the ratio", loc="upper center", ncols=2)
+for ax in axes[1]:
+    ax.set(xlabel="token", xticks=token)
+fig.alt_text = (
+    "Bars of eight ratios and of the gradients of their tokens, for two "
+    "answers. With token ratios, tokens above 1.2 have no gradient. With a "
+    "sequence ratio of 1.03 all have the same one, and with 1.24 none has."
+)
