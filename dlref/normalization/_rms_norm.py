@@ -75,6 +75,11 @@ def rms_norm(
     Gemma multiplies in float32 and rounds once, as here; :doc:`/reference/interop` lists the
     families.
 
+    **With a gate.** Gated DeltaNet :cite:p:`YangKautz2024` multiplies the result by the SiLU of a
+    gate of the same shape, ``rms_norm(x, weight) * silu(z)``; Mamba-2 :cite:p:`DaoGu2024`
+    multiplies the input, ``rms_norm(x * silu(z), weight)``. Both are compositions, and
+    :func:`rms_norm_vjp` has their gradients.
+
     **Numerics.** The sum is of squares: nothing cancels. float32 is computed in float64 and rounded
     once; each row is read from memory once. Where squares overflow or vanish, the row is rescaled
     first, as in :func:`layer_norm`.
@@ -183,6 +188,16 @@ def rms_norm_vjp(
     (exactly so for :math:`\epsilon = 0`), but need not sum to zero. The kernel reads `x`
     and `dout` once each.
 
+    **With a gate.** If the result is multiplied by :math:`\operatorname{silu}(z_i)`, the norm gets
+    less of the upstream gradient, and the gate gets the rest of the product:
+
+    .. math:: g_i = (w_i + c)\, u_i \operatorname{silu}(z_i) , \qquad
+        \pdv{L}{z_i} = u_i\, (w_i + c)\, \hat x_i \operatorname{silu}'(z_i) .
+
+    If the input is multiplied, the row is :math:`x_i \operatorname{silu}(z_i)`, and its gradient
+    is multiplied by :math:`\operatorname{silu}(z_i)` for `x` and by
+    :math:`x_i \operatorname{silu}'(z_i)` for the gate.
+
     References
     ----------
     - :cite:t:`ZhangSennrich2019`
@@ -195,6 +210,15 @@ def rms_norm_vjp(
     >>> dx = rms_norm_vjp([1, 0], x, eps=0)
     >>> (dx * 12.5**0.5).round(6), bool(abs(dx @ x) < 1e-15)
     (array([ 0.64, -0.48]), True)
+
+    A gate of 0 is closed: no gradient comes back to `x`, but the gate has one, because the slope
+    of SiLU at 0 is 1/2:
+
+    >>> from dlref.activations import silu, silu_vjp
+    >>> from dlref.normalization import rms_norm
+    >>> x, z, u = np.array([1.0, -1.0]), np.zeros(2), np.array([2.0, 2.0])
+    >>> rms_norm_vjp(u * silu(z), x, eps=0), silu_vjp(u * rms_norm(x, eps=0), z)
+    (array([0., 0.]), array([ 1., -1.]))
     """
     eps, offset = as_number("eps", eps, least=0), as_number("weight_offset", weight_offset)
     dtype, x, (u, weight) = operands(x, dout=dout, weight=weight)

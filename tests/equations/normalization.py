@@ -8,6 +8,7 @@ from equations.ledger import equation, reads
 from equations.numeric import gradients, jacobian_of, rate
 
 from dlref.formulas import normalization as formulas
+from dlref.formulas.activations import silu, silu_deriv
 from dlref.normalization import sinkhorn, sinkhorn_jvp
 
 RNG = np.random.default_rng(0)
@@ -241,6 +242,19 @@ def rms_norm_gradient_of_the_weight():
     f = functools.partial(formulas.rms_norm, eps=EPS, weight_offset=OFFSET)
     hat = Of(functools.partial(formulas.rms_norm, eps=EPS), "x")
     return mapped(f, {"x": X, "w": W}, **{r"\hat x": hat})
+
+
+@equation(
+    r"g_i = (w_i + c)\, u_i \operatorname{silu}(z_i) , \qquad \pdv{L}{z_i} = u_i\, (w_i + c)\,"
+    r" \hat x_i \operatorname{silu}'(z_i) ."
+)
+def gradients_of_a_gated_rms_norm():
+    z, u, weight = V[1], U[0], W + OFFSET
+    norm = functools.partial(formulas.rms_norm, eps=EPS)
+    by_gate, by_row = gradients(lambda z, x: u @ (weight * norm(x) * silu(z)), z, ROW)
+    yield by_gate, u * weight * norm(ROW) * silu_deriv(z)
+    g, hat, rho = weight * u * silu(z), norm(ROW), np.sqrt(np.mean(ROW**2) + EPS)
+    yield by_row, (g - hat * np.mean(g * hat)) / rho
 
 
 @reads(r"\pdv{\hat x_i}{x_j} = \frac{\delta_{ij}}{\rho} - \frac{x_i}{\rho^2} \frac{\hat x_j}{D}…")
