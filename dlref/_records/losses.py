@@ -429,7 +429,7 @@ NAMES = {
         "ipo_loss",
         "slic",
         "LigerFusedLinearDPOLoss: it multiplies by the weights of the last layer first",
-        "simpo: it has means over the tokens, a margin, and no reference model",
+        "simpo: it has means over the tokens, and a margin in place of the reference",
     ],
     "kto_loss": [
         "kto",

@@ -100,6 +100,14 @@ class TestPyTorch:
         compare(peers, "dpo_loss", f, inputs, rng, reduction=reduction, **options)
 
 
+def test_simpo_is_a_margin_in_place_of_the_reference(rng):
+    beta, gamma, p = 2.0, 0.7, rng.normal(size=(2, 5))
+    odds = beta * p[0] - beta * p[1] - gamma
+    margin = np.stack([np.full(5, gamma / beta), np.zeros(5)])
+    want = np.mean(np.log1p(np.exp(-odds)))
+    assert dpo_loss(p, margin, beta=beta) == pytest.approx(want, rel=1e-14)
+
+
 class TestGaussian:
     def test_it_is_never_negative(self, rng):
         log_var = np.concatenate([rng.normal(size=500) * 1e-6, rng.normal(size=500)])
