@@ -63,6 +63,17 @@ SEVERAL_OUTPUTS = [
 ]
 
 
+#: How many inputs of a map are constants, which have no gradient: masks, tables, fixed weights.
+CONSTANTS = {
+    "losses.policy_loss": 2,
+    "neurons.dropout": 1,
+    "neurons.lora_linear": 1,
+    "positions.apply_rope": 2,
+    "positions.apply_rope_axial": 2,
+    "positions.apply_xpos": 3,
+}
+
+
 def evaluate(name, problem, arguments=None):
     arguments = problem.arguments(form_of(name)) if arguments is None else arguments
     return FUNCTIONS[name](*arguments, **applicable(name, problem))
@@ -216,6 +227,15 @@ class TestTypes:
             _, *inputs = problem.arguments("vjp")
             with pytest.raises(TypeError, match=r"^Argument 'dout' must be .*, not "):
                 evaluate(name, problem, (None, *inputs))
+
+    @pytest.mark.parametrize("name", [n for n in FUNCTIONS if split(n)[1] == "vjp"])
+    def test_a_gradient_for_each_input_that_is_given(self, name):
+        for problem in problems(name):
+            _, *inputs = problem.arguments("vjp")
+            floats = sum(isinstance(a, np.ndarray) and a.dtype.kind == "f" for a in inputs)
+            grads = evaluate(name, problem)
+            count = len(grads) if isinstance(grads, tuple) else 1
+            assert count == floats - CONSTANTS.get(key_of(name), 0)
 
     @pytest.mark.parametrize("name", [n for n in FUNCTIONS if split(n)[1] == "jvp"])
     def test_a_missing_tangent_is_zero(self, name):
