@@ -8,7 +8,7 @@ Arrays have one dtype; only the options of `Attention` are checked here.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -42,6 +42,9 @@ from ._kernels.arguments import Attention, as_window
 from ._kernels.matrices import scores, softmax_parts
 from ._params import AttentionParams
 from ._scaled_dot_product import gradients, scaled_dot_product_attention_jvp
+
+if TYPE_CHECKING:
+    from ._kernels.arguments import AttentionOptions
 
 
 class Heads(NamedTuple):
@@ -256,10 +259,10 @@ class AttentionBlock:
         params: AttentionParams,
         heads: Heads,
         cache: KVCache | None = None,
-        **options: Any,
+        **options: Unpack[AttentionOptions],
     ) -> None:
         p, self.x_q, self.x_kv, self.p, self.heads = params, x_q, x_kv, params, heads
-        self.options = options | ({} if p.sink is None else {"sink": p.sink})
+        self.options = options if p.sink is None else {**options, "sink": p.sink}
         self.raw = (  # before norms, bounds and rotation
             split(affine(x_q, p.w_q, p.b_q), heads.queries),
             split(affine(x_kv, p.w_k, p.b_k), heads.keys),

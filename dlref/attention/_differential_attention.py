@@ -2,7 +2,7 @@ r"""Differential attention: the difference of two softmax maps."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +23,9 @@ from ._scaled_dot_product import (
     scaled_dot_product_attention_jvp,
     scaled_dot_product_attention_vjp,
 )
+
+if TYPE_CHECKING:
+    from ._kernels.arguments import AttentionOptions
 
 __all__ = [
     "differential_attention",
@@ -125,7 +128,7 @@ def differential_attention(
     >>> differential_attention(q, k, zero, k, [[8.0], [4.0]], 0.5)
     array([[5.]])
     """
-    options: Any = {
+    options: AttentionOptions = {
         "mask": mask, "bias": bias, "is_causal": is_causal, "q_offset": q_offset, "window": window,
         "scale": scale, "softcap": softcap,
     }  # fmt: skip
@@ -201,7 +204,7 @@ def differential_attention_vjp(
     >>> dv.ravel(), dlam
     (array([ 0.75, -0.25]), np.float64(-6.0))
     """
-    options: Any = {
+    options: AttentionOptions = {
         "mask": mask, "bias": bias, "is_causal": is_causal, "q_offset": q_offset, "window": window,
         "scale": scale, "softcap": softcap,
     }  # fmt: skip
@@ -264,7 +267,7 @@ def differential_attention_jvp(
     >>> differential_attention_jvp(primals, (None, None, None, None, None, 1.0))
     array([[-6.]])
     """
-    options: Any = {
+    options: AttentionOptions = {
         "mask": mask, "bias": bias, "is_causal": is_causal, "q_offset": q_offset, "window": window,
         "scale": scale, "softcap": softcap,
     }  # fmt: skip

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -23,6 +23,9 @@ from ._scaled_dot_product import (
     scaled_dot_product_attention_jvp,
     scaled_dot_product_attention_vjp,
 )
+
+if TYPE_CHECKING:
+    from ._kernels.arguments import AttentionOptions
 
 
 def check_latent_params(labels: list[str], p: Any, width: int, heads: Heads) -> None:
@@ -76,7 +79,7 @@ class LatentBlock:
         cache: KVCache | None = None,
         *,
         absorbed: bool = False,
-        **options: Any,
+        **options: Unpack[AttentionOptions],
     ) -> None:
         self.x, self.p, self.heads = x, params, heads
         self.N = len(params.w_uk) // heads.queries
@@ -137,8 +140,8 @@ class LatentBlock:
 
     def weights(self) -> FloatArray:
         """Return the weights (..., H, T, S)."""
-        kwargs = {name: value for name, value in self.options.items() if name != "dropout"}
-        return attention_weights(self.operands.q, self.operands.k, **kwargs)
+        options: Any = {name: value for name, value in self.options.items() if name != "dropout"}
+        return attention_weights(self.operands.q, self.operands.k, **options)
 
     def vjp(self, u: FloatArray) -> tuple[Any, ...]:
         """Return the tokens' gradients by way of queries and of latents, dparams, and dbias."""

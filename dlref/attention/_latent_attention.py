@@ -2,7 +2,7 @@ r"""Latent attention: keys and values are projected from a small vector, the onl
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +26,9 @@ from .._core.pytree import displayed
 from ._block import Heads, as_heads
 from ._cache import KVCache
 from ._latent import LatentBlock, check_latent_params
+
+if TYPE_CHECKING:
+    from ._kernels.arguments import AttentionOptions
 
 __all__ = [
     "LatentAttentionParams",
@@ -296,7 +299,7 @@ def latent_attention(
         msg = f"Argument 'cache' must be a KVCache or None, not {shown(cache)}."
         raise TypeError(msg)
     dtype, x, p, _ = _checked(("x", "params"), x, params, heads, {})
-    options: Any = {"is_causal": is_causal, "scale": scale, "mask": mask}
+    options: AttentionOptions = {"is_causal": is_causal, "scale": scale, "mask": mask}
     options["q_offset"] = 0 if cache is None else len(cache)
     return result(LatentBlock(x, p, heads, cache, absorbed=direct, **options).out(), dtype)
 

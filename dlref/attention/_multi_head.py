@@ -26,7 +26,7 @@ from ._cache import KVCache
 from ._params import AttentionParams
 
 if TYPE_CHECKING:
-    from ._kernels.arguments import HeadOptions, TangentHeadOptions
+    from ._kernels.arguments import AttentionOptions, HeadOptions, TangentHeadOptions
 
 __all__ = [
     "multi_head_attention",
@@ -89,7 +89,9 @@ class _Layer:
         if heads.rope is not None:
             check_pattern(names[1], self.x_kv, (*self.x_q.shape[:-1], "D_kv"))
 
-    def block(self, cache: KVCache | None = None, **options: Any) -> AttentionBlock:
+    def block(
+        self, cache: KVCache | None = None, **options: Unpack[AttentionOptions]
+    ) -> AttentionBlock:
         """Run the block."""
         return AttentionBlock(self.x_q, self.x_kv, self.params, self.heads, cache, **options)
 

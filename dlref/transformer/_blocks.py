@@ -184,8 +184,9 @@ def _attention(
     if field == "cross_attention":
         assert memory is not None
         heads = s.heads._replace(rope=None)
-        options = {"mask": s.memory_mask, "scale": s.options.cross_scale}
-        return AttentionBlock(z, memory, p, heads, cache, **options)
+        return AttentionBlock(
+            z, memory, p, heads, cache, mask=s.memory_mask, scale=s.options.cross_scale
+        )
     return AttentionBlock(z, z, p, s.heads, cache, **_self_options(s, z.shape[-2], cache))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Required, TypedDict
+from typing import Any, Required, TypedDict, Unpack
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,7 @@ from .flash import Matrices, TileSpec
 
 __all__ = [
     "Attention",
+    "AttentionOptions",
     "HeadOptions",
     "ScoreOptions",
     "TangentAttention",
@@ -65,6 +66,14 @@ class ScoreOptions(TypedDict, total=False):
     softcap: float | None
     sink: npt.ArrayLike | None
     dropout: npt.ArrayLike | None
+
+
+class AttentionOptions(ScoreOptions, total=False):
+    """All options of an attention of queries, keys and values; `Attention` checks them."""
+
+    q_offset: int
+    scale: npt.ArrayLike | None
+    indices: npt.ArrayLike | None
 
 
 class TangentOptions(ScoreOptions, total=False):
@@ -299,7 +308,11 @@ class TangentAttention(Attention):
 
 
 def jvp_arguments(
-    count: int, primals: Any, tangents: Any, optional: dict[str, Any], **options: Any
+    count: int,
+    primals: Any,
+    tangents: Any,
+    optional: dict[str, Any],
+    **options: Unpack[AttentionOptions],
 ) -> TangentAttention:
     """Check the arguments of a jvp; `optional` are the tangents of bias and sink."""
     points = entries("primals", primals, count)
