@@ -1,7 +1,6 @@
-"""sphinx-gallery scraper: every figure drawn once for light, once for dark pages.
+"""sphinx-gallery scraper: every figure is drawn once, for light and for dark pages.
 
-Grays are ink or paper and are mirrored; colors are data and stay. A legend becomes names at the
-ends of the lines, where they fit.
+A legend becomes names at the ends of the lines, where they fit.
 """
 
 import base64
@@ -13,22 +12,17 @@ from io import BytesIO, StringIO
 from pathlib import Path
 
 import matplotlib.pyplot as plt
-import numpy as np
 from alternative import describe, plain
+from dark_figures import darken
 from direct_labels import label_directly
 from light_images import lighten
 from matplotlib.collections import Collection, QuadMesh
-from matplotlib.colors import ListedColormap, to_rgba, to_rgba_array
-from matplotlib.contour import ContourSet
 from matplotlib.text import Text
 from PIL import Image
 from sphinx.errors import ExtensionError
 from sphinx_gallery.scrapers import figure_rst
 
 STYLE = Path(__file__).parents[2] / "gallery" / "dlref.mplstyle"
-DARK_INK = np.array(to_rgba("#ced6dd")[:3])
-DARK_PAPER = np.array(to_rgba("#14181e")[:3])  # the theme's dark page
-GRAY = 0.03  # largest spread of a gray's channels; mirrored grays, bluish, lie above it
 #: Scripts whose first figure has a panel on the start page, and which.
 CARDS = {
     "plot_arithmetic": 2,
@@ -54,7 +48,6 @@ COORDINATES = re.compile(r'(?<= d=")[^"]+|(?<= [xy]=")[^"]+|(?<=translate\()[^)]
 DIGITS = re.compile(r"(\.\d\d)\d+")
 EMBEDDED = re.compile(r"(?<=data:image/png;base64,)[^\"]+")
 PATHS = 500  # a collection with more of them is a picture in an SVG, not a path for each
-COLORS = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
 
 
 def use_style(_gallery_conf, _fname):
@@ -66,94 +59,6 @@ def dark_name(path):
     """Return where the dark variant of an image is."""
     path = Path(path)
     return path.with_name(f"{path.stem}_dark{path.suffix}")
-
-
-def mirror(color):
-    """Turn grays between black and white into grays between dark ink and dark paper."""
-    rgba = np.array(to_rgba_array(color), dtype=float)
-    gray = np.ptp(rgba[:, :3], axis=1) <= GRAY
-    level = rgba[gray, :3].mean(axis=1, keepdims=True)
-    rgba[gray, :3] = DARK_INK + level * (DARK_PAPER - DARK_INK)
-    return rgba
-
-
-def recolour(artist):
-    """Mirror the grays of one artist; mapped colors are data."""
-    if isinstance(artist, ContourSet) and artist.colors is not None:
-        artist.set_cmap(ListedColormap(mirror(artist.cmap.colors)))
-    if isinstance(artist, Collection) and artist.get_array() is not None:
-        return
-    for name in COLORS:
-        get = getattr(artist, f"get_{name}", None)
-        if get is None or not hasattr(artist, f"set_{name}"):
-            continue
-        old = to_rgba_array(get())
-        if len(old) and old[:, 3].any():  # "none" stays none
-            new = mirror(old)
-            getattr(artist, f"set_{name}")(new if isinstance(artist, Collection) else new[0])
-
-
-def hidden_parts(artist):
-    """Yield the parts that findobj does not find."""
-    if isinstance(artist, Text):
-        yield from filter(None, [artist.get_bbox_patch(), getattr(artist, "arrow_patch", None)])
-    elif getattr(artist, "name", None) == "3d":
-        for axis in (artist.xaxis, artist.yaxis, artist.zaxis):
-            yield from (axis.pane, axis.line)
-
-
-def on_data(ax):
-    """Return the artists drawn over a heat map, which looks the same on both papers."""
-    maps = [c for c in ax.collections if isinstance(c, QuadMesh) or getattr(c, "filled", False)]
-    return {*ax.lines, *ax.patches, *ax.collections} if ax.images or maps else set()
-
-
-def luminance(color):
-    """Return the relative luminance that WCAG defines."""
-    c = np.asarray(color)[:3]
-    linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
-    return linear @ [0.2126, 0.7152, 0.0722]
-
-
-def contrast(a, b):
-    """Return the contrast ratio that WCAG defines, from 1 to 21."""
-    low, high = sorted((luminance(a), luminance(b)))
-    return (high + 0.05) / (low + 0.05)
-
-
-def backdrops(fig, texts):
-    """Return the color under each text, None for a text outside the figure."""
-    alphas = [text.get_alpha() for text in texts]
-    for text in texts:
-        text.set_alpha(0)
-    fig.canvas.draw()  # also brings the texts' extents from the last savefig back to this size
-    pixels = np.asarray(fig.canvas.buffer_rgba())[::-1, :, :3] / 255
-    for text, alpha in zip(texts, alphas, strict=True):
-        text.set_alpha(alpha)
-        box = Text.get_window_extent(text)  # an annotation's own would include its arrow
-        (left, bottom), (right, top) = np.maximum(box.get_points(), 0).astype(int)
-        under = pixels[bottom : top + 1, left : right + 1].reshape(-1, 3)
-        yield np.median(under, axis=0) if len(under) else None
-
-
-def darken(fig):
-    """Recolour a figure that has been drawn once for dark paper."""
-    texts = [text for text in fig.findobj(Text) if text.get_text() and text.get_visible()]
-    before = [to_rgba(text.get_color()) for text in texts]
-    keep = set().union(*(on_data(ax) for ax in fig.axes))
-    for artist in fig.findobj():
-        for part in (artist, *hidden_parts(artist)):
-            if part not in keep:
-                recolour(part)
-        if getattr(artist, "name", None) == "3d":
-            for axis in (artist.xaxis, artist.yaxis, artist.zaxis):
-                grid = axis._axinfo["grid"]
-                grid["color"] = mirror(grid["color"])[0]
-    if not any(on_data(ax) or ax.patches for ax in fig.axes):
-        return  # all texts lie on paper
-    for text, old, under in zip(texts, before, backdrops(fig, texts), strict=True):
-        if under is not None and contrast(old, under) > contrast(to_rgba(text.get_color()), under):
-            text.set_color(old)  # it lies on data
 
 
 def alt_text(fig, where):
