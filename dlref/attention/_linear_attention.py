@@ -188,6 +188,18 @@ def linear_attention(
            [3.],
            [5.]])
 
+    Packed documents: :func:`recurrent_linear_attention` has `segment_ids`. Given features, and ones
+    behind the values, it returns the numerator and the denominator:
+
+    >>> from dlref.attention import recurrent_linear_attention
+    >>> features, values = np.ones((4, 1)), np.array([[0.0, 1], [6, 1], [9, 1], [5, 1]])
+    >>> sums, _ = recurrent_linear_attention(features, features, values, segment_ids=[0, 0, 1, 1])
+    >>> sums[:, :1] / sums[:, 1:]
+    array([[0.],
+           [3.],
+           [9.],
+           [7.]])
+
     The exponential of 710 overflows, whatever the key is:
 
     >>> for query, key in [(400, 300), (400, 310), (710, -5)]:
