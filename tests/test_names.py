@@ -168,6 +168,7 @@ def test_a_name_of_another_convention_says_so():
         ("attention", "kv_sharing", "scaled_dot_product_attention'. But .* of an earlier layer"),
         ("attention", "cu_seqlens", "attention.document_mask'. But .* the boundaries"),
         ("normalization", "RMSNormGated", "normalization.rms_norm'. But .* of a gate"),
+        ("neurons", "dora", "neurons.lora_linear'. But .* a trained length"),
         ("training", "signsgd", r"training.lion_step'. But .* betas=\(0, 0\)"),
         ("transformer", "nope", 'LanguageModelConfig\'. But .* option positions="none"'),
     ],

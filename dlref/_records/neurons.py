@@ -111,5 +111,5 @@ NAMES = {
     "linear": ["torch.nn.functional.linear", "dense", "affine", "fully_connected", "addmm"],
     "mlp": ["multilayer_perceptron"],
     "embedding": ["torch.nn.functional.embedding", "lookup_table"],
-    "lora_linear": ["lora"],
+    "lora_linear": ["lora", "dora: each row of its merged weight has a trained length"],
 }

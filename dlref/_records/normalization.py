@@ -135,6 +135,5 @@ NAMES = {
     "weight_norm": [
         "torch.nn.utils.parametrizations.weight_norm",
         "weight_normalization",
-        "dora: its matrix is the sum of a fixed one and a product of low rank",
     ],
 }
