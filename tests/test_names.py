@@ -42,7 +42,7 @@ def nearly():
             if note := _note(name.rpartition(".")[2], here):
                 found.setdefault((here, note), []).append(f"``{name}``" if "." in name else name)
     for (here, note), names in sorted(found.items()):
-        yield [", ".join(names), f":obj:`dlref.{here}`", note.replace("`", "``")]
+        yield [", ".join(names), f":obj:`~dlref.{here}`", note.replace("`", "``")]
 
 
 def tables():
