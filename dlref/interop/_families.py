@@ -2,6 +2,7 @@ r"""Families of models as Hugging Face names their tensors and writes their conf
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import re
@@ -666,11 +667,23 @@ class Prepared(NamedTuple):
     whole: bool  # whether it has an encoder and a decoder
 
 
+@functools.cache
+def _entries_of_all() -> set[Any]:
+    """Return the names of the entries that any family reads."""
+    names = set[Any]()
+    for kind, family in (*FAMILIES.items(), *WITH_DECODER.items()):
+        settings = Settings({}, kind, KNOWN)
+        with contextlib.suppress(ValueError):  # of files that lack an entry
+            family.config(settings)
+        names |= settings.known
+    return names
+
+
 def prepare(
     state: Mapping[str, Any], kind: str, config: Mapping[str, Any] | None, prefix: str
 ) -> Prepared:
     """Read a configuration, and bring tensors under the names of the family's layout."""
-    config = text_config(config)
+    config = text_config(config, _entries_of_all)
     _check_layers(config, len(state))
     named = {key[len(prefix) :]: value for key, value in state.items() if key.startswith(prefix)}
     named = FAMILIES[kind].renamed(named, prefix)
@@ -680,7 +693,7 @@ def prepare(
         table = next((n for n in named if n.endswith("embed_tokens.weight")), "")
         settings.config["tie_word_embeddings"] = _is_tied(named, table, prefix)
     settled = family.config(settings)
-    settings.finish()
+    settings.finish(_entries_of_all)
     _check_tensors(named, settings, prefix, getattr(settled, "num_layers", 0))
     base = family.base if any(name.startswith(family.base) for name in named) else ""
     return Prepared(named, family, settled, base, whole)

@@ -289,7 +289,7 @@ def hunyuan(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
 def starcoder2(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     options["biases"] = s.flag(True, "use_bias")
     s.biases_of_network(options["biases"], "c_fc", "c_proj")
-    s.only("activation_function", s.get(GELU, "hidden_act"))
+    s.known |= {"activation_function"}  # hidden_act goes before it
     s.only("layer_norm_epsilon", options["eps"])
     s.known |= {"attention_softmax_in_fp32", "scale_attention_softmax_in_fp32"}  # dtypes
     s.only("scale_attn_weights", True)
@@ -340,6 +340,7 @@ def cohere(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
 
 def phi3(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     s.known |= {"original_max_position_embeddings"}
+    s.only_these(full_attn_mod=1, interpolate_factor=1, lm_head_bias=False)  # of Phi-4-mini's code
     return everywhere(s, kin, options)
 
 

@@ -174,7 +174,6 @@ def openai_gpt(s: Settings, options: dict[str, Any]) -> None:
     options["norm_first"] = False
     given = s.get("gelu", "afn")
     options["activation"] = s.translated("afn", OF_GPT.get(given, given))
-    s.known |= {"n_special", "predict_special_tokens"}  # of the vocabulary
 
 
 def _of_opt(name: str, config: LanguageModelConfig) -> list[Any]:
@@ -327,7 +326,11 @@ LIKE_GPT2 = {
     "openai-gpt": LikeGPT2(
         "OpenAIGPT",
         "norms after the sums, and none at the end",
-        OPENAI | {"vocab_size": (40478, "vocab_size"), "length": (512, "n_positions")},
+        OPENAI
+        | {
+            "vocab_size": (40478, "vocab_size"),
+            "length": (512, "n_positions", "max_position_embeddings"),
+        },
         openai_gpt,
         of_gpt,
         ("ln_1.", "ln_2.", "mlp.c_fc.", "mlp.c_proj."),

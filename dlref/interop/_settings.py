@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -65,6 +65,7 @@ WITHOUT_EFFECT = {
     "book-keeping": r"_.*|architectures|model_type|auto_map|transformers_version|tokenizer_class"
     r"|name_or_path|unsloth_.*|tie_weights_|language|name|is_[a-z0-9]+_config"
     r"|custom_pipelines|num_steps",
+    "the vocabulary": r"n_special|predict_special_tokens",
     "lengths, which tensors or other entries have": r"n_ctx|n_positions|num_decoder_layers"
     r"|scale_decoder_outputs|(max_)?seq(uence)?_len(gth)?",
 }
@@ -78,6 +79,18 @@ OF_OTHERS = re.compile(
     r"|attention_bias|mlp_bias|(use_)?qkv_bias|head_dim|rope_local_base_freq|qk_nope_head_dim|alibi"
     r"|swiglu_limit|kv_lora_rank|attn_temperature.*|.*logit_cap.*|use_sliding_window|use_mrope"
     r"|use_bias|rope_interleaved?|scale_embeddings|shared_expert_.*|rotary_scaling_factor"
+    r"|add_cross_attention"
+    r"|per_layer_config|fusion_config|kv_sharing_.*"  # which the package reads for all families
+)
+#: The newest version of the package transformers of which all families were compared: its code
+#: reads no entry for a family that the family's record does not read, or that is not listed above.
+NEWEST = (5, 23)
+Names = Callable[[], set[Any]]  # of entries
+#: Names of one size in different families; a file may have several of them.
+SAME_SIZES = (
+    ("hidden_size", "n_embd", "d_model", "dim"),
+    ("num_hidden_layers", "n_layer", "n_layers", "num_layers"),
+    ("num_attention_heads", "n_head", "n_heads", "num_heads"),
 )
 #: Other names of families in configurations.
 ALIASES = {"gemma3_text": ("gemma3",), "gemma3": ("gemma3_text",)}
@@ -108,7 +121,35 @@ def family_of(config: Any) -> Any:
     return inner.get("model_type", AROUND[kind])
 
 
-def text_config(config: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+def _is_of_the_package(config: Mapping[Any, Any]) -> bool:
+    """Whether a file was written by a known version of transformers, whose own code reads it."""
+    version = re.match(r"(\d+)\.(\d+)", str(config.get("transformers_version")))
+    known = version is not None and tuple(map(int, version.groups())) <= NEWEST
+    return known and not config.get("auto_map")
+
+
+def _is_stray(name: str, config: Mapping[Any, Any], elsewhere: Names | None) -> bool:
+    """
+    Whether an entry that the family does not have has no reader.
+
+    In a file that the package wrote, and that names no code of its own, an entry that no family
+    reads has come from another program, say, and was carried along.
+    """
+    if name == "is_causal" or OF_OTHERS.fullmatch(name) or elsewhere is None:
+        return False
+    return _is_of_the_package(config) and name not in elsewhere()
+
+
+def _is_repeated(name: str, config: Mapping[Any, Any]) -> bool:
+    """Whether an entry is a size that stands under another name, too."""
+    names = next((each for each in SAME_SIZES if name in each), ())
+    others = [config[other] for other in names if other != name and other in config]
+    return bool(others) and all(config[name] == other for other in others)
+
+
+def text_config(
+    config: Mapping[str, Any] | None, elsewhere: Names | None = None
+) -> Mapping[str, Any] | None:
     """
     Return the configuration of a text model, which may stand in that of a multimodal one.
 
@@ -128,6 +169,7 @@ def text_config(config: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
             or key == "tie_word_embeddings"
             or _is_neutral(str(key), value)
             or value == inner.get(key)
+            or _is_stray(str(key), config, elsewhere)
         )
     ]
     if kind not in AROUND:
@@ -135,7 +177,8 @@ def text_config(config: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
     raise_all("Argument 'config' must be that of a text model, or of one that is known", problems)
     tied = {c["tie_word_embeddings"] for c in (config, inner) if "tie_word_embeddings" in c}
     said = {"tie_word_embeddings": next(iter(tied)) if len(tied) == 1 else None}
-    return {"model_type": AROUND[str(kind)]} | dict(inner) | said | {INSIDE: True}
+    written = {key: config[key] for key in ("auto_map", "transformers_version") if key in config}
+    return {"model_type": AROUND[str(kind)]} | written | dict(inner) | said | {INSIDE: True}
 
 
 #: Marks the configuration of a text model that stood in another one.
@@ -315,8 +358,13 @@ class Settings:
         """Raise an error with all problems found so far."""
         raise_all("Argument 'config' must be what dlref can express", self.problems)
 
-    def finish(self) -> None:
-        """Raise an error with all problems, which entries are that nobody has read."""
+    def finish(self, elsewhere: Names | None = None) -> None:
+        """
+        Raise an error with all problems, which entries are that nobody has read.
+
+        `elsewhere` returns the names of the entries that any family reads; without it, there are no
+        stray entries, as in an inner dictionary.
+        """
         self.refuse()
         rest = [k for k in self.config if k not in self.known and not IRRELEVANT.fullmatch(str(k))]
         raise_all(
@@ -325,6 +373,8 @@ class Settings:
                 f"{k!r} is {shown(self.config[k])}"
                 for k in rest
                 if not _is_neutral(str(k), self.config[k], self.family)
+                and not _is_repeated(k, self.config)
+                and not _is_stray(str(k), self.config, elsewhere)
             ],
         )
         for note in self.notes:

@@ -356,6 +356,11 @@ def from_state_dict(
     tokens see later ones. So is a `config` whose ``model_type`` or ``architectures`` are another
     family's, or that has neither: Gemma and Helium have LLaMA's names, and compute something else.
 
+    Files carry entries of other programs along, which nothing reads (``internal_version``). An
+    entry that no family of the table has is passed over if transformers, up to version 5.23, has
+    written the file (``transformers_version``), and the file names no code of its own
+    (``auto_map``), which might read it.
+
     A multimodal model's file (LLaVA, Gemma 3, Mistral 3) has the text model's entries as
     ``text_config``, and only this model is read. Both parts say whether its head is tied; where
     neither does, or they differ, the tensors decide. Quantized weights have to be dequantized

@@ -4,6 +4,7 @@ import importlib.util
 import json
 import os
 import re
+from pathlib import Path
 
 import numpy as np
 import peers
@@ -12,12 +13,13 @@ from interop_states import state_of
 from published import ENCODERS as FIRST_ENCODERS
 from published import PUBLISHED as FIRST
 from published import T, V, small
+from published_later import ALL_OF_4_38, LATER, LATER_ENCODERS
 from published_more import MORE, MORE_ENCODERS
 
 from dlref.interop import from_state_dict, to_state_dict
-from dlref.interop._families import FAMILIES
+from dlref.interop._families import FAMILIES, _entries_of_all
 from dlref.interop._missing import MISSING
-from dlref.interop._settings import AROUND, family_of
+from dlref.interop._settings import AROUND, IRRELEVANT, OF_IMAGES, OF_OTHERS, family_of
 from dlref.normalization import layer_norm
 from dlref.transformer import (
     encoder,
@@ -26,15 +28,18 @@ from dlref.transformer import (
     language_model_vjp,
 )
 
-PUBLISHED, ENCODERS = FIRST | MORE, FIRST_ENCODERS | MORE_ENCODERS
+PUBLISHED = FIRST | MORE | LATER
+ENCODERS = FIRST_ENCODERS | MORE_ENCODERS | LATER_ENCODERS
 #: Files of models that dlref cannot express, and words of the reason.
 REFUSED = {
     "Alibaba-NLP/gte-Qwen2-1.5B-instruct": "does not have: 'is_causal' is False",
+    "deepseek-ai/DeepSeek-R1-0528-Qwen3-8B": "Did you mean 'attention_factor'",
     "facebook/opt-350m": "'word_embed_proj_dim' must be 32, not 16: dlref lacks embeddings of",
     "internlm/internlm3-8b-instruct": "the rope type must not be 'dynamic'",
     "openbmb/MiniCPM3-4B": "the rope type must not be 'longrope'",
     "tiiuae/falcon-rw-1b": "'alibi' must be False, not True: dlref lacks ALiBi's bias rounded to",
     "microsoft/Phi-3-mini-128k-instruct": "the rope type must not be 'longrope'",
+    "microsoft/Phi-4-mini-instruct": "the rope type must not be 'longrope'",
 }
 #: Classes of the package that files call by another name.
 CLASSES = {"MPTForCausalLM": "MptForCausalLM", "Ernie4_5_ForCausalLM": "Ernie4_5ForCausalLM"}
@@ -181,6 +186,66 @@ class TestFacts:
         state[name] = state[name].astype(np.int8)
         with pytest.raises(TypeError, match=f"'{name}' must be float16.*, not int8"):
             from_state_dict(state, config=config)
+
+
+class TestStrayEntries:
+    """Entries that no family reads, in files that the package transformers wrote."""
+
+    NAME = "humain-ai/ALLaM-7B-Instruct-preview"  # which has such an entry, `internal_version`
+
+    def test_one_is_passed_over(self, rng):
+        assert loaded(self.NAME, rng, author="somebody")[1] == loaded(self.NAME, rng)[1]
+
+    @pytest.mark.parametrize(
+        "entries",
+        [
+            {"transformers_version": None},  # by hand
+            {"transformers_version": "5.24.0.dev0"},  # with entries that this version may have
+            {"auto_map": {"AutoModel": "modeling_own.Own"}},  # whose code may read it
+        ],
+    )
+    def test_one_in_other_files_is_refused(self, rng, entries):
+        with pytest.raises(ValueError, match="'internal_version' is '7b-alpha"):
+            loaded(self.NAME, rng, **entries)
+
+    @pytest.mark.parametrize(
+        ("entry", "value"),
+        [
+            ("is_causal", False),
+            ("scale_emb", 12.0),  # of MiniCPM3
+            ("attn_temperature_tuning", True),  # of Llama 4
+            ("per_layer_config", {"0": {"head_dim": 4}}),  # which the package reads for all
+        ],
+    )
+    def test_an_entry_that_has_a_reader_is_refused(self, rng, entry, value):
+        with pytest.raises(ValueError, match=f"'{entry}' is"):
+            loaded(self.NAME, rng, **{entry: value})
+
+    def test_beside_a_text_model(self, rng):
+        name = "llava-hf/llava-1.5-7b-hf"
+        assert loaded(name, rng, author="somebody")[1] == loaded(name, rng)[1]
+        with pytest.raises(ValueError, match="'author' is 'somebody' beside 'text_config'"):
+            loaded(name, rng, author="somebody", transformers_version=None)
+        for version, read in (("4.36.0", True), (None, False)):
+            config = small(PUBLISHED[name]) | {"transformers_version": version}
+            config["text_config"] = config["text_config"] | {"author": "somebody"}
+            state = state_of("llama", config["text_config"] | {"model_type": "llama"}, rng)
+            if read:
+                from_state_dict(state, config=config)
+            else:
+                with pytest.raises(ValueError, match="does not have: 'author' is 'somebody'"):
+                    from_state_dict(state, config=config)
+
+    @pytest.mark.parametrize("name", ["openai-community/gpt2", "google-bert/bert-base-uncased"])
+    def test_all_entries_that_the_package_once_wrote(self, rng, name):
+        file = small(PUBLISHED[name] if name in PUBLISHED else ENCODERS[name])
+        state = state_of(file["model_type"], file, rng)
+        from_state_dict(state, config=file | ALL_OF_4_38 | {"is_encoder_decoder": False})
+
+    def test_a_size_by_two_names(self, rng):
+        name = "tiiuae/falcon-7b-instruct, as first published"
+        with pytest.raises(ValueError, match="does not have: 'n_layer' is 5"):
+            loaded(name, rng, n_layer=5)
 
 
 class TestInsideOthers:
@@ -347,6 +412,30 @@ def test_every_family_that_writes_text_is_read_or_has_a_reason():
     auto = pytest.importorskip("transformers.models.auto.modeling_auto")
     known = {*FAMILIES, *AROUND, *MISSING, "gpt-sw3"}
     assert {*auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES} <= known
+
+
+#: Entries of the parts that see, and of DBRX's inner dictionaries, which pass over nothing.
+OF_PARTS = {
+    "attn_resolutions", "base_channels", "codebook_size", "deepstack_visual_indexes", "depth",
+    "double_latent", "embed_dim", "ffn_act_fn", "ffn_hidden_size", "get_text_config",
+    "in_channels", "latent_channels", "max_value_projector_patch_to_query_dict", "moe_jitter_eps",
+    "num_position_embeddings", "num_res_blocks", "out_channels", "out_hidden_size", "patch_size",
+    "projector_patch_to_query_dict", "spatial_merge_size", "temporal_downsample_factor",
+    "temporal_patch_size", "text_config",
+}  # fmt: skip
+FOLDERS = {"kimi_k2": "deepseek_v3", "gemma3": "gemma3"} | PACKAGES
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_every_entry_that_the_package_reads_is_known(kind, package):
+    """An entry that is passed over as stray has no reader in the package's code of the family."""
+    folder = Path(package.__file__).parent / "models" / FOLDERS.get(kind, kind).replace("-", "_")
+    files = folder.glob("modeling_*text.py" if kind.endswith("-text") else "modeling_*.py")
+    code = "".join(file.read_text() for file in files)
+    found = re.findall(r"\bconfig\.([a-z]\w+)|\(\s*config, \"(\w+)\"", code)
+    names = {a or b for a, b in found} - OF_PARTS - _entries_of_all()
+    expected = re.compile(f"{IRRELEVANT.pattern}|{OF_OTHERS.pattern}|{OF_IMAGES.pattern}")
+    assert {name for name in names if not expected.fullmatch(name)} == set()
 
 
 def test_no_family_is_both_read_and_refused():
