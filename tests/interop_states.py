@@ -4,7 +4,7 @@ from decoders import SIZES
 
 from dlref.interop import _families as families
 from dlref.interop._settings import Settings
-from dlref.interop._tensors import Zeros
+from dlref.interop._tensors import Zeros, _axis
 
 
 def configured(kind, settings):
@@ -50,12 +50,7 @@ def state_of(kind, config, rng):
         said = [there for end, there in settings.tensors.items() if tensor.name.endswith(end)]
         if tensor.optional and not (said[0] if said else not whole):
             continue
-        axes = [families_axis(term) for term in tensor.shape.split(", ")]
+        axes = [_axis(term, sizes) for term in tensor.shape.split(", ")]
         shape = [factor * sizes[symbol] for factor, symbol in axes]
         state.setdefault(tensor.name, rng.normal(size=shape) / 4)
     return family.together(state, found, family.base)
-
-
-def families_axis(term):
-    *factor, symbol = term.split(" ")
-    return int(factor[0]) if factor else 1, symbol

@@ -29,6 +29,7 @@ OF_CWM = {
     "rope_type": "llama3", "factor": 16.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
     "original_max_position_embeddings": 8192,
 }  # fmt: skip
+SPARSE = {".block_sparse_moe.": ".mlp."}  # names of mixtures, own and usual
 KIN: dict[str, Kin] = {
     "mistral": Kin(
         "Mistral",
@@ -455,12 +456,33 @@ KIN: dict[str, Kin] = {
     "dbrx": Kin(
         "Dbrx",
         "experts, layer norms without biases, and bounds of queries, keys and values",
-        _defaults(32000, 2048, 3584, 24, 16, 1, experts=16, k=4),
+        _defaults(
+            32000, 2048, 3584, 24, 16, 1, experts=4, k=1, num_experts=4, num_experts_per_tok=1,
+            clip_qkv=None,
+        ),
         settings.dbrx,
         norm="layer",
-        projections=layouts.projections_of_dbrx,
-        experts=layouts.experts_of_dbrx,
+        projections=layouts.fused_projections,
+        experts=layouts.experts_in_rows,
         tables=("transformer.", "wte", "norm_f."),
+        names={
+            "blocks.": "layers.", "norm_attn_norm.norm_1.": "input_layernorm.",
+            "norm_attn_norm.norm_2.": "post_attention_layernorm.",
+            "norm_attn_norm.attn.": "self_attn.", ".Wqkv.": ".qkv_proj.", ".out_proj.": ".o_proj.",
+            "ffn.router.layer.": "mlp.gate.", "ffn.experts.mlp.": "mlp.experts.",
+        },
+        entries={
+            "ffn_config.hidden_size": "d_model", "d_model": "hidden_size",
+            "n_heads": "num_attention_heads", "n_layers": "num_hidden_layers",
+            "max_seq_len": "max_position_embeddings",
+            "attn_config.clip_qkv": "clip_qkv", "attn_config.rope_theta": "rope_theta",
+            "attn_config.kv_n_heads": "num_key_value_heads",
+            "ffn_config.ffn_act_fn": "ffn_act_fn",
+            "ffn_config.ffn_hidden_size": "intermediate_size",
+            "ffn_config.moe_num_experts": "num_experts",
+            "ffn_config.moe_top_k": "num_experts_per_tok",
+            "ffn_config.moe_normalize_expert_weights": "moe_normalize_expert_weights",
+        },
     ),
     "cwm": Kin(
         "Cwm",
@@ -515,6 +537,7 @@ KIN: dict[str, Kin] = {
         ),
         settings.granitemoe,
         experts=layouts.experts_of_granite,
+        names=SPARSE,
     ),
     "granitemoeshared": Kin(
         "GraniteMoeShared",
@@ -524,6 +547,7 @@ KIN: dict[str, Kin] = {
         ),
         settings.granitemoeshared,
         experts=layouts.with_shared_of_granite,
+        names=SPARSE,
     ),
     "granitemoe_swa": Kin(
         "GraniteMoeSWA",
@@ -535,6 +559,7 @@ KIN: dict[str, Kin] = {
         settings.granitemoe_swa,
         sinks=True,
         experts=layouts.with_shared_of_granite,
+        names=SPARSE,
     ),
     "hyperclovax": Kin(
         "HyperCLOVAX",
@@ -658,6 +683,7 @@ KIN: dict[str, Kin] = {
         _defaults(32000, 4096, 4096, 32, 32, None, attention_bias=False, experts=8, k=2),
         settings.aria,
         experts=layouts.with_shared_of_aria,
+        entries={"moe_num_experts": "num_experts", "moe_topk": "num_experts_per_tok"},
     ),
     "axk1": Kin(
         "AXK1",
@@ -678,6 +704,7 @@ KIN: dict[str, Kin] = {
         settings.ernie4_5_moe,
         interleaved=True,
         experts=layouts.with_optional_shared,
+        entries={"moe_num_experts": "num_experts", "moe_k": "num_experts_per_tok"},
     ),
     "flint": Kin(
         "Flint",
@@ -727,6 +754,7 @@ KIN: dict[str, Kin] = {
         gated=False,
         network=layouts.network_without_biases,
         tables=("gpt_neox_japanese.", "embed_in", "final_layer_norm."),
+        names={"embed_out.": "lm_head."},
     ),
     "cohere_compass_text": Kin(
         "CohereCompass",

@@ -46,13 +46,12 @@ from ._encoders import (
     with_new_norms,
 )
 from ._fused import apart, apart_in_rows, together, together_in_rows
-from ._kin import Kin, decoder_config
+from ._kin import decoder_config
 from ._kin_layouts import decoder_layout, network_with_biases
-from ._kin_settings import with_usual_names
 from ._like_gpt2 import LIKE_GPT2, config_like_gpt2, conv_layout, layout_like_gpt2, of_gpt
 from ._modules import linear_layout, norm_layout
 from ._settings import INSIDE, SIMILAR, Settings, rope_settings, text_config
-from ._tensors import Sizes, Tensor, raise_all, read, write
+from ._tensors import Sizes, Tensor, by_other_names, raise_all, read, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -201,12 +200,6 @@ def _of_the_text_model(named: dict[str, Any], _: str) -> dict[str, Any]:
     )
 
 
-def _with_embed_out(state: dict[str, Any], *_: Any) -> dict[str, Any]:
-    """Return the same with the first name of a head (GPT-NeoX)."""
-    old = {"lm_head.weight": "embed_out.weight"}
-    return {old.get(name, name): array for name, array in state.items()}
-
-
 #: Names of one expert's matrices in published files, of gate, up and down.
 ONE_EXPERT = re.compile(
     r"(.*)(?:block_sparse_moe|mlp)\.experts\.(\d+)\.(w1|w3|w2|gate_proj|up_proj|down_proj)\.weight"
@@ -335,26 +328,23 @@ def _with_heads_apart(state: dict[str, Any], *_: Any) -> dict[str, Any]:
     return apart
 
 
-#: Tensors of a mixture of Granite as published, and in the modules of today.
+def _with_usual_names(
+    named: dict[str, Any], prefix: str, names: Mapping[str, str]
+) -> dict[str, Any]:
+    """Return tensors by the names that other families have."""
+    return _of_the_text_model(by_other_names(named, names), prefix)
+
+
+def _with_own_names(state: dict[str, Any], *_: Any, names: Mapping[str, str]) -> dict[str, Any]:
+    """Return the same by the family's own names."""
+    return by_other_names(state, {usual: own for own, usual in names.items()})
+
+
 OF_GRANITE = {
-    ".input_linear.weight": ".experts.gate_up_proj",
-    ".output_linear.weight": ".experts.down_proj",
-    ".router.layer.weight": ".router.weight",
+    ".block_sparse_moe.input_linear.weight": ".mlp.experts.gate_up_proj",
+    ".block_sparse_moe.output_linear.weight": ".mlp.experts.down_proj",
+    ".block_sparse_moe.router.layer.weight": ".mlp.router.weight",
 }
-
-
-def _with_experts_of_today(named: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """Return the tensors of Granite's mixtures by the names of the modules of today."""
-
-    def today(name: str) -> str:
-        if ".shared_mlp." in name:  # whose parts have the same names
-            return name
-        end = next((end for end in OF_GRANITE if name.endswith(end)), "")
-        return name.removesuffix(end) + OF_GRANITE.get(end, "")
-
-    return _of_the_text_model({today(name): value for name, value in named.items()}, prefix)
-
-
 #: Other names of tensors in published files, and the ones of the modules of today.
 AS_PUBLISHED = {
     "aria_text": {
@@ -368,6 +358,7 @@ AS_PUBLISHED = {
         ".mlp.expert_bias": ".mlp.e_score_correction_bias",
     },
     "flint": {".self_attn.softmax_offset": ".self_attn.sinks"},
+    **dict.fromkeys(("granitemoe", "granitemoeshared", "granitemoe_swa"), OF_GRANITE),
 }  # fmt: skip
 
 
@@ -411,70 +402,6 @@ def _with_statics(state: dict[str, Any], *_: Any) -> dict[str, Any]:
         name.replace(FLAT, new): array[None] if FLAT in name else array
         for name, array in state.items()
     }
-
-
-#: Parts of the names of DBRX's tensors, and the ones of other families.
-OF_DBRX = {
-    "blocks.": "layers.", "norm_attn_norm.norm_1.": "input_layernorm.",
-    "norm_attn_norm.norm_2.": "post_attention_layernorm.", "norm_attn_norm.attn.": "self_attn.",
-    "ffn.router.layer.": "mlp.gate.", "ffn.experts.mlp.": "mlp.experts.",
-}  # fmt: skip
-
-
-def _dbrx_config(s: Settings, kin: Kin) -> LanguageModelConfig:
-    with_usual_names(s)
-    return decoder_config(s, kin)
-
-
-def _renamed(name: str, pairs: Mapping[str, str]) -> str:
-    for old, new in pairs.items():
-        name = name.replace(old, new)
-    return name
-
-
-def _with_names_of_others(named: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """Return a DBRX's tensors by the names that other families have."""
-    return {_renamed(name, OF_DBRX): value for name, value in named.items()}
-
-
-class RowsOfExperts:
-    """Rows of all experts as one array (n, F, D), which is made whenever it is asked for."""
-
-    def __init__(self, name: str, value: Any, rows: int) -> None:
-        self.name, self.value, self.rows = name, value, rows
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
-        """Return the array (n, F, D); an array of another shape stays, and is refused later."""
-        array = _numbers(self.name, self.value)
-        if array.ndim == 2 and len(array) % self.rows == 0:
-            array = array.reshape(-1, self.rows, array.shape[1])
-        return np.asarray(array, dtype)
-
-
-#: Tensors of DBRX that hold the rows of all experts.
-OF_ALL_EXPERTS = re.compile(r".*mlp\.experts\.(w1|v1|w2)")
-
-
-def _by_expert(named: dict[str, Any], config: LanguageModelConfig, base: str) -> dict[str, Any]:
-    """Return a DBRX's tensors, the rows of its experts one expert after the other."""
-    return {
-        name: RowsOfExperts(name, value, config.d_ff) if OF_ALL_EXPERTS.fullmatch(name) else value
-        for name, value in named.items()
-    }
-
-
-def _with_names_of_dbrx(state: dict[str, Any], *_: Any) -> dict[str, Any]:
-    """Return the same with the names and the shapes of the module, the inverse."""
-    back = {new: old for old, new in OF_DBRX.items()}
-    return {
-        _renamed(name, back): a.reshape(-1, a.shape[-1]) if OF_ALL_EXPERTS.fullmatch(name) else a
-        for name, a in state.items()
-    }
-
-
-def _in_sparse_blocks(state: dict[str, Any], *_: Any) -> dict[str, Any]:
-    """Return the same with the module's name of a mixture."""
-    return {name.replace(".mlp.", ".block_sparse_moe."): array for name, array in state.items()}
 
 
 def _with_both_names(state: dict[str, Any], *_: Any) -> dict[str, Any]:
@@ -584,7 +511,8 @@ FAMILIES |= {
         {"lm_head.weight": f"{kin.tables[1]}.weight"},
         r"(layers\.\d+\.(self_attn|attention)\.)?rotary_emb\.inv_freq"
         r"|layers\.\d+\.attention\.(masked_)?bias",
-        _of_the_text_model,
+        functools.partial(_with_usual_names, names=kin.names),
+        together=functools.partial(_with_own_names, names=kin.names),
     )
     for kind, kin in KIN.items()
 }
@@ -600,14 +528,9 @@ FAMILIES |= {
     )
     for kind, one in LIKE_GPT2.items()
 }
-FAMILIES["gpt_neox_japanese"] = FAMILIES["gpt_neox_japanese"]._replace(together=_with_embed_out)
 for of_deepseek in ("deepseek_v2", "deepseek_v3", "glm4_moe_lite", "kimi_k2", "minicpm3", "youtu"):
     FAMILIES[of_deepseek] = FAMILIES[of_deepseek]._replace(
         renamed=_with_one_name, apart=_without_predictions, together=_with_both_names
-    )
-for of_granite in ("granitemoe", "granitemoeshared", "granitemoe_swa"):
-    FAMILIES[of_granite] = FAMILIES[of_granite]._replace(
-        renamed=_with_experts_of_today, together=_in_sparse_blocks
     )
 for later in (*AS_PUBLISHED, "mellum"):
     FAMILIES[later] = FAMILIES[later]._replace(
@@ -620,10 +543,6 @@ for qwen3_5 in ("qwen3_5_text", "qwen3_5_moe_text"):
     FAMILIES[qwen3_5] = FAMILIES[qwen3_5]._replace(
         renamed=_without_mtp, apart=apart_in_rows, together=together_in_rows
     )
-FAMILIES["dbrx"] = FAMILIES["dbrx"]._replace(
-    config=functools.partial(_dbrx_config, kin=KIN["dbrx"]), renamed=_with_names_of_others,
-    apart=_by_expert, together=_with_names_of_dbrx,
-)  # fmt: skip
 FAMILIES["stablelm"] = FAMILIES["stablelm"]._replace(
     renamed=_with_heads_together, together=_with_heads_apart
 )

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 SLIDING = "sliding_attention"
-NO_NORMS: Mapping[str, str] = MappingProxyType({})
+NO_NAMES: Mapping[str, str] = MappingProxyType({})
 #: Fields of a block's norms, and their names in a layer.
 BEFORE = {"norm1": "input_layernorm", "norm2": "post_attention_layernorm"}
 BEHIND = {
@@ -36,7 +36,7 @@ class Kin(NamedTuple):
     defaults: dict[str, Any]  # of its configuration
     settings: Callable[[Settings, Kin, dict[str, Any]], Any] = lambda s, kin, options: None
     norms: dict[str, str] = BEFORE
-    norms_of_experts: Mapping[str, str] = NO_NORMS  # of blocks with experts in addition
+    norms_of_experts: Mapping[str, str] = NO_NAMES  # of blocks with experts in addition
     norm: str = "rms"
     norm_bias: bool = False
     norm_weight: bool = True  # whether norms have parameters
@@ -54,9 +54,13 @@ class Kin(NamedTuple):
     projections: Callable[..., list[Any]] = layouts.projections
     gated: bool = True  # whether networks are
     network: Callable[..., Any] = layouts.gated_network
-    experts: Callable[[str], Any] | None = None
+    experts: Callable[..., Any] | None = None
     one_norm: bool = False  # whether parts side by side share a norm
     tables: tuple[str, str, str] = ("model.", "embed_tokens", "norm.")
+    names: Mapping[str, str] = MappingProxyType({})  # own parts of tensors' names: the usual ones
+    entries: Mapping[str, str] = MappingProxyType(
+        {}
+    )  # own entries, "inner.name" too: the usual ones
 
 
 def plain(s: Settings, kin: Kin, name: str) -> Any:
@@ -65,9 +69,27 @@ def plain(s: Settings, kin: Kin, name: str) -> Any:
     return s.config.get(name, kin.defaults.get(name))
 
 
+def _by_usual_names(s: Settings, kin: Kin) -> None:
+    """Read a family's own entries as the usual ones; where a file has both, they must agree."""
+    parted = {path.rpartition("."): usual for path, usual in kin.entries.items()}
+    inner = {outer: s.inside(outer, set()) for outer, dot, _ in parted if dot}
+    for (outer, _, name), usual in parted.items():
+        own = inner.get(outer, s)
+        own.known |= {name}
+        if name in own.config:
+            if own.config[name] is not None:
+                s.only(usual, own.config[name])
+            s.config[usual] = own.config[name]
+        elif outer and usual in kin.defaults:  # the usual name alone would not be read
+            s.only(usual, kin.defaults[usual])
+    for own in inner.values():
+        own.finish()
+
+
 def decoder_config(s: Settings, kin: Kin) -> LanguageModelConfig:
     """Return the configuration of a model of a family."""
     d = kin.defaults
+    _by_usual_names(s, kin)
     width = s.integer(d["hidden_size"], "hidden_size")
     heads = s.integer(d["num_attention_heads"], "num_attention_heads")
     kv_heads = plain(s, kin, "num_key_value_heads")

@@ -50,14 +50,6 @@ def fused_projections(name: str, config: LanguageModelConfig, kin: Kin) -> list[
     return [*(fused._replace(part=i) for i in range(3)), *parts[3:]]
 
 
-def projections_of_dbrx(name: str, config: LanguageModelConfig, kin: Kin) -> list[Any]:
-    """Return the same by the names of DBRX."""
-    fused, _, _, out, *biases = fused_projections(name, config, kin)
-    fused = fused._replace(name=f"{name}self_attn.Wqkv.weight")
-    out = out._replace(name=f"{name}self_attn.out_proj.weight")
-    return [*(fused._replace(part=i) for i in range(3)), out, *biases]
-
-
 def projections_by_head(name: str, config: LanguageModelConfig, kin: Kin) -> list[Any]:
     """Return the same where the rows of one matrix go from head to head (GPT-NeoX)."""
     own = f"{name}attention."
@@ -194,7 +186,7 @@ def network_without_biases(name: str, config: LanguageModelConfig) -> FeedForwar
     return FeedForwardParams(first, None, second, None)
 
 
-def experts(name: str) -> MixtureParams:
+def experts(name: str, config: LanguageModelConfig) -> MixtureParams:
     """Return where a router and its experts are."""
     inner = f"{name}mlp.experts."
     both = Tensor(f"{inner}gate_up_proj", "n, 2 M, D", parts=2, form="side by side")
@@ -203,65 +195,69 @@ def experts(name: str) -> MixtureParams:
     return MixtureParams(router, ExpertParams(*arrays))
 
 
-def experts_of_dbrx(name: str) -> MixtureParams:
-    """Return where a router and its experts are, once `rows_of_experts` has been at the tensors."""
-    inner = f"{name}mlp.experts."
-    arrays: list[Any] = [Tensor(f"{inner}{x}", "n, F, D") for x in ("w1", "v1", "w2")]
-    arrays[2] = arrays[2]._replace(form="swapped")
-    return experts(name)._replace(experts=ExpertParams(*arrays))
+def experts_in_rows(name: str, config: LanguageModelConfig) -> MixtureParams:
+    """Return the same where one matrix has the rows of all experts, gate and up apart (DBRX)."""
+    rows = Tensor("", "n F, D", form="in rows", cut=(config.d_ff,))
+    gate, up, down = (rows._replace(name=f"{name}mlp.experts.{x}") for x in ("w1", "v1", "w2"))
+    arrays: list[Any] = [gate, up, down._replace(form="in rows, swapped")]
+    return experts(name, config)._replace(experts=ExpertParams(*arrays))
 
 
-def experts_and_correction(name: str) -> MixtureParams:
+def experts_and_correction(name: str, config: LanguageModelConfig) -> MixtureParams:
     """Return the same with a correction of the choice (MiniMax-M2)."""
     correction: Any = Tensor(f"{name}mlp.e_score_correction_bias", "n")
-    return experts(name)._replace(correction=correction)
+    return experts(name, config)._replace(correction=correction)
 
 
-def with_shared(name: str) -> MixtureParams:
+def with_shared(name: str, config: LanguageModelConfig) -> MixtureParams:
     """Return the same with experts for all tokens (DeepSeek-V2)."""
-    return experts(name)._replace(shared=_gated(f"{name}mlp.shared_experts.", "MS"))
+    return experts(name, config)._replace(shared=_gated(f"{name}mlp.shared_experts.", "MS"))
 
 
-def with_both(name: str) -> MixtureParams:
+def with_both(name: str, config: LanguageModelConfig) -> MixtureParams:
     """Return the same with a correction and experts for all tokens (DeepSeek-V3)."""
     correction: Any = Tensor(f"{name}mlp.gate.e_score_correction_bias", "n")
-    return with_shared(name)._replace(correction=correction)
+    return with_shared(name, config)._replace(correction=correction)
 
 
-def with_shared_of_hunyuan(name: str) -> MixtureParams:
+def with_shared_of_hunyuan(name: str, config: LanguageModelConfig) -> MixtureParams:
     """Return the same by the names of Hunyuan."""
     router: Any = Tensor(f"{name}mlp.gate.wg.weight", "n, D")
-    return experts(name)._replace(router=router, shared=_gated(f"{name}mlp.shared_mlp.", "MS"))
+    return experts(name, config)._replace(
+        router=router, shared=_gated(f"{name}mlp.shared_mlp.", "MS")
+    )
 
 
-def with_both_of_hunyuan(name: str) -> MixtureParams:
+def with_both_of_hunyuan(name: str, config: LanguageModelConfig) -> MixtureParams:
     """Return the same with a correction of the choice (Hunyuan 3)."""
-    return experts_and_correction(name)._replace(shared=_gated(f"{name}mlp.shared_experts.", "MS"))
+    return experts_and_correction(name, config)._replace(
+        shared=_gated(f"{name}mlp.shared_experts.", "MS")
+    )
 
 
-def with_optional_correction(name: str) -> MixtureParams:
+def with_optional_correction(name: str, config: LanguageModelConfig) -> MixtureParams:
     """Return the same where published files lack the correction (A.X K1)."""
-    both = with_both(name)
+    both = with_both(name, config)
     correction: Any = both.correction
     return both._replace(correction=correction._replace(optional=True))
 
 
-def with_optional_shared(name: str) -> MixtureParams:
+def with_optional_shared(name: str, config: LanguageModelConfig) -> MixtureParams:
     """Return the same, in some models without experts for all tokens (ERNIE 4.5)."""
-    both = with_both(name)
+    both = with_both(name, config)
     shared: Any = both.shared
     optional = GatedFeedForwardParams(*(t and t._replace(optional=True) for t in shared))
     return both._replace(shared=optional)
 
 
-def with_both_of_afmoe(name: str) -> MixtureParams:
+def with_both_of_afmoe(name: str, config: LanguageModelConfig) -> MixtureParams:
     """Return the same by the names of Trinity."""
     router: Any = Tensor(f"{name}mlp.router.gate.weight", "n, D")
     correction: Any = Tensor(f"{name}mlp.expert_bias", "n")
-    return with_shared(name)._replace(router=router, correction=correction)
+    return with_shared(name, config)._replace(router=router, correction=correction)
 
 
-def with_shared_of_aria(name: str) -> MixtureParams:
+def with_shared_of_aria(name: str, config: LanguageModelConfig) -> MixtureParams:
     """Return experts stored as (n_in, n_out), gate and up in halves, and some for all tokens."""
     inner = f"{name}mlp.experts."
     both = Tensor(f"{inner}gate_up_proj", "n, D, 2 F", parts=2, form="in halves")
@@ -272,19 +268,19 @@ def with_shared_of_aria(name: str) -> MixtureParams:
     return MixtureParams(router, ExpertParams(*arrays), shared=shared)
 
 
-def with_plain_shared(name: str) -> MixtureParams:
+def with_plain_shared(name: str, config: LanguageModelConfig) -> MixtureParams:
     """Return the same with an expert for all tokens that has no gate (Flint)."""
-    return experts(name)._replace(shared=_gated(f"{name}mlp.shared_expert.", "MS"))
+    return experts(name, config)._replace(shared=_gated(f"{name}mlp.shared_expert.", "MS"))
 
 
-def with_gated_shared(name: str) -> MixtureParams:
+def with_gated_shared(name: str, config: LanguageModelConfig) -> MixtureParams:
     """Return the same with an expert for all tokens that has a gate (Qwen2-MoE, Qwen3-Next)."""
     gate: Any = Tensor(f"{name}mlp.shared_expert_gate.weight", "1, D")
     shared = _gated(f"{name}mlp.shared_expert.", "MS")
-    return experts(name)._replace(shared=shared, shared_gate=gate)
+    return experts(name, config)._replace(shared=shared, shared_gate=gate)
 
 
-def experts_with_biases(name: str) -> MixtureParams:
+def experts_with_biases(name: str, config: LanguageModelConfig) -> MixtureParams:
     """Return where experts are whose rows of gate and up alternate (gpt-oss)."""
     inner = f"{name}mlp.experts."
     both = Tensor(f"{inner}gate_up_proj", "n, D, 2 M", parts=2, form="in turn")
@@ -298,19 +294,19 @@ def experts_with_biases(name: str) -> MixtureParams:
     return MixtureParams(router, ExpertParams(*arrays), of_router)  # type: ignore[arg-type]
 
 
-def experts_of_granite(name: str) -> MixtureParams:
+def experts_of_granite(name: str, config: LanguageModelConfig) -> MixtureParams:
     """Return where a router and its experts are (Granite 3's mixtures)."""
     router: Any = Tensor(f"{name}mlp.router.weight", "n, D")
-    return experts(name)._replace(router=router)
+    return experts(name, config)._replace(router=router)
 
 
-def with_shared_of_granite(name: str) -> MixtureParams:
+def with_shared_of_granite(name: str, config: LanguageModelConfig) -> MixtureParams:
     """Return the same, in some models with an expert for all tokens (Granite 4's mixtures)."""
     start = f"{name}shared_mlp."
     both: Any = Tensor(f"{start}input_linear.weight", "2 MS, D", optional=True, parts=2)
     down: Any = Tensor(f"{start}output_linear.weight", "D, MS", optional=True)
     shared = GatedFeedForwardParams(both, both._replace(part=1), down)
-    return experts_of_granite(name)._replace(shared=shared)
+    return experts_of_granite(name, config)._replace(shared=shared)
 
 
 # Blocks and models.
@@ -338,7 +334,7 @@ def decoder_block(
     elif options.get("delta_heads"):
         attention = _delta_rule(f"{name}linear_attn.")
     mixed = kin.experts is not None and options.get("router") is not None
-    network = kin.experts(name) if mixed else kin.network(name, config)
+    network = kin.experts(name, config) if mixed else kin.network(name, config)
     named = kin.norms | dict(kin.norms_of_experts if mixed else {})
     norms = {field: _norm(f"{name}{key}.", kin) for field, key in named.items()}
     if kin.one_norm and options.get("parallel"):

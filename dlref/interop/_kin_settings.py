@@ -414,48 +414,17 @@ def olmoe(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     _router(s, kin, options, normalize=s.flag(False, "norm_topk_prob"))
 
 
-#: Entries of sizes as DBRX names them, and as others do.
-OF_DBRX = {
-    "d_model": "hidden_size", "n_heads": "num_attention_heads", "n_layers": "num_hidden_layers",
-    "max_seq_len": "max_position_embeddings",
-}  # fmt: skip
-
-
-def with_usual_names(s: Settings) -> None:
-    """Read the entries of DBRX's attention and experts, which stand in inner dictionaries."""
-    for name, usual in OF_DBRX.items():
-        if s.get(None, name, usual) is not None:
-            s.config[usual] = s.get(None, name, usual)
-    attention = s.inside("attn_config", set())
-    experts = s.inside("ffn_config", {"moe_jitter_eps", "moe_loss_weight"})  # of training
-    found = {
-        "clip_qkv": attention.get(None, "clip_qkv"),
-        "num_key_value_heads": attention.integer(1, "kv_n_heads"),
-        "intermediate_size": experts.integer(3584, "ffn_hidden_size"),
-        "num_experts": experts.integer(4, "moe_num_experts"),
-        "num_experts_per_tok": experts.integer(1, "moe_top_k"),
-        "norm_topk_prob": experts.config.get("moe_normalize_expert_weights", 1) is not None,
-    }
-    base = attention.get(None, "rope_theta")
-    if base is not None:
-        found["rope_theta"] = base
-        rotation = s.config.get("rope_parameters")
-        if isinstance(rotation, dict) and rotation.get("rope_theta", base) != base:
-            wanted = f"'rope_theta' of 'attn_config', {shown(base)}"
-            s.problems.append(f"'rope_parameters' must have the {wanted}")
-    s.only_these(**found)
-    s.config |= found
-    experts.only("moe_normalize_expert_weights", 1)
-    experts.only("ffn_act_fn", {"name": "silu"})
-    experts.only("hidden_size", s.integer(2048, "hidden_size"))
-    for inner in (attention, experts):
-        inner.finish()
-
-
 def dbrx(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     _bounds(s, options)
-    _router(s, kin, options, normalize=s.flag(True, "norm_topk_prob"))
-    s.only_these(hidden_act="silu", layer_norm_eps=1e-5)
+    _only_silu(s, options)
+    base, rotation = s.get(None, "rope_theta"), s.get({}, "rope_parameters")
+    if base is not None and rotation.get("rope_theta", base) != base:
+        wanted = f"'rope_theta' of 'attn_config', {shown(base)}"
+        s.problems.append(f"'rope_parameters' must have the {wanted}")
+    norm = s.config.get("moe_normalize_expert_weights", 1)  # null is none
+    s.only("moe_normalize_expert_weights", 1)
+    s.only_these(ffn_act_fn={"name": "silu"}, norm_topk_prob=norm is not None, layer_norm_eps=1e-5)
+    _router(s, kin, options, normalize=norm is not None)
 
 
 def gpt_oss(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
@@ -708,14 +677,7 @@ def aria(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     s.only("mlp_bias", False)
     s.known |= {"moe_num_shared_experts", "moe_intermediate_size"}  # in the tensors
     s.known |= {"moe_z_loss_coeff", "moe_aux_loss_coeff"}  # of training
-    _counted_otherwise(s, kin, "moe_num_experts", "moe_topk")
     _router(s, kin, options, score="softmax_of_top")
-
-
-def _counted_otherwise(s: Settings, kin: Kin, count: str, chosen: str) -> None:
-    """Read the number of experts, and of the chosen ones, under a family's own names."""
-    s.config["num_experts"] = s.integer(kin.defaults["experts"], count)
-    s.config["num_experts_per_tok"] = s.integer(kin.defaults["k"], chosen)
 
 
 def axk1(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
@@ -733,7 +695,6 @@ def ernie4_5_moe(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     )  # fmt: skip
     s.known |= {"moe_intermediate_size"}  # in the tensors
     s.known |= {"moe_capacity", "num_nextn_predict_layers"}  # of training; layers left out
-    _counted_otherwise(s, kin, "moe_num_experts", "moe_k")
     _router(s, kin, options)
     layers, step = options["num_layers"], s.integer(1, "moe_layer_interval")
     bounds = [s.get(usual, f"moe_layer_{end}_index") for end, usual in (("start", 1), ("end", -1))]

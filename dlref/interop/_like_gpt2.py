@@ -16,7 +16,7 @@ from ..transformer import (
 )
 from ._modules import linear_layout, norm_layout
 from ._settings import Settings, rope_settings
-from ._tensors import Tensor
+from ._tensors import Tensor, by_other_names
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -283,13 +283,8 @@ def _of_mpt(name: str, config: LanguageModelConfig) -> list[Any]:
     return [*(fused._replace(part=i) for i in range(3)), w_o]
 
 
-def _of_biogpt(named: dict[str, Any], prefix: str) -> dict[str, Any]:
-    """Return a BioGPT's tensors, its head by the name of the others."""
-    return {_replaced(name, {"output_projection.": "lm_head."}): a for name, a in named.items()}
-
-
-def _with_head_of_biogpt(state: dict[str, Any], *_: Any) -> dict[str, Any]:
-    return {_replaced(name, {"lm_head.": "output_projection."}): a for name, a in state.items()}
+#: The head of BioGPT by its own name, and as others call it.
+HEAD = {"output_projection.": "lm_head."}
 
 
 #: Entries of sizes as OpenAI names them, and as others do.
@@ -319,8 +314,8 @@ LIKE_GPT2 = {
         "biogpt.",
         "layers.",
         first=2,
-        renamed=_of_biogpt,
-        together=_with_head_of_biogpt,
+        renamed=lambda named, prefix: by_other_names(named, HEAD),
+        together=lambda state, *_: by_other_names(state, {v: k for k, v in HEAD.items()}),
         left_out="(?!)",
     ),
     "openai-gpt": LikeGPT2(

@@ -115,7 +115,8 @@ def refer(
     def taken(entry: Any, stored: Any) -> Any:
         if stored is None:
             return None
-        if isinstance(stored, InFile) and len(stored.entry.shape) == 2 and _is_large(stored):
+        plain = isinstance(stored, InFile) and len(stored.entry.shape) == 2 and not entry.form
+        if plain and _is_large(stored):
             return OnDemand(stored, entry, work)
         return np.array(entry.taken(np.asarray(stored)), work, order="C")
 

@@ -51,7 +51,8 @@ GATES |= {"sigmoid": "glu", "identity": "bilinear"}
 #: Entries that change no number of a model in evaluation, by the reason why they do not.
 WITHOUT_EFFECT = {
     "training": r".*dropout.*|.*_pdrop|initializer_.*|gradient_checkpointing|tf_legacy_loss"
-    r"|router_(aux|z)_loss_coef|router_jitter_noise|aux_loss_alpha|seq_aux|pretraining_tp|ep_size",
+    r"|router_(aux|z)_loss_coef|router_jitter_noise|aux_loss_alpha|seq_aux|pretraining_tp|ep_size"
+    r"|moe_jitter_eps|moe_loss_weight",
     "heads for tasks": r"summary_.*|.*label.*|problem_type|finetuning_task|pooler_.*"
     r"|directionality",
     "what is returned": r"output_.*|return_dict.*|use_cache|cache_implementation|is_encoder_decoder"

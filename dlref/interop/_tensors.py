@@ -40,7 +40,7 @@ class Tensor(NamedTuple):
     def taken(self, stored: Array) -> Array:
         """Return dlref's array."""
         if self.form:
-            return _of_experts(stored, self.form)[self.part]
+            return _of_experts(stored, self)[self.part]
         array = stored.T if self.transposed else stored
         array = np.roll(array, -self.first, axis=0) if self.first else array
         if self.grouped and self.cut:
@@ -73,14 +73,29 @@ class Tensor(NamedTuple):
         return array.T if self.transposed else array
 
 
+def by_other_names(named: Mapping[str, Any], pairs: Mapping[str, str]) -> dict[str, Any]:
+    """Return tensors whose names have some parts replaced."""
+
+    def new(name: str) -> str:
+        for old, other in pairs.items():
+            name = name.replace(old, other)
+        return name
+
+    return {new(name): value for name, value in named.items()}
+
+
 class Zeros(NamedTuple):
     """An array of zeros that no tensor holds, so that the members of a family have one program."""
 
     shape: str
 
 
-def _of_experts(stored: Array, form: str) -> list[Array]:
+def _of_experts(stored: Array, tensor: Tensor) -> list[Array]:
     """Return the parts of an array of all experts, (n, rows, D) each, or biases (n, rows)."""
+    form = tensor.form
+    if form.startswith("in rows"):  # so many of each expert
+        array = stored.reshape(-1, *tensor.cut, stored.shape[1])
+        return [np.swapaxes(array, 1, 2) if form.endswith("swapped") else array]
     if form == "side by side":  # all rows of one, then all rows of the other
         return np.split(stored, 2, axis=1)
     array = np.swapaxes(stored, -1, -2) if stored.ndim == 3 else stored
@@ -91,6 +106,9 @@ def _of_experts(stored: Array, form: str) -> list[Array]:
 
 def _stored_experts(parts: list[Array], form: str) -> Array:
     """Return the stored array from its parts, the inverse of `_of_experts`."""
+    if form.startswith("in rows"):
+        array = np.swapaxes(parts[0], 1, 2) if form.endswith("swapped") else parts[0]
+        return array.reshape(-1, array.shape[2])
     if form == "side by side":
         return np.concatenate(parts, axis=1)
     array = np.concatenate(parts, axis=1) if form == "in halves" else parts[0]
@@ -106,15 +124,17 @@ def _reordered(array: Array, heads: int, order: Callable[[Array], Array]) -> Arr
     return np.take(rows, order(rope_permutation(rows.shape[1])), axis=1).reshape(array.shape)
 
 
-def _axis(term: str) -> tuple[int, str]:
-    """Return factor and symbol of "4 H"."""
-    *factor, symbol = term.split(" ")
-    return int(factor[0]) if factor else 1, symbol
+def _axis(term: str, sizes: Sizes) -> tuple[int, str]:
+    """Return factor and symbol of "4 H", or of "n F" if the size of F is known."""
+    *factors, symbol = term.split(" ")
+    if factors and factors[0] == "n":
+        return sizes[symbol], factors[0]
+    return int(factors[0]) if factors else 1, symbol
 
 
 def misfit(shape: tuple[int, ...], symbols: str, sizes: Sizes) -> str:
     """Return the expected shape if a shape differs, else nothing; new symbols get their size."""
-    axes = [_axis(term) for term in symbols.split(", ")]
+    axes = [_axis(term, sizes) for term in symbols.split(", ")]
     if len(axes) == len(shape):
         for n, (factor, symbol) in zip(shape, axes, strict=True):
             if n % factor == 0:
@@ -196,7 +216,7 @@ def read(
 
     def read_entry(entry: Any) -> Any:
         if isinstance(entry, Zeros):
-            axes = [_axis(term) for term in entry.shape.split(", ")]
+            axes = [_axis(term, sizes) for term in entry.shape.split(", ")]
             shape = [factor * sizes.get(symbol, 1) for factor, symbol in axes]
             return np.zeros(shape, next(iter(dtypes.values()), np.float64))
         if entry is None or (array := stored(entry)) is None:
@@ -295,7 +315,7 @@ def write(
         key = prefix + tensor.name
         shapes = [part.shape for part in parts]
         sizes_differ = len(set(shapes)) > 1
-        if tensor.cut:
+        if tensor.cut and not tensor.form:
             given = np.cumsum([len(part) // (tensor.grouped or 1) for part in parts[:-1]])
             sizes_differ = tuple(given) != tensor.cut
         if sizes_differ or (tensor.heads and len(parts[0]) % tensor.heads):

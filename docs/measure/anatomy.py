@@ -223,7 +223,7 @@ class Model:
         if not mixed:
             return words
         router = next(o["router"] for o in self.options if o.get("router"))
-        count = KIN[self.kind].defaults["experts"]
+        count = self.settings.config.get("num_experts", KIN[self.kind].defaults["experts"])
         words = f"{router['k']} of {count} {link('experts')}{share(len(mixed), len(networks))}"
         words += ", one for all tokens" if mixed[0].shared is not None else ""
         words += " with a gate" if mixed[0].shared_gate is not None else ""

@@ -68,7 +68,9 @@ SOME = {"a": np.ones(2)}
         ),
         ("dbrx", {"num_key_value_heads": 2}, "'num_key_value_heads' must be 1, not 2"),
         (
-            "dbrx", {"ffn_config": {"moe_normalize_expert_weights": 2}},
+            "dbrx",
+            {"ffn_config": {"moe_normalize_expert_weights": 2, "ffn_hidden_size": 24},
+             "attn_config": {"kv_n_heads": 2}},
             "'moe_normalize_expert_weights' must be 1, not 2",
         ),
         ("axk1", {"mlp_layer_types": ["sparse"]}, "'mlp_layer_types' must be 3 of 'dense' and"),
@@ -155,9 +157,7 @@ def test_the_rows_of_dbrxs_experts(rng):
     w2 = params.blocks[0].feed_forward.experts.w_down
     np.testing.assert_array_equal(w2[2], state[name][48:72].T)
     for wrong in (state[name][:-1], state[name][None]):
-        with pytest.raises(
-            ValueError, match=r"w2' must have shape \(n, F, D\) = \(4, 24, 32\), not"
-        ):
+        with pytest.raises(ValueError, match=r"w2' must have shape \(n F, D\) = \(96, 32\), not"):
             from_state_dict(state | {name: wrong}, config=config)
 
 
