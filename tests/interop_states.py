@@ -42,7 +42,8 @@ def state_of(kind, config, rng):
         "HV": 20,
     } | families.sizes_of(found)
     keys = config.get("linear_num_key_heads", 0)
-    sizes |= {"KE": 5 * keys, "HV": 20, "HL": 4, "C": 10 * keys + 24, "KC": 3, "VL": 6}
+    delta = {"KE": 5 * keys, "HL": 4, "C": 10 * keys + 24, "KC": 3, "VL": 6}
+    sizes |= {"HV": 20} | (delta if keys else {})
     if kind.startswith(("qwen3_next", "qwen3_5")):
         sizes["HV"] = 24
     state = {}

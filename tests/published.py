@@ -932,6 +932,8 @@ def small(published):
         found |= {"n_group": 4, "topk_group": 2}
     if published.get("q_lora_rank"):
         found["q_lora_rank"] = 5
+    if published.get("embedding_size") not in (None, published.get("hidden_size")):
+        found["embedding_size"] = 20
     if found.get("query_pre_attn_scalar"):
         found["query_pre_attn_scalar"] = 11
     if scaling := published.get("rope_scaling"):

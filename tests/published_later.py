@@ -403,6 +403,18 @@ SAVED = {
 ROBERTA = {"layer_norm_eps": 1e-5, "max_position_embeddings": 514, "model_type": "roberta"}
 ROBERTA |= {"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1, "type_vocab_size": 1}
 LATER_ENCODERS = {
+    "google/electra-small-discriminator": BERT | {
+        "architectures": ["ElectraForPreTraining"], "embedding_size": 128, "hidden_size": 256,
+        "intermediate_size": 1024, "model_type": "electra", "num_attention_heads": 4,
+        "summary_activation": "gelu", "summary_last_dropout": 0.1, "summary_type": "first",
+        "summary_use_proj": True, "vocab_size": 30522,
+    },
+    "google/electra-base-generator": BERT | {
+        "architectures": ["ElectraForMaskedLM"], "embedding_size": 768, "hidden_size": 256,
+        "intermediate_size": 1024, "model_type": "electra", "num_attention_heads": 4,
+        "summary_activation": "gelu", "summary_last_dropout": 0.1, "summary_type": "first",
+        "summary_use_proj": True, "vocab_size": 30522,
+    },
     "Snowflake/snowflake-arctic-embed-m": BERT | SAVED | {
         "architectures": ["BertModel"], "gradient_checkpointing": False, "vocab_size": 30522,
         "transformers_version": "4.36.1",

@@ -38,13 +38,13 @@ class BertParams(NamedTuple):
 
     Parameters
     ----------
-    embedding : ndarray, shape (V, D)
-        One vector for each token.
-    positions : ndarray, shape (L, D)
+    embedding : ndarray, shape (V, C)
+        One vector for each token. C is D, except in ELECTRA and RoFormer, where it may be less.
+    positions : ndarray, shape (L, C)
         One for each place; one row of zeros in RoFormer, which has rotations instead. RoBERTa's
         first place has the row after the one of its padding token; the rows before it, which only
         padding uses, come last here.
-    types : ndarray, shape (2, D)
+    types : ndarray, shape (2, C)
         One for each of the two sentences that a text may consist of. DistilBERT and BertGeneration
         have none: one row of zeros.
     norm : NormParams or None
@@ -55,6 +55,8 @@ class BertParams(NamedTuple):
         Dense layer, with tanh, for the first token of the output.
     last_norm : NormParams or None
         Normalization of the last sum, in models whose blocks normalize before each sub-layer.
+    projection : LinearParams or None
+        Dense layer from the embeddings to the blocks, where C is not D.
 
     See Also
     --------
@@ -67,19 +69,20 @@ class BertParams(NamedTuple):
 
         x = params.embedding[tokens] + params.positions[:T] + params.types[0]
         x = layer_norm(x, *params.norm, eps=options["eps"])
+        x = linear(x, *params.projection)
         h = encoder(x, params.blocks, params.last_norm, **options)
 
-    without the second line where ``params.norm`` is None. Blocks normalize after each sum, and
-    there is no last norm; in Megatron-BERT, XLM-R XL and RoBERTa-PreLayerNorm they normalize before
-    each sub-layer. RoFormer's options have the tables ``rope`` of all L places, and a text of T
-    tokens takes the first T rows of both. The pooled output is ``np.tanh(linear(h[..., 0, :],
-    *params.pooler))``.
+    without the line of the norm or of the projection where it is None. Blocks normalize after each
+    sum, and there is no last norm; in Megatron-BERT, XLM-R XL and RoBERTa-PreLayerNorm they
+    normalize before each sub-layer. RoFormer's options have the tables ``rope`` of all L places,
+    and a text of T tokens takes the first T rows of both. The pooled output is
+    ``np.tanh(linear(h[..., 0, :], *params.pooler))``.
 
     Examples
     --------
     >>> from dlref.interop import BertParams
     >>> BertParams._fields
-    ('embedding', 'positions', 'types', 'norm', 'blocks', 'pooler', 'last_norm')
+    ('embedding', 'positions', 'types', 'norm', 'blocks', 'pooler', 'last_norm', 'projection')
     """
 
     embedding: FloatArray
@@ -89,6 +92,7 @@ class BertParams(NamedTuple):
     blocks: tuple[EncoderBlockParams, ...]
     pooler: LinearParams | None = None
     last_norm: NormParams | None = None
+    projection: LinearParams | None = None
 
 
 @displayed
@@ -147,6 +151,7 @@ class Encoder(NamedTuple):
     sizes: Sizes
     options: dict[str, Any]
     first_place: int = 0  # row of the table of positions for the first token
+    projected: bool = False  # whether embeddings are narrower than the blocks
 
 
 # BERT and its relatives.
@@ -192,6 +197,8 @@ class LikeBert(NamedTuple):
     last: str = ""  # name of the norm of the last sum
     counts: bool = False  # whether positions count from the padding token
     turns: bool = False  # whether positions are rotations, not a table
+    #: Width of the embeddings by default, in families where it need not be the blocks' width, 0.
+    width: int | None = None
 
 
 #: RoBERTa's vocabulary is another one in its own files alone.
@@ -225,7 +232,19 @@ LIKE_BERT = {
         last="encoder.ln.",
     ),
     "roformer": LikeBert(
-        "RoFormer", "rotations of neighbors", "roformer.", (50000, *BERT[1:-1], 1536), turns=True
+        "RoFormer",
+        "rotations of neighbors",
+        "roformer.",
+        (50000, *BERT[1:-1], 1536),
+        turns=True,
+        width=0,
+    ),
+    "electra": LikeBert(
+        "Electra",
+        "BERT's pieces, and narrower embeddings",
+        "electra.",
+        (30522, 256, 12, 4, 1024, 512),
+        width=128,
     ),
     "roberta-prelayernorm": LikeBert(
         "RobertaPreLayerNorm",
@@ -261,10 +280,13 @@ def bert_config(s: Settings, kin: LikeBert) -> Encoder:
     if kin.last:
         encoder.options["norm_first"] = True
     if kin.turns:
-        s.only("embedding_size", encoder.sizes["D"], "embeddings of another width than the blocks")
         s.only("rotary_value", False)
         encoder.options["rope"] = _rotations(s, encoder)
-    return encoder._replace(first_place=first_place(s.config) if kin.counts else 0)
+    D = encoder.sizes["D"]
+    C = D if kin.width is None else s.integer(kin.width or D, "embedding_size")
+    encoder.sizes["C"] = C
+    place = first_place(s.config) if kin.counts else 0
+    return encoder._replace(first_place=place, projected=C != D)
 
 
 def _rotations(s: Settings, encoder: Encoder) -> tuple[FloatArray, FloatArray]:
@@ -323,26 +345,31 @@ def _distilbert_block(name: str) -> EncoderBlockParams:
     )
 
 
-def _tables(base: str, first_place: int = 0) -> tuple[Any, Any]:
+def _tables(base: str, first_place: int = 0, width: str = "D") -> tuple[Any, Any]:
     """Return where the embeddings of tokens and of positions are."""
-    positions = Tensor(f"{base}embeddings.position_embeddings.weight", "L, D", first=first_place)
-    return Tensor(f"{base}embeddings.word_embeddings.weight", "V, D"), positions
+    own = f"{base}embeddings."
+    positions = Tensor(f"{own}position_embeddings.weight", f"L, {width}", first=first_place)
+    return Tensor(f"{own}word_embeddings.weight", f"V, {width}"), positions
 
 
 def bert_layout(encoder: Encoder, base: str, kin: LikeBert) -> BertParams:
     pooler = linear_layout(f"{base}pooler.dense.", "D", "D", bias=True)
     names = [f"{base}encoder.layer.{i}." for i in range(encoder.layers)]
-    embedding, positions = _tables(base, encoder.first_place)
-    none: Any = Zeros("1, D")
-    types: Any = Tensor(f"{base}embeddings.token_type_embeddings.weight", "types, D")
+    C = "C" if encoder.projected else "D"
+    embedding, positions = _tables(base, encoder.first_place, C)
+    none: Any = Zeros(f"1, {C}")
+    types: Any = Tensor(f"{base}embeddings.token_type_embeddings.weight", f"types, {C}")
+    wider = linear_layout(f"{base}embeddings_project.", "D", "C", bias=True)
+    first = norm_layout(f"{base}embeddings.LayerNorm.", bias=True, size=C)
     return BertParams(
         embedding,
         none if kin.turns else positions,
         types if kin.types else none,
-        norm_layout(f"{base}embeddings.LayerNorm.", bias=True) if kin.first_norm else None,
+        first if kin.first_norm else None,
         tuple(_bert_block(name, kin) for name in names),
         LinearParams(*pooler) if encoder.pooler else None,
         norm_layout(f"{base}{kin.last}", bias=True) if kin.last else None,
+        LinearParams(*wider) if encoder.projected else None,
     )
 
 

@@ -470,6 +470,7 @@ FAMILIES |= {
         kin.base,
         {},
         r"embeddings\.(position|token_type)_ids|(cls|lm_head|classifier|qa_outputs)\..*"
+        r"|(discriminator|generator)_\w+\..*"
         r"|encoder\.embed_positions\.weight",
         with_new_norms,
     )
@@ -751,6 +752,7 @@ def write_family(params: Any, kind: str, config: Any, prefix: str) -> dict[str, 
         encoder = Encoder(len(blocks), GatedFeedForwardParams in networks, pooler, {}, {})
         if kind in LIKE_BERT and LIKE_BERT[kind].counts:
             encoder = encoder._replace(first_place=first_place(config))
+        encoder = encoder._replace(projected=getattr(params, "projection", None) is not None)
         layout, sizes = family.layout(encoder, ""), {}
     state = write(layout, params, kind, prefix=prefix, sizes=sizes)
     return family.together(state, config, prefix + family.base)

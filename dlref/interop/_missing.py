@@ -45,7 +45,6 @@ MISSING = {
     "doge": ("Doge", "masks that values choose"),
     "dots3_note": ("dots.note", INDEXER),
     "dots3_note_text": ("dots.note", INDEXER),
-    "electra": ("ELECTRA", OTHER_WIDTH),
     "ernie": ("ERNIE 2 and 3", "embeddings of tasks"),
     "falcon_h1": ("Falcon-H1", SCAN),
     "falcon_mamba": ("Falcon Mamba", SCAN_1),

@@ -134,10 +134,10 @@ def count(names: Collection[str], pattern: str) -> int:
     return max(len({match[1] for match in matches if match}), 1)
 
 
-def norm_layout(name: str, *, bias: bool) -> NormParams:
+def norm_layout(name: str, *, bias: bool, size: str = "D") -> NormParams:
     """Return where a normalization is."""
-    offset = Tensor(f"{name}bias", "D") if bias else None
-    return NormParams(Tensor(f"{name}weight", "D"), offset)  # type: ignore[arg-type]
+    offset = Tensor(f"{name}bias", size) if bias else None
+    return NormParams(Tensor(f"{name}weight", size), offset)  # type: ignore[arg-type]
 
 
 def linear_layout(name: str, rows: str, columns: str, *, bias: bool) -> tuple[Any, Any]:

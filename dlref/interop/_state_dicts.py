@@ -86,6 +86,7 @@ def from_state_dict(
         "megatron-bert",
         "roberta-prelayernorm",
         "roformer",
+        "electra",
         "xlm-roberta-xl",
     ],
     config: Mapping[str, Any] | None = None,
@@ -228,7 +229,7 @@ def from_state_dict(
     data2vec-text,
     bert-generation,
     megatron-bert,
-    roformer,
+    roformer, electra,
     roberta-prelayernorm
     t5, mt5              ``EncoderDecoderParams``,    ``encoder_decoder_model(source, target,
                          ``LanguageModelConfig``      params, config)``

@@ -71,6 +71,7 @@ MODELS = {
     "cwm": "Code World Model",
     "data2vec-text": "data2vec",
     "dbrx": "DBRX",
+    "electra": "ELECTRA",
     "deepseek_v3": "DeepSeek-V3, R1, Kimi K2, Moonlight",
     "dots1": "dots.llm1",
     "emu3_text_model": "Emu3",

@@ -74,7 +74,6 @@ SOME = {"a": np.ones(2)}
             "'moe_normalize_expert_weights' must be 1, not 2",
         ),
         ("axk1", {"mlp_layer_types": ["sparse"]}, "'mlp_layer_types' must be 3 of 'dense' and"),
-        ("roformer", {"embedding_size": 8}, "'embedding_size' must be 32, not 8: dlref lacks"),
         ("roformer", {"num_attention_heads": 32}, "'hidden_size' must be an even number for each"),
     ],
 )  # fmt: skip

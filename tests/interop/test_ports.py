@@ -385,6 +385,9 @@ RELATIVES = {
     "bert-generation": ("BertGeneration", BERT),
     "megatron-bert": ("MegatronBert", BERT),
     "roformer": ("RoFormer", BERT),
+    "roformer, narrow embeddings": ("RoFormer", BERT | {"embedding_size": 8}),
+    "electra": ("Electra", BERT | {"embedding_size": 8}),
+    "electra, as wide as the blocks": ("Electra", BERT | {"embedding_size": 16}),
     "roberta-prelayernorm": ("RobertaPreLayerNorm", BERT | {"pad_token_id": 1}),
     "xlm-roberta-xl": ("XLMRobertaXL", BERT | {"pad_token_id": 1}),
     "roberta, other padding": ("Roberta", BERT | {"pad_token_id": 3, "hidden_act": "relu"}),
@@ -401,6 +404,7 @@ def test_relatives_of_bert(name, rng):
     ids = rng.integers(4, V, (3, T))  # none of them is padding
     x = params.embedding[ids] + params.positions[:T] + params.types[0]
     x = x if params.norm is None else layer_norm(x, *params.norm, eps=options["eps"])
+    x = x if params.projection is None else linear(x, *params.projection)
     if kind == "RoFormer":  # whose tables are of all places, and in float32
         assert len(options["rope"][0]) == config["max_position_embeddings"]
         options = options | {"rope": [np.float32(a[:T]).astype(float) for a in options["rope"]]}

@@ -20,6 +20,7 @@ from dlref.interop import from_state_dict, to_state_dict
 from dlref.interop._families import FAMILIES, _entries_of_all
 from dlref.interop._missing import MISSING
 from dlref.interop._settings import AROUND, IRRELEVANT, OF_IMAGES, OF_OTHERS, family_of
+from dlref.neurons import linear
 from dlref.normalization import layer_norm
 from dlref.transformer import (
     encoder,
@@ -350,6 +351,7 @@ def test_the_package_reads_the_same_encoder(name, package, rng, tmp_path):
     else:
         x = params.embedding[source] + params.positions[:T] + params.types[0]
         x = x if params.norm is None else layer_norm(x, *params.norm, eps=own["eps"])
+        x = x if params.projection is None else linear(x, *params.projection)
         if "rope" in own:  # of all places, and in float32 in the package
             own |= {"rope": [np.float32(a[:T]).astype(float) for a in own["rope"]]}
         got = encoder(x, params.blocks, params.last_norm, **own)
