@@ -192,6 +192,7 @@ def _language_model(rng: Any) -> Cases:
         ("ALiBi", {"positions": "alibi"}),
         ("T5's biases", {"positions": "t5"}),
         ("norms after the sums", {"norm_first": False}),
+        ("embeddings of another width", {"embedding_dim": 3}),
         ("grouped heads, rotations, gates", {
             "positions": "rope", "norm": "rms", "activation": "swiglu", "num_kv_heads": 1,
             "tied": False, "biases": False,

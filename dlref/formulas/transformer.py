@@ -158,6 +158,8 @@ class LanguageModelParams(NamedTuple):
     blocks: tuple
     norm: NormParams
     head: np.ndarray
+    embedding_in: np.ndarray = None
+    embedding_out: np.ndarray = None
 
 
 class SequenceClassifierParams(NamedTuple):
@@ -1463,6 +1465,7 @@ class Configuration(NamedTuple):
     logit_softcap: float = None
     num_decoder_layers: int = None
     alibi_exponent: float = 8.0
+    embedding_dim: int = None
     gated: bool = None
 
 
@@ -1555,7 +1558,7 @@ def init_decoder_block(rng, config):
 def init_embedding(rng, config, rows):
     """Embeddings; smaller where they are multiplied."""
     deviation = 0.02 if config.embedding_scale == 1 else 1 / config.embedding_scale
-    return rng.normal(0.0, deviation, (rows, config.d_model))
+    return rng.normal(0.0, deviation, (rows, config.embedding_dim or config.d_model))
 
 
 def init_positions(rng, config):
@@ -1567,7 +1570,8 @@ def init_positions(rng, config):
 
 def init_head(rng, config):
     """Weights of the last layer, if they are not the embeddings."""
-    return None if config.tied else rng.normal(0.0, 0.02, (config.vocab_size, config.d_model))
+    width = config.embedding_dim or config.d_model
+    return None if config.tied else rng.normal(0.0, 0.02, (config.vocab_size, width))
 
 
 def init_last_norm(config):
@@ -1603,6 +1607,10 @@ def init_language_model(rng, config, *, dtype=np.float64):
     blocks = tuple(init_encoder_block(rng, config) for _ in range(config.num_layers))
     head = init_head(rng, config)
     params = LanguageModelParams(embedding, positions, blocks, init_last_norm(config), head)
+    if config.embedding_dim is not None:
+        D, C = config.d_model, config.embedding_dim
+        into, out = lecun_normal(rng, (D, C)), lecun_normal(rng, (C, D))
+        params = params._replace(embedding_in=into, embedding_out=out)
     return cast(params, dtype)
 
 
@@ -1697,6 +1705,25 @@ def embed_vjp(dx, dbias, tokens, embedding, table, config, causal, drops, class_
 def head_of(p):
     """Weights of the last layer, which may be the embeddings."""
     return p.embedding if p.head is None else p.head
+
+
+def widened(p):
+    """The same model with a table of D columns, and another one for the head: products."""
+    if p.embedding_in is None:
+        return p
+    table, head = p.embedding @ p.embedding_in.T, head_of(p) @ p.embedding_out
+    return p._replace(embedding=table, head=head, embedding_in=None, embedding_out=None)
+
+
+def widened_vjp(du, p):
+    """Backward pass: gradients of the factors of both tables."""
+    if p.embedding_in is None:
+        return du
+    dembedding, dhead = du.embedding @ p.embedding_in, du.head @ p.embedding_out.T
+    into, out = du.embedding.T @ p.embedding, head_of(p).T @ du.head
+    if p.head is None:
+        dembedding, dhead = dembedding + dhead, None
+    return du._replace(embedding=dembedding, head=dhead, embedding_in=into, embedding_out=out)
 
 
 def logits_of(h, p, config):
@@ -1797,6 +1824,7 @@ def pairs_back(weights, places):
 
 def language_model_states(ids, p, config, drops):
     """The input of the blocks, the result of each, and the result of the last norm."""
+    p = widened(p)
     T, dtype = ids.shape[-1], p.embedding.real.dtype
     x = embed(ids, p.embedding, p.positions, config, drops)
     kinds = kinds_of_model(config, T, True, dtype)
@@ -1807,11 +1835,12 @@ def language_model_states(ids, p, config, drops):
 def language_model_logits(ids, p, config, drops):
     """Embed, run the blocks, compare with all tokens."""
     _, h = language_model_states(ids, p, config, drops)
-    return logits_of(h, p, config)
+    return logits_of(h, widened(p), config)
 
 
-def language_model_gradients(dlogits, ids, p, config, drops):
+def language_model_gradients(dlogits, ids, params, config, drops):
     """Backward pass: from the logits to the embeddings, which are used twice if they are tied."""
+    p = widened(params)
     T, dtype = ids.shape[-1], p.embedding.real.dtype
     (x, *_), h = language_model_states(ids, p, config, drops)
     kinds = kinds_of_model(config, T, True, dtype)
@@ -1821,7 +1850,8 @@ def language_model_gradients(dlogits, ids, p, config, drops):
     dembedding, dtable, _ = embed_vjp(dx, dbias, ids, p.embedding, p.positions, config, True, drops)
     if p.head is None:
         dembedding, dhead = dembedding + dhead, None
-    return type(p)(embedding=dembedding, positions=dtable, blocks=dblocks, norm=dnorm, head=dhead)
+    dp = type(p)(embedding=dembedding, positions=dtable, blocks=dblocks, norm=dnorm, head=dhead)
+    return widened_vjp(dp, params)
 
 
 def language_model(
@@ -2643,6 +2673,12 @@ def gpt_parameter_count(D, layers, width, vocabulary, context):
     return (vocabulary + context) * D + layers * (attention + network + norms) + 2 * D
 
 
+def width_of_embeddings(config):
+    """Features of an embedding, and the size of the matrices to the blocks and back."""
+    C, D = config.embedding_dim, config.d_model
+    return (D, 0) if C is None else (C, 2 * C * D)
+
+
 def parameter_counts(config):
     """
     Parameters of a language model, by component.
@@ -2662,9 +2698,10 @@ def parameter_counts(config):
     norm = 2 * D if config.biases and config.norm == "layer" else D
     norms = 2 * L + 1 if config.norm_first else 2 * L
     tables = {"learned": config.length * D, "t5": T5_BUCKETS * config.num_heads}
+    C, factors = width_of_embeddings(config)
     return ParameterCounts(
-        V * D, tables.get(config.positions, 0), L * attention, L * network, norms * norm,
-        0 if config.tied else V * D,
+        V * C + factors, tables.get(config.positions, 0), L * attention, L * network, norms * norm,
+        0 if config.tied else V * C,
     )  # fmt: skip
 
 
@@ -2682,7 +2719,8 @@ def multiplication_counts(config, *, context):
     projections = L * (D * Q + 2 * D * K + Q * D)
     scores = L * 2 * Q * context
     network = L * (3 if config.gated else 2) * D * F
-    return MultiplicationCounts(projections, scores, network, V * D)
+    C, factors = width_of_embeddings(config)
+    return MultiplicationCounts(projections, scores, network, V * C + factors)
 
 
 # == tasks

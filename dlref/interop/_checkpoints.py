@@ -291,7 +291,7 @@ def _mistakes(each: list[Options]) -> Callable[[Any, Options], Mistakes]:
 
 def _add_embeddings(trace: Trace, model: _Checkpoint, ids: Any) -> Any:
     """Add the steps before the blocks: only the rows of the tokens are read."""
-    _, p = model.outside(np.float32, "embedding", "positions")
+    _, p = model.outside(np.float32, "embedding", "positions", "embedding_in")
     numbers, places = np.unique(ids, return_inverse=True)
     table = p.embedding
     rows = table.rows_of(numbers) if isinstance(table, OnDemand) else table[numbers]
@@ -305,7 +305,7 @@ def _add_embeddings(trace: Trace, model: _Checkpoint, ids: Any) -> Any:
 def _add_end(trace: Trace, model: _Checkpoint, x: FloatArray) -> None:
     """Add the last norm and the logits."""
     head = "embedding" if model.config.tied else "head"
-    dtype, p = model.outside(x.dtype, "norm", head)
+    dtype, p = model.outside(x.dtype, "norm", head, "embedding_out")
     x = x.astype(dtype)
     o = of_config(model.config, None, x, causal=True)[-1]
     if p.norm is not None:  # where norms come after the sums, there is none

@@ -574,7 +574,7 @@ def sizes_of(config: Any) -> Sizes:
         "V": config.vocab_size, "D": config.d_model, "F": config.d_ff, "L": config.length,
         "E": E, "Q": Q, "K": K, "QKV": Q + 2 * K, "H": config.num_heads, "Hk": config.num_kv_heads,
         "buckets": BUCKETS,
-    }  # fmt: skip
+    } | ({"C": config.embedding_dim} if config.embedding_dim else {})  # fmt: skip
 
 
 class Prepared(NamedTuple):

@@ -154,8 +154,8 @@ def opt(s: Settings, options: dict[str, Any]) -> None:
     options["norm_first"] = s.flag(True, "do_layer_norm_before")
     options["biases"] = s.flag(True, "enable_bias")
     s.only_these(_remove_final_layer_norm=False, learned_embeddings=True)
-    width = s.get(None, "word_embed_proj_dim") and options["d_model"]
-    s.only("word_embed_proj_dim", width, "embeddings of another width than the blocks")
+    width = s.integer(options["d_model"], "word_embed_proj_dim")
+    options["embedding_dim"] = None if width == options["d_model"] else width
     s.known |= {"layerdrop", "init_std"}  # of training
     s.only("layer_norm_elementwise_affine", True)
 
@@ -439,9 +439,14 @@ def layout_like_gpt2(
     positions: Any = None
     if places:
         positions = Tensor(f"{base}{places}.weight", "L, D", first=family.first)
-    embedding: Any = Tensor(f"{base}{table}.weight", "V, D")
-    head: Any = None if config.tied else Tensor("lm_head.weight", "V, D")
+    shape = "V, D" if config.embedding_dim is None else "V, C"
+    embedding: Any = Tensor(f"{base}{table}.weight", shape)
+    head: Any = None if config.tied else Tensor("lm_head.weight", shape)
     blocks = [block(f"{base}{family.layers}{i}.") for i in range(config.num_layers)]
     ends = last and config.norm_first  # the last of the norms after the sums is in a block
     norm = norm_layout(f"{base}{last}", bias=family.norm_bias) if ends else None
-    return LanguageModelParams(embedding, positions, tuple(blocks), norm, head)
+    factors: list[Any] = []
+    if config.embedding_dim is not None:  # of OPT 350M
+        factors.append(Tensor(f"{base}project_in.weight", "D, C"))
+        factors.append(Tensor(f"{base}project_out.weight", "C, D"))
+    return LanguageModelParams(embedding, positions, tuple(blocks), norm, head, *factors)

@@ -22,7 +22,7 @@ class ParameterCounts(NamedTuple):
     Parameters
     ----------
     embedding : int
-        Vectors of the tokens.
+        Vectors of the tokens, and both matrices of embeddings of another width.
     positions : int
         Table of the scheme of positions.
     attention : int
@@ -75,7 +75,7 @@ class MultiplicationCounts(NamedTuple):
     feed_forward : int
         Feed-forward networks.
     head : int
-        Logits.
+        Logits, and both matrices of embeddings of another width.
 
     See Also
     --------
@@ -184,14 +184,21 @@ def parameter_counts(config: LanguageModelConfig) -> ParameterCounts:
     with_bias = config.biases and config.norm == "layer"
     biases = D + Q + 2 * K if config.biases else 0
     plain = 2 * D * F + (F + D if config.biases else 0)
+    C, factors = _embeddings(config)
     return ParameterCounts(
-        embedding=V * D,
+        embedding=V * C + factors,
         positions=tables.get(config.positions, 0),
         attention=L * (2 * D * Q + 2 * D * K + biases),
         feed_forward=L * (3 * D * F if config.gated else plain),
         norms=(2 * L + config.norm_first) * D * (2 if with_bias else 1),
-        head=0 if config.tied else V * D,
+        head=0 if config.tied else V * C,
     )
+
+
+def _embeddings(config: LanguageModelConfig) -> tuple[int, int]:
+    """Return the width of the embeddings, and the size of the matrices to the blocks and back."""
+    C = config.embedding_dim
+    return (config.d_model, 0) if C is None else (C, 2 * C * config.d_model)
 
 
 def multiplication_counts(config: LanguageModelConfig, *, context: int) -> MultiplicationCounts:
@@ -266,9 +273,10 @@ def multiplication_counts(config: LanguageModelConfig, *, context: int) -> Multi
     S = as_integer("context", context, least=1)
     D, F, L = config.d_model, config.d_ff, config.num_layers
     Q, K = (n * config.head_dim for n in (config.num_heads, config.num_kv_heads))
+    C, factors = _embeddings(config)
     return MultiplicationCounts(
         projections=L * (2 * D * Q + 2 * D * K),
         scores=L * 2 * Q * S,
         feed_forward=L * (3 if config.gated else 2) * D * F,
-        head=config.vocab_size * D,
+        head=config.vocab_size * C + factors,
     )

@@ -154,7 +154,7 @@ def _run(
         dh = np.zeros_like(h)
         dh[..., 0, :] = dgathered
         dx, _, dblocks, dnorm, dbias = stack_pullback(dh)
-        dembedding, dtable, dtoken = text.pullback(dx, dbias)
+        dembedding, dtable, dtoken, _ = text.pullback(dx, dbias)
         grads = dtoken, dembedding, dtable, dblocks, dnorm, dw_head, db_head
         return SequenceClassifierParams(*grads)
 

@@ -156,6 +156,9 @@ class LanguageModelConfig:
     alibi_exponent : float, default 8.0
         The least slope of ALiBi is 2 to the power of minus this number, as for
         :func:`dlref.positions.alibi_slopes`.
+    embedding_dim : int or None
+        Number C of features of an embedding of a :func:`language_model`, with matrices that lead to
+        the D features of the blocks and back to the head; None is D, without matrices.
 
     Raises
     ------
@@ -219,6 +222,7 @@ class LanguageModelConfig:
     logit_softcap: float | None = None
     num_decoder_layers: int | None = None
     alibi_exponent: float = 8.0
+    embedding_dim: int | None = None
 
     def __post_init__(self) -> None:
         """Check every field, and fill in those that follow from others."""
@@ -238,6 +242,8 @@ class LanguageModelConfig:
         self._integer("num_layers", least=0, most=MOST_LAYERS)
         if self.num_decoder_layers is not None:
             self._integer("num_decoder_layers", least=0, most=MOST_LAYERS)
+        if self.embedding_dim is not None:
+            self._integer("embedding_dim")
         gated = (8 * self.d_model + 2) // 3
         self._integer("d_ff", gated if self.gated else 4 * self.d_model)
         self._integer("length")
@@ -374,7 +380,7 @@ def init_blocks(
 def init_embedding(rng: np.random.Generator, config: LanguageModelConfig, rows: int) -> FloatArray:
     """Draw embeddings."""
     sd = 0.02 if config.embedding_scale == 1 else 1 / config.embedding_scale
-    return as_generator("rng", rng).normal(0.0, sd, (rows, config.d_model))
+    return as_generator("rng", rng).normal(0.0, sd, (rows, config.embedding_dim or config.d_model))
 
 
 def init_positions(
@@ -462,6 +468,10 @@ def init_language_model(
         init_norm(config) if config.norm_first else None,
         None if config.tied else rng.normal(0.0, 0.02, embedding.shape),
     )
+    if config.embedding_dim is not None:
+        D, C = config.d_model, config.embedding_dim
+        into, out = lecun_normal(rng, (D, C)), lecun_normal(rng, (C, D))
+        params = params._replace(embedding_in=into, embedding_out=out)
     return rounded(params, kind)
 
 

@@ -79,6 +79,7 @@ class Decoding:
         """Append tokens (..., t) and return the logits (..., V) of the next token."""
         p = self.p
         text = Text(tokens, p.embedding, p.positions, self.config, start=self.length)
+        text = text._replace(projection=getattr(p, "embedding_in", None))
         x, stack = text.enter(self.blocks, p.norm, self.call)
         for block, s, caches in zip(stack.blocks, stack.setups, self.caches, strict=True):
             x = block_forward(x, block, s, self.memory, caches)[0]

@@ -174,11 +174,11 @@ def _run(
 
     @np.errstate(all="ignore")
     def pullback(u: FloatArray) -> EncoderDecoderParams:
-        dh, dhead = logits_vjp(u, h, p, texts[0].config)
+        dh, dhead, _ = logits_vjp(u, h, p, texts[0].config)
         dx, dmemory, ddecoder, dnorm, dbias = decoder_pullback(dh)
         dsource, _, dencoder, dencoder_norm, dsource_bias = encoder_pullback(dmemory)
-        dembedding, dtable, _ = texts[1].pullback(dx, dbias)
-        dread, dsource_table, _ = texts[0].pullback(dsource, dsource_bias)
+        dembedding, dtable, *_ = texts[1].pullback(dx, dbias)
+        dread, dsource_table, *_ = texts[0].pullback(dsource, dsource_bias)
         dembedding, dhead_alone = shared(p, dembedding + dread, dhead)
         tables = dsource_table, dtable
         stacks = dencoder, dencoder_norm, ddecoder, dnorm

@@ -87,11 +87,11 @@ def _run(
 
     @np.errstate(all="ignore")
     def pullback(u: FloatArray) -> LanguageModelParams:
-        dh, dhead = logits_vjp(u, h, p, text.config)
+        dh, dhead, dout = logits_vjp(u, h, p, text.config)
         dx, _, dblocks, dnorm, dbias = stack_pullback(dh)
-        dembedding, dtable, _ = text.pullback(dx, dbias)
+        dembedding, dtable, _, din = text.pullback(dx, dbias)
         dembedding, dhead_alone = shared(p, dembedding, dhead)
-        return LanguageModelParams(dembedding, dtable, dblocks, dnorm, dhead_alone)
+        return LanguageModelParams(dembedding, dtable, dblocks, dnorm, dhead_alone, din, dout)
 
     return logits_of(h, p, text.config), pullback
 
@@ -99,7 +99,8 @@ def _run(
 def _text(
     tokens: IntArray, p: LanguageModelParams, config: LanguageModelConfig, *drops: Any
 ) -> Text:
-    return Text(tokens, p.embedding, p.positions, config, Dropout(*drops))
+    dropout = Dropout(*drops)
+    return Text(tokens, p.embedding, p.positions, config, dropout, projection=p.embedding_in)
 
 
 def _ids(ids: IntArray, pad: Padding | None) -> IntArray:
@@ -196,6 +197,15 @@ def language_model(
     where the blocks are :func:`encoder_block` with a causal mask, the norm is missing if
     blocks normalize their sums, and the head :math:`\mat W` is the matrix of embeddings again, if
     they are tied: the score of a token is the dot product of its vector with the output.
+
+    **Embeddings of another width.** With an ``embedding_dim`` of C, the table :math:`\mat C` has a
+    row :math:`\vec c_t` of C numbers for a token, and two matrices lead to the blocks and back:
+
+    .. math::
+
+        \vec e_t = \mat P \vec c_t , \qquad \mat W = \mat C \mat Q .
+
+    A table of V times D numbers becomes a product, of rank C at most (OPT 350M).
 
     **Dropout** has three places: the sum :math:`\vec x_t`, the weights of attention, and the output
     of each sub-layer before it is added. All factors are inputs, drawn by :func:`dropout_mask`, so

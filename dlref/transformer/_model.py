@@ -81,8 +81,10 @@ def as_model(kind: type[Model], name: str, params: Any, config: LanguageModelCon
 def check_model(name: str, p: Any, config: LanguageModelConfig) -> None:
     """Raise unless the shapes fit the configuration."""
     V, D = config.vocab_size, config.d_model
-    each = block_options(config)
-    shapes = {"embedding": (V, D), "head": (V, D), "class_token": (D,)}
+    each, C = block_options(config), config.embedding_dim or config.d_model
+    shapes = {"embedding": (V, C), "head": (V, C), "class_token": (D,)}
+    shapes |= {"embedding_in": (D, C), "embedding_out": (C, D)}
+    _check_factors(name, p, config)
     for field, entry in zip(p._fields, p, strict=True):
         path = f"{name}.{field}"
         if field in STACKS:
@@ -100,6 +102,20 @@ def check_model(name: str, p: Any, config: LanguageModelConfig) -> None:
             check_shape(path, entry, p.w_head.shape[:1])
         else:
             check_shape(path, entry, shapes[field])
+
+
+def _check_factors(name: str, p: Any, config: LanguageModelConfig) -> None:
+    """Raise unless there are matrices of embeddings exactly if they have a width of their own."""
+    there = config.embedding_dim is not None
+    if there and not hasattr(p, "embedding_in"):
+        msg = f"Argument 'config.embedding_dim' must be None, not {config.embedding_dim}."
+        raise ValueError(msg)
+    for field in ("embedding_in", "embedding_out"):
+        if (getattr(p, field, None) is not None) != there:
+            want = "an array" if there else "None"
+            why = f"as config.embedding_dim is {config.embedding_dim}"
+            msg = f"Argument {f'{name}.{field}'!r} must be {want}, {why}."
+            raise ValueError(msg)
 
 
 def _check_table(name: str, table: FloatArray | None, config: LanguageModelConfig) -> None:
@@ -225,6 +241,7 @@ class Text(NamedTuple):
     causal: bool = True
     start: int = 0
     class_token: FloatArray | None = None  # stands before the text
+    projection: FloatArray | None = None  # of embeddings of another width
 
     @property
     def _length(self) -> int:
@@ -233,6 +250,7 @@ class Text(NamedTuple):
     def _embedded(self, vectors: FloatArray | None) -> FloatArray:
         """Look the tokens up, and add the vectors of their positions."""
         x = self.embedding[self.tokens]
+        x = x if self.projection is None else affine(x, self.projection)
         if self.class_token is not None:
             first = np.broadcast_to(self.class_token, (*x.shape[:-2], 1, x.shape[-1]))
             x = np.concatenate([first, x], axis=-2)
@@ -264,21 +282,29 @@ class Text(NamedTuple):
 
     def pullback(
         self, dx: FloatArray, dbias: FloatArray | None
-    ) -> tuple[FloatArray, FloatArray | None, FloatArray]:
-        """Return the gradients of embedding, table and the vector before the text."""
+    ) -> tuple[FloatArray, FloatArray | None, FloatArray, FloatArray | None]:
+        """Return the gradients of embedding, table, the vector before the text and projection."""
         dx = self.dropout.of_embedding(dx)
         dtable = places_vjp(self.config, self.table, dx, dbias, causal=self.causal)
         if self.config.embedding_scale != 1:
             dx = dx * dx.dtype.type(self.config.embedding_scale)
         before = self._length - self.tokens.shape[-1]
         first = dx[..., :before, :].reshape(-1, self.config.d_model).sum(0)
-        dembedding = learned_positions_vjp(dx[..., before:, :], self.embedding, self.tokens)
-        return np.asarray(dembedding), dtable, first
+        dx, dprojection = dx[..., before:, :], None
+        if self.projection is not None:
+            x = self.embedding[self.tokens]
+            dx, dprojection, _ = affine_vjp(np.ascontiguousarray(dx), x, self.projection)
+        dembedding = learned_positions_vjp(dx, self.embedding, self.tokens)
+        return np.asarray(dembedding), dtable, first, dprojection
 
     def tangent(self, moved: Text, stack: Stack) -> tuple[FloatArray, Stack]:
         """Return the tangent of the input, and the blocks with the bias's tangent in `stack`."""
         table, T = moved.table, self._length
-        v = moved._embedded(table[:T] if table is not None and self._adds else None)
+        v = moved._replace(projection=self.projection)._embedded(
+            table[:T] if table is not None and self._adds else None
+        )
+        if self.projection is not None:
+            v = v + self._replace(projection=moved.projection)._embedded(None)
         if self.config.positions != "t5" or table is None or not T:
             return v, stack
         dbias = np.asarray(t5_bias(table, T, T, bidirectional=not self.causal))
@@ -296,10 +322,20 @@ def _head(p: WithHead) -> FloatArray:
     return p.embedding if p.head is None else p.head
 
 
+def _narrowing(p: WithHead) -> FloatArray | None:
+    """Return the matrix to the width of the embeddings, if that is not the blocks'."""
+    return getattr(p, "embedding_out", None)
+
+
+def _narrowed(h: FloatArray, p: WithHead) -> FloatArray:
+    out = _narrowing(p)
+    return h if out is None else affine(h, out)
+
+
 @np.errstate(all="ignore")
 def logits_of(h: FloatArray, p: WithHead, config: LanguageModelConfig) -> FloatArray:
     """Return the logits, by the head or by the embeddings to which it is tied."""
-    z = affine(h, _head(p))
+    z = affine(_narrowed(h, p), _head(p))
     if config.logit_scale != 1:
         z *= z.dtype.type(config.logit_scale)
     cap = config.logit_softcap
@@ -321,10 +357,14 @@ def _scaled_as_logits(
 
 def logits_vjp(
     u: FloatArray, h: FloatArray, p: WithHead, config: LanguageModelConfig
-) -> tuple[FloatArray, FloatArray]:
-    """Return the gradients of h and of the head."""
-    dh, dhead, _ = affine_vjp(_scaled_as_logits(u, h, p, config), h, _head(p))
-    return dh, dhead
+) -> tuple[FloatArray, FloatArray, FloatArray | None]:
+    """Return the gradients of h, of the head and of the matrix before it."""
+    du, out = _scaled_as_logits(u, h, p, config), _narrowing(p)
+    dh, dhead, _ = affine_vjp(du, _narrowed(h, p), _head(p))
+    if out is None:
+        return dh, dhead, None
+    dh, dout, _ = affine_vjp(dh, h, out)
+    return dh, dhead, dout
 
 
 def logits_tangent(
@@ -332,7 +372,10 @@ def logits_tangent(
 ) -> FloatArray:
     """Return the tangent of the logits."""
     dhead = dp.embedding if p.head is None else dp.head
-    moved = affine_jvp((h, _head(p), None), (dh, dhead, None))
+    out = _narrowing(p)
+    if out is not None:
+        dh = affine_jvp((h, out, None), (dh, _narrowing(dp), None))
+    moved = affine_jvp((_narrowed(h, p), _head(p), None), (dh, dhead, None))
     return _scaled_as_logits(moved, h, p, config)
 
 

@@ -395,16 +395,19 @@ class LanguageModelParams(NamedTuple):
 
     Parameters
     ----------
-    embedding : ndarray, shape (V, D)
-        One vector for each token.
+    embedding : ndarray, shape (V, C)
+        One vector for each token; C is D unless the configuration has an ``embedding_dim``.
     positions : ndarray or None
         Table of learned positions (L, D), or of T5's biases (32, H); else None.
     blocks : tuple of EncoderBlockParams
         Parameters of each block.
     norm : NormParams or None
         Last normalization, of models that normalize first; else None.
-    head : ndarray or None, shape (V, D)
+    head : ndarray or None, shape (V, C)
         Weights of the last layer; None where they are the embeddings.
+    embedding_in, embedding_out : ndarray or None, shapes (D, C) and (C, D)
+        Matrices from the embeddings to the first block, and from the last one to the head; None
+        without an ``embedding_dim``.
 
     See Also
     --------
@@ -423,7 +426,7 @@ class LanguageModelParams(NamedTuple):
     >>> isinstance(params, LanguageModelParams), params.embedding.shape, params.head
     (True, (9, 8), None)
     >>> LanguageModelParams._fields
-    ('embedding', 'positions', 'blocks', 'norm', 'head')
+    ('embedding', 'positions', 'blocks', 'norm', 'head', 'embedding_in', 'embedding_out')
     """
 
     embedding: FloatArray
@@ -431,6 +434,8 @@ class LanguageModelParams(NamedTuple):
     blocks: tuple[EncoderBlockParams, ...]
     norm: NormParams | None
     head: FloatArray | None
+    embedding_in: FloatArray | None = None
+    embedding_out: FloatArray | None = None
 
 
 @displayed

@@ -331,6 +331,17 @@ def logits_of_the_next_token():
     yield logits_of(TOKENS), language_model(TOKENS, MODEL, CONFIG)
 
 
+@equation(r"\vec e_t = \mat P \vec c_t , \qquad \mat W = \mat C \mat Q .")
+def embeddings_of_another_width():
+    narrow = LanguageModelConfig(9, 8, 2, num_layers=1, embedding_dim=3)
+    model = init_language_model(np.random.default_rng(0), narrow)
+    table, P, Q = model.embedding, model.embedding_in, model.embedding_out
+    vectors = np.array([P @ row for row in table])
+    wide = LanguageModelParams(vectors, *model[1:4], table @ Q)
+    plain = LanguageModelConfig(9, 8, 2, num_layers=1, tied=False)
+    yield language_model([3, 1, 4], model, narrow), language_model([3, 1, 4], wide, plain)
+
+
 @equation(
     r"L = - \frac1N \sum_t \log p(\text{token}_{t+1} \mid \text{token}_1, \dots, "
     r"\text{token}_t)",

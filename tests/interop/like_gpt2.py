@@ -51,6 +51,11 @@ MODELS = {
         | {"max_position_embeddings": L, "do_layer_norm_before": False},
         {"hidden_size": D, "num_attention_heads": H, "num_hidden_layers": 2, "ffn_dim": F}
         | {"max_position_embeddings": L, "enable_bias": False},
+        # 350M: narrow embeddings, and norms after the sums
+        {"hidden_size": D, "num_attention_heads": H, "num_hidden_layers": 2, "ffn_dim": F}
+        | {"max_position_embeddings": L, "word_embed_proj_dim": 6, "do_layer_norm_before": False},
+        {"hidden_size": D, "num_attention_heads": H, "num_hidden_layers": 2, "ffn_dim": F}
+        | {"max_position_embeddings": L, "word_embed_proj_dim": 6, "tie_word_embeddings": False},
     ],
 }
 CASES = [(kind, i) for kind, every in MODELS.items() for i in range(len(every))]
@@ -114,7 +119,10 @@ def shapes_of(kind, i=0):
     """Return the shapes of the tensors of a model, by name."""
     config = settings_of(kind, i)
     base, tokens, places, layers, last = AROUND[kind]
-    shapes = {f"{base}{tokens}.weight": (V, D)}
+    width = config.get("word_embed_proj_dim", D)
+    shapes = {f"{base}{tokens}.weight": (V, width)}
+    if width != D:
+        shapes |= {f"{base}project_in.weight": (D, width), f"{base}project_out.weight": (width, D)}
     if places:
         shapes[f"{base}{places}.weight"] = (L + 2 * (kind == "opt"), D)
     inner, out = PROJECTIONS[kind]
@@ -140,7 +148,9 @@ def shapes_of(kind, i=0):
             shapes |= {f"{name}{norm}.{x}": (D,) for x in of_norms(kind)}
     if config.get("do_layer_norm_before", True):
         shapes |= {f"{base}{last}.{x}": (D,) for x in of_norms(kind)}
-    return shapes | ({} if config.get("tie_word_embeddings", True) else {"lm_head.weight": (V, D)})
+    return shapes | (
+        {} if config.get("tie_word_embeddings", True) else {"lm_head.weight": (V, width)}
+    )
 
 
 def run(kind, i, s, ids):
@@ -148,7 +158,7 @@ def run(kind, i, s, ids):
     config = settings_of(kind, i)
     base, tokens, places, layers, last = AROUND[kind]
     first = 2 if kind == "opt" else 0
-    x = s[f"{base}{tokens}.weight"][ids]
+    x = s[f"{base}{tokens}.weight"][ids] @ s.get(f"{base}project_in.weight", np.eye(D)).T
     if places:
         x = x + s[f"{base}{places}.weight"][first : first + len(ids)]
 
@@ -182,6 +192,7 @@ def run(kind, i, s, ids):
         read = given if side_by_side else x
         x = x + dense(activation(dense(norm(read, norms[-1]), f"{name}{up}")), f"{name}{down}")
     x = norm(x, f"{base}{last}") if config.get("do_layer_norm_before", True) else x
+    x = x @ s.get(f"{base}project_out.weight", np.eye(D)).T
     return x @ s.get("lm_head.weight", s[f"{base}{tokens}.weight"]).T
 
 

@@ -35,7 +35,6 @@ ENCODERS = FIRST_ENCODERS | MORE_ENCODERS | LATER_ENCODERS
 REFUSED = {
     "Alibaba-NLP/gte-Qwen2-1.5B-instruct": "does not have: 'is_causal' is False",
     "deepseek-ai/DeepSeek-R1-0528-Qwen3-8B": "Did you mean 'attention_factor'",
-    "facebook/opt-350m": "'word_embed_proj_dim' must be 32, not 16: dlref lacks embeddings of",
     "internlm/internlm3-8b-instruct": "the rope type must not be 'dynamic'",
     "openbmb/MiniCPM3-4B": "the rope type must not be 'longrope'",
     "tiiuae/falcon-rw-1b": "'alibi' must be False, not True: dlref lacks ALiBi's bias rounded to",

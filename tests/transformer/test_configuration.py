@@ -56,6 +56,7 @@ class TestErrors:
             ({"d_model": 0}, "'d_model' must be at least 1, not 0"),
             ({"vocab_size": -1}, "'vocab_size' must be at least 1, not -1"),
             ({"num_layers": -1}, "'num_layers' must be at least 0, not -1"),
+            ({"embedding_dim": 0}, "'embedding_dim' must be at least 1, not 0"),
             ({"num_decoder_layers": -1}, "'num_decoder_layers' must be at least 0, not -1"),
             ({"num_decoder_layers": 3, "blocks": ({}, {})}, "where both halves differ in depth"),
             ({"num_layers": 10**12}, "'num_layers' must be at most 65536, not 1000000000000"),

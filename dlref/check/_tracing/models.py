@@ -321,7 +321,8 @@ def _add_stack(
 
 
 def embed(tokens: Any, p: Any, config: Any) -> Steps:
-    return _positioned(p.embedding[tokens], p, config)
+    x, projection = p.embedding[tokens], getattr(p, "embedding_in", None)
+    return _positioned(x if projection is None else linear(x, projection), p, config)
 
 
 def _embed_text(tokens: Any, p: Any, config: Any) -> Steps:
@@ -389,6 +390,8 @@ def _head(x: FloatArray, p: Any, instead: Any, *, config: Any) -> Steps:
     if isinstance(instead, LanguageModelConfig):
         config, instead = instead, None
     x, after = (instead, None) if isinstance(instead, np.ndarray) else (x, instead)
+    narrowing = getattr(p, "embedding_out", None)
+    x = x if narrowing is None else linear(x, narrowing)
     logits = linear(x, p.embedding if p.head is None else p.head)
     kind, cap = logits.dtype.type, config.logit_softcap
     if config.logit_scale != 1:
