@@ -1756,7 +1756,7 @@ def gpt(tokens, params, heads):
     >>> print(np.all(np.isclose(a, b), axis=-1))  # the past does not know of the last token
     [ True  True  True False]
     """
-    embedding, positions, blocks, norm_f, _ = params
+    embedding, positions, blocks, norm_f, *_ = params
 
     def norm(x, weight, bias):
         centered = x - x.mean(-1, keepdims=True)
