@@ -80,6 +80,7 @@ def _by_usual_names(s: Settings, kin: Kin) -> None:
             if own.config[name] is not None:
                 s.only(usual, own.config[name])
             s.config[usual] = own.config[name]
+            s.own_names[usual] = name
         elif outer and usual in kin.defaults:  # the usual name alone would not be read
             s.only(usual, kin.defaults[usual])
     for own in inner.values():
@@ -93,9 +94,10 @@ def decoder_config(s: Settings, kin: Kin) -> LanguageModelConfig:
     width = s.integer(d["hidden_size"], "hidden_size")
     heads = s.integer(d["num_attention_heads"], "num_attention_heads")
     kv_heads = plain(s, kin, "num_key_value_heads")
-    kv_heads = as_integer("config.num_key_value_heads", kv_heads or heads, least=1)
+    of_keys = s.said("num_key_value_heads")
+    kv_heads = as_integer(f"config.{of_keys}", kv_heads or heads, least=1)
     if heads % kv_heads:
-        s.problems.append(f"'num_key_value_heads' must divide {heads}, not be {kv_heads}")
+        s.problems.append(f"{of_keys!r} must divide {heads}, not be {kv_heads}")
     E = plain(s, kin, "head_dim") if "head_dim" in d else s.get(None, "head_dim")
     if E is None and width % heads and not kin.latent:
         s.problems.append(f"'num_attention_heads' must divide {width}, not be {heads}")

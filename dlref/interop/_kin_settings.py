@@ -349,7 +349,8 @@ def _router(s: Settings, kin: Kin, kwargs: dict[str, Any], **options: Any) -> in
     count = s.integer(kin.defaults["experts"], "num_local_experts", "num_experts")
     k = s.integer(kin.defaults["k"], "num_experts_per_tok")
     if k > count:
-        s.problems.append(f"'num_experts_per_tok' must be at most {count}, not {k}")
+        name = s.said("num_experts_per_tok")
+        s.problems.append(f"{name!r} must be at most {count}, not {k}")
     kwargs["blocks"]["router"] = {"k": k, **options}
     return count
 

@@ -228,6 +228,7 @@ class Settings:
         #: Ends of names that every layer must have, or none, or so many of them.
         self.tensors: dict[str, bool | int] = {}
         self.rotations: Mapping[str, Any] = {}  # of kinds of layers that differ
+        self.own_names: dict[str, str] = {}  # of a family, by the usual ones
         self.families = families  # first part of the classes' names, and features in words
         self.family = family
         self._check_family(family)
@@ -279,12 +280,16 @@ class Settings:
             self.only(other, self.config[there[0]])
         return self.config[there[0]] if there else default
 
+    def said(self, *names: str) -> str:
+        """Return the name of an entry in this file, for messages."""
+        return next((self.own_names[name] for name in names if name in self.own_names), names[0])
+
     def integer(self, default: int | None, *names: str) -> int:
         value = self.get(default, *names)
         if isinstance(value, bool):  # Python's are integers, JSON's are not
-            msg = f"Argument 'config.{names[0]}' must be an integer, not {value}."
+            msg = f"Argument 'config.{self.said(*names)}' must be an integer, not {value}."
             raise TypeError(msg)
-        return as_integer(f"config.{names[0]}", value, least=1)
+        return as_integer(f"config.{self.said(*names)}", value, least=1)
 
     def divisor(self, whole: int, default: int, *names: str) -> int:
         """Return a number of heads, and note a problem unless it divides the whole."""

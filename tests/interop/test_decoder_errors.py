@@ -66,6 +66,9 @@ SOME = {"a": np.ones(2)}
                 "rope_type": "default", "rope_theta": 1e4}, "intermediate_size": 3584},
             r"'rope_parameters' must have the 'rope_theta' of 'attn_config', 500000\.0",
         ),
+        ("dbrx", {"attn_config": {"kv_n_heads": 3}}, "'kv_n_heads' must divide 4, not be 3"),
+        ("ernie4_5_moe", {"moe_k": 99}, "'moe_k' must be at most"),
+        ("ernie4_5_moe", {"moe_k": 0}, "'config.moe_k' must be at least 1, not 0"),
         ("dbrx", {"num_key_value_heads": 2}, "'num_key_value_heads' must be 1, not 2"),
         (
             "dbrx",
