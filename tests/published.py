@@ -871,6 +871,7 @@ SMALL = {
     "d_kv": 8, "num_heads": 4, "num_layers": 4, "num_decoder_layers": 4,
     "initial_context_length": 16, "attention_head_dim": 8, "rotary_dim": 4, "n_inner": 24,
     "moe_num_experts": 8, "moe_k": 3, "embedding_size": 32, "moe_topk": 3,
+    "input_embedding_size": 20, "output_embedding_size": 28,
     "shared_intermediate_size": 20, "num_kv_heads": 2, "ffn_hidden_size": 24,
     "ffn_dim": 24, "word_embed_proj_dim": 32, "kv_n_heads": 2, "moe_top_k": 3,
 }  # fmt: skip

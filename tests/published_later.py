@@ -402,12 +402,26 @@ SAVED = {
 }  # fmt: skip
 ROBERTA = {"layer_norm_eps": 1e-5, "max_position_embeddings": 514, "model_type": "roberta"}
 ROBERTA |= {"bos_token_id": 0, "eos_token_id": 2, "pad_token_id": 1, "type_vocab_size": 1}
+REMBERT = {
+    "architectures": ["RemBertModel"], "attention_probs_dropout_prob": 0, "bos_token_id": 312,
+    "classifier_dropout_prob": 0.1, "eos_token_id": 313, "hidden_act": "gelu",
+    "hidden_dropout_prob": 0, "hidden_size": 1152, "initializer_range": 0.02,
+    "input_embedding_size": 256, "intermediate_size": 4608, "layer_norm_eps": 1e-12,
+    "max_position_embeddings": 512, "model_type": "rembert", "num_attention_heads": 18,
+    "num_hidden_layers": 32, "output_embedding_size": 1664, "pad_token_id": 0,
+    "type_vocab_size": 2, "vocab_size": 250300,
+}  # fmt: skip
 LATER_ENCODERS = {
     "google/electra-small-discriminator": BERT | {
         "architectures": ["ElectraForPreTraining"], "embedding_size": 128, "hidden_size": 256,
         "intermediate_size": 1024, "model_type": "electra", "num_attention_heads": 4,
         "summary_activation": "gelu", "summary_last_dropout": 0.1, "summary_type": "first",
         "summary_use_proj": True, "vocab_size": 30522,
+    },
+    "google/rembert": REMBERT,
+    "google/rembert, saved again": REMBERT | {
+        "architectures": ["RemBertForMaskedLM"], "classifier_dropout_prob": 0.1,
+        "output_past": True, "transformers_version": "4.40.0", "use_cache": True,
     },
     "google/electra-base-generator": BERT | {
         "architectures": ["ElectraForMaskedLM"], "embedding_size": 768, "hidden_size": 256,

@@ -39,7 +39,7 @@ class BertParams(NamedTuple):
     Parameters
     ----------
     embedding : ndarray, shape (V, C)
-        One vector for each token. C is D, except in ELECTRA and RoFormer, where it may be less.
+        One vector for each token. C is D, except in ELECTRA, RemBERT and RoFormer.
     positions : ndarray, shape (L, C)
         One for each place; one row of zeros in RoFormer, which has rotations instead. RoBERTa's
         first place has the row after the one of its padding token; the rows before it, which only
@@ -199,6 +199,8 @@ class LikeBert(NamedTuple):
     turns: bool = False  # whether positions are rotations, not a table
     #: Width of the embeddings by default, in families where it need not be the blocks' width, 0.
     width: int | None = None
+    #: Its entry, and the name of the layer from there to the blocks.
+    widening: tuple[str, str] = ("embedding_size", "embeddings_project.")
 
 
 #: RoBERTa's vocabulary is another one in its own files alone.
@@ -238,6 +240,14 @@ LIKE_BERT = {
         (50000, *BERT[1:-1], 1536),
         turns=True,
         width=0,
+    ),
+    "rembert": LikeBert(
+        "RemBert",
+        "BERT's pieces, and narrower embeddings",
+        "rembert.",
+        (250300, 1152, 32, 18, 4608, 512),
+        width=256,
+        widening=("input_embedding_size", "encoder.embedding_hidden_mapping_in."),
     ),
     "electra": LikeBert(
         "Electra",
@@ -283,10 +293,12 @@ def bert_config(s: Settings, kin: LikeBert) -> Encoder:
         s.only("rotary_value", False)
         encoder.options["rope"] = _rotations(s, encoder)
     D = encoder.sizes["D"]
-    C = D if kin.width is None else s.integer(kin.width or D, "embedding_size")
+    C = D if kin.width is None else s.integer(kin.width or D, kin.widening[0])
     encoder.sizes["C"] = C
     place = first_place(s.config) if kin.counts else 0
-    return encoder._replace(first_place=place, projected=C != D)
+    always = kin.widening[0] != "embedding_size"  # RemBERT's layer is there at any width
+    s.known |= {"output_embedding_size"} if always else set()  # of its head
+    return encoder._replace(first_place=place, projected=always or C != D)
 
 
 def _rotations(s: Settings, encoder: Encoder) -> tuple[FloatArray, FloatArray]:
@@ -359,7 +371,7 @@ def bert_layout(encoder: Encoder, base: str, kin: LikeBert) -> BertParams:
     embedding, positions = _tables(base, encoder.first_place, C)
     none: Any = Zeros(f"1, {C}")
     types: Any = Tensor(f"{base}embeddings.token_type_embeddings.weight", f"types, {C}")
-    wider = linear_layout(f"{base}embeddings_project.", "D", "C", bias=True)
+    wider = linear_layout(f"{base}{kin.widening[1]}", "D", "C", bias=True)
     first = norm_layout(f"{base}embeddings.LayerNorm.", bias=True, size=C)
     return BertParams(
         embedding,

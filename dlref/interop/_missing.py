@@ -13,7 +13,6 @@ INDEXER = "attention to tokens that an indexer chooses, in a block"
 STREAMS = "several residual streams"
 DECAYS = "delta rules whose decay differs between channels"
 HALVES = "sinusoidal positions whose sines all come first"
-OTHER_WIDTH = "embeddings of another width than the blocks"
 HEADS = "heads whose number differs between blocks"
 INSIDE = "norms before the last projection of attention and network"
 SOUND = "an encoder of sounds"
@@ -106,7 +105,6 @@ MISSING = {
     "qwen4_exp_text": ("Qwen4, experimental", f"{STREAMS}, and {INDEXER}"),
     "recurrent_gemma": ("RecurrentGemma", "blocks of gated linear recurrences"),
     "reformer": ("Reformer", "attention to tokens with one hash"),
-    "rembert": ("RemBERT", OTHER_WIDTH),
     "roc_bert": ("RoCBert", "embeddings of shapes and sounds"),
     "rwkv": ("RWKV-4", "RWKV's recurrence"),
     "switch_transformers": ("Switch Transformers", "experts with a capacity"),

@@ -189,7 +189,7 @@ INSIDE = "_inside"
 #: The value of ``is_causal`` that says nothing new, for families other than decoders.
 IS_CAUSAL: dict[str, bool | None] = {"t5": None, "mt5": None}
 ENCODERS = "bert roberta camembert xlm-roberta distilbert data2vec-text bert-generation"
-ENCODERS += " electra roformer megatron-bert roberta-prelayernorm xlm-roberta-xl"
+ENCODERS += " electra rembert roformer megatron-bert roberta-prelayernorm xlm-roberta-xl"
 IS_CAUSAL |= dict.fromkeys(ENCODERS.split(), False)
 
 

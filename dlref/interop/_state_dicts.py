@@ -87,6 +87,7 @@ def from_state_dict(
         "roberta-prelayernorm",
         "roformer",
         "electra",
+        "rembert",
         "xlm-roberta-xl",
     ],
     config: Mapping[str, Any] | None = None,
@@ -230,6 +231,7 @@ def from_state_dict(
     bert-generation,
     megatron-bert,
     roformer, electra,
+    rembert,
     roberta-prelayernorm
     t5, mt5              ``EncoderDecoderParams``,    ``encoder_decoder_model(source, target,
                          ``LanguageModelConfig``      params, config)``

@@ -111,6 +111,7 @@ MODELS = {
     "qwen2_moe": "Qwen1.5-MoE, Qwen2-57B-A14B",
     "qwen3_5_moe_text": "Qwen3.5 with experts",
     "qwen3_5_text": "Qwen3.5",
+    "rembert": "RemBERT",
     "roberta-prelayernorm": "RoBERTa with norms first",
     "roformer": "RoFormer",
     "solar_open": "Solar Open",

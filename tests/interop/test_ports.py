@@ -387,6 +387,7 @@ RELATIVES = {
     "roformer": ("RoFormer", BERT),
     "roformer, narrow embeddings": ("RoFormer", BERT | {"embedding_size": 8}),
     "electra": ("Electra", BERT | {"embedding_size": 8}),
+    "rembert": ("RemBert", BERT | {"input_embedding_size": 8, "output_embedding_size": 24}),
     "electra, as wide as the blocks": ("Electra", BERT | {"embedding_size": 16}),
     "roberta-prelayernorm": ("RobertaPreLayerNorm", BERT | {"pad_token_id": 1}),
     "xlm-roberta-xl": ("XLMRobertaXL", BERT | {"pad_token_id": 1}),
