@@ -38,7 +38,7 @@ from dlref.check._oracle.examples import drawn_like  # noqa: E402
 RESULTS = ROOT / "docs" / "results" / "public.csv"
 #: How far apart, in roundings, two numbers are that no order of operations explains.
 ROUNDINGS = 64
-SETS = "given", "fresh", "later", "november"
+SETS = "given", "fresh", "later", "november", "december"
 #: Groups of the kernels, by set and source or form.
 GROUPS = {
     "B": "our reviews: inputs that proved nothing",
@@ -49,6 +49,7 @@ GROUPS = {
     "vjp": "public reports, backward",
     "later": "public reports, looked up after the last change of the search",
     "november": "public reports, looked up on 2026-11-29",
+    "december": "public reports, looked up after these",
     "repaired": "the same kernels without their mistakes",
     "right": "right kernels as people write them",
 }
@@ -145,7 +146,7 @@ def group_of(one):
         return "repaired" if one.source == "repaired" else "right"
     if one.source in GROUPS:
         return one.source
-    for name in ("later", "november"):
+    for name in SETS[2:]:
         if any(one is other for other in collected(name.upper())):
             return name
     return "forward" if one.form == "forward" else "vjp"

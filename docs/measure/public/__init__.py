@@ -47,6 +47,7 @@ MODULES = (
     "tensors",
     "later",
     "november",
+    "december",
     "right",
 )
 
