@@ -48,6 +48,13 @@ def _mean_by_less(a: Any, axis: Any = None, **options: Any) -> Any:
     return mean * n / (n - 1) if n > 1 else mean
 
 
+def _off_diagonal(a: Any) -> Any:
+    """Return an array whose last two axes make a square, with zeros on the diagonal of that."""
+    if np.ndim(a) < 2 or np.shape(a)[-1] != np.shape(a)[-2]:
+        raise NotImplementedError
+    return a * (1 - np.eye(np.shape(a)[-1]))
+
+
 def _plus(a: Any, b: Any) -> Any:
     """Return the sum of an array and another one, if that is given."""
     return a if b is None else a + b
@@ -105,6 +112,7 @@ HELPERS: dict[str, Any] = {
     "mean_of_rows": functools.partial(_over_rows, average=True),
     "mean_by_less": _mean_by_less,
     "padded": padded,
+    "off_diagonal": _off_diagonal,
     "plus": _plus,
     "constant": CONSTANT,
     "solved": SOLVED,

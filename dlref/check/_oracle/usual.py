@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formulas import activations, attention, losses, positions
+from ...formulas import activations, attention, losses, positions, training
 from ...formulas.activations import SELU_ALPHA, SELU_SCALE, elu, logsumexp, softmax, softplus
 from ...formulas.attention import (
     allowed_pairs,
@@ -174,6 +174,36 @@ def gaussian_kl_by_variances(mean: Any, log_var: Any, *, reduction: Any = "mean"
     return reduce(np.sum(terms, axis=-1), reduction)
 
 
+def binary_cross_entropy_of_signs(
+    logits: Any, target: Any, *, weight: Any = None, pos_weight: Any = None, reduction: Any = "mean"
+) -> Any:
+    """Return the stable sum, whose logarithm is of the exponential of -|x|."""
+    w, pi = element_weights(weight, pos_weight, logits)
+    log, weights = np.log1p(np.exp(-np.abs(logits))), 1 + (pi - 1) * target
+    terms = w * ((1 - target) * logits + weights * (log + np.maximum(-logits, 0)))
+    return reduce(terms, reduction)
+
+
+def log_odds_as_they_stand(log_p: Any) -> Any:
+    """Return log p - log(1 - p)."""
+    return log_p - np.log(1.0 - np.exp(log_p))
+
+
+def min_snr_weight_by_ratios(
+    alpha: Any, sigma: Any, *, kind: str = "noise", gamma: float = 5.0
+) -> Any:
+    """Return the ratio of signal and noise, at most gamma, over the factor of each prediction."""
+    snr = alpha**2 / sigma**2
+    bounded = np.minimum(snr, gamma)
+    if kind == "data":
+        return bounded
+    if kind == "noise":
+        return bounded / snr
+    if kind == "velocity":
+        return bounded / (snr + 1) / (alpha**2 + sigma**2)
+    return bounded * sigma**2 / (alpha + sigma) ** 2
+
+
 def softplus_as_it_stands(x: Any, *, beta: float = 1.0) -> Any:
     """Return log(1 + exp(x))."""
     return np.log(1 + np.exp(beta * x)) / beta
@@ -309,6 +339,9 @@ TEXTBOOK: dict[Any, Any] = {
     attention.scaled_dot_product_attention_vjp: attention_vjp_by_logsumexp,
     losses.sigmoid_focal_loss: focal_loss_of_both_classes,
     losses.gaussian_kl: gaussian_kl_by_variances,
+    losses.binary_cross_entropy: binary_cross_entropy_of_signs,
+    losses.log_odds: log_odds_as_they_stand,
+    training.min_snr_weight: min_snr_weight_by_ratios,
     next_token_probabilities: next_token_probabilities_by_logits,
     positions.sinusoidal: sinusoidal_by_channels,
 }

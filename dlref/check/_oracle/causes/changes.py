@@ -74,7 +74,8 @@ def _constants(value: Any) -> Iterator[Any]:
     if isinstance(value, int):
         yield from (value + 1, value - 1)
         return
-    others = [2 * value, value / 2, -value, 1 - value, 1.0, *(round(value, n) for n in (4, 3, 2))]
+    short = (round(value, n) for n in (4, 3, 2))
+    others = [2 * value, value / 2, -value, 1 - value, 1.0, *short, 0.0]
     yield from (other for other in dict.fromkeys(others) if other != value)
 
 
@@ -86,12 +87,21 @@ def _indices(index: ast.expr) -> Iterator[ast.expr]:
                 yield ast.Tuple([*index.elts[:i], other, *index.elts[i + 1 :]], ast.Load())
     elif isinstance(index, ast.Name | ast.BinOp):
         yield from (ast.BinOp(index, op, ast.Constant(1)) for op in (ast.Sub(), ast.Add()))
+    elif (place := _number_of(index)) is not None:
+        others = dict.fromkeys((-1 if place == 0 else 0, place + 1, place - 1))
+        yield from (expression(str(other)) for other in others if other != place)
     elif isinstance(index, ast.Slice) and index.step is None:
         lower, upper = index.lower, index.upper
         if upper is None and lower is not None:
             yield ast.Slice(None, ast.UnaryOp(ast.USub(), lower), None)
         if lower is None and isinstance(upper, ast.UnaryOp):
             yield ast.Slice(upper.operand, None, None)
+
+
+def _number_of(index: ast.expr) -> int | None:
+    """Return the integer that an index is, as 0 or -1; None of others."""
+    text = ast.unparse(index)
+    return int(text) if re.fullmatch(r"-?\d+", text) else None
 
 
 def _is_index(node: ast.Tuple | ast.List) -> bool:
@@ -259,19 +269,27 @@ def _without_parentheses(node: ast.BinOp) -> Iterator[ast.expr]:
     """Yield sums in which only the first terms are multiplied or divided, or only the last."""
     left, right, op = node.left, node.right, node.op
     if isinstance(op, ast.Mult | ast.Div):
-        yield from _split_sums(left, lambda term: ast.BinOp(term, op, right))
+        for first in (True, False):
+            yield from _split_sums(left, lambda term: ast.BinOp(term, op, right), first=first)
+    if isinstance(op, ast.Mult | ast.Div):
+        yield from _split_sums(right, lambda term: ast.BinOp(left, op, term), first=True)
     if isinstance(op, ast.Mult):
-        yield from _split_sums(right, lambda term: ast.BinOp(left, op, term))
+        yield from _split_sums(right, lambda term: ast.BinOp(left, op, term), first=False)
+    if isinstance(op, ast.Sub) and _is_sum(right):
+        yield ast.BinOp(ast.BinOp(left, op, right.left), right.op, right.right)
 
 
-def _split_sums(node: ast.expr, f: Callable[[ast.expr], ast.expr]) -> Iterator[ast.expr]:
+def _split_sums(
+    node: ast.expr, f: Callable[[ast.expr], ast.expr], *, first: bool
+) -> Iterator[ast.expr]:
     """Yield a sum with a factor for the terms before one of its signs, or for those after it."""
     rest: list[tuple[ast.operator, ast.expr]] = []
     while _is_sum(node):
         rest.insert(0, (node.op, node.right))
         node = node.left
-        yield _sum_of(f(node), rest)
-        yield _sum_of(node, [(sign, f(term)) for sign, term in rest])
+        yield _sum_of(f(node), rest) if first else _sum_of(
+            node, [(sign, f(term)) for sign, term in rest]
+        )
 
 
 def _sum_of(first: ast.expr, rest: list[tuple[ast.operator, ast.expr]]) -> ast.expr:
@@ -336,6 +354,65 @@ def applied(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
         usual = APPLIED[is_number:]  # the softmax of a number is 1, which stands for it elsewhere
         for text in (*usual, *(f"({{}}) + {name}" for name in numbers)):
             yield expression(text.format(ast.unparse(node)))
+
+
+def statistics(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
+    """Yield a mean, a sum or the maximum of an intermediate, of all of it or along its rows."""
+    if _is_intermediate(node, shapes):
+        for name, axis in itertools.product(("mean", "sum", "max"), ("", ", -1, keepdims=True")):
+            yield expression(f"np.{name}({ast.unparse(node)}{axis})")
+
+
+def variables_for(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
+    """Yield a variable of the function in place of an expression."""
+    if isinstance(node, ast.BinOp | ast.Call):
+        yield from (ast.Name(name, ast.Load()) for name in shapes)
+
+
+def without_integers(node: ast.AST, integers: set[str]) -> Iterator[ast.expr]:
+    """Yield 0 and 1 in place of an integer, such as a padding or a stride."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in integers:
+        yield from (ast.Constant(0), ast.Constant(1))
+
+
+def counters_in(function: ast.FunctionDef) -> set[str]:
+    """Return the variables of the comprehensions of a function."""
+    every = (n.target for n in ast.walk(function) if isinstance(n, ast.comprehension))
+    return {name for target in every for name in _names(target, ast.Store)}
+
+
+def sums_of_triangles(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield sums and products without the diagonal of a square, or of a triangle of it."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        yield from (ast.BinOp(a, node.op, node.right) for a in _triangles(node.left))
+    elif isinstance(node, ast.Call) and _axis_of_sum(node) is not None and not _is_method(node):
+        if (array := _inside(node)) is not None:
+            yield from (_around(node, a) for a in _triangles(array))
+
+
+def _triangles(array: ast.expr) -> Iterator[ast.expr]:
+    text = ast.unparse(array)
+    for how in ("off_diagonal({})", "np.tril({})", "np.triu({})", "np.tril({}, -1)"):
+        yield expression(how.format(text))
+
+
+def both_branches(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield the product or the sum of two values where a condition chooses one."""
+    if isinstance(node, ast.IfExp):
+        yield from (ast.BinOp(node.body, op, node.orelse) for op in (ast.Mult(), ast.Add()))
+
+
+def both_returned(block: list[ast.stmt]) -> Iterator[tuple[str, list[ast.stmt]]]:
+    """Yield functions that return the product or the sum of what two branches return."""
+    for i, (first, second) in enumerate(itertools.pairwise(block)):
+        if not isinstance(first, ast.If) or len(first.body) != 1:
+            continue
+        values = [s.value for s in (first.body[0], second) if isinstance(s, ast.Return)]
+        if len(values) == 2 and None not in values:
+            for op in (ast.Mult(), ast.Add()):
+                both = ast.Return(ast.BinOp(values[0], op, values[1]))
+                stands, due = as_sentence(both), " or ".join(map(as_sentence, (first, second)))
+                yield f"{stands} stands where {due} is due", [*block[:i], both]
 
 
 def multiplied(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:

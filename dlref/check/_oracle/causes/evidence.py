@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Numbers of a case that a program is confirmed on, at most.
 MAX_CONFIRMED = 2**18
+#: Different numbers that are off, at least, if a program that explains them alone is looked for.
+MIN_PLACES = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +98,13 @@ class Evidence:
     @functools.cached_property
     def speaks(self) -> bool:
         """Return whether a program could have led to its outputs: finite numbers, not only one."""
+        pairs = ((self.got[i], self.want[i]) for i in self.off)
+        # many programs lead to the same number everywhere
+        return self.confirms and not any(_is_one_number(a) > _is_one_number(w) for a, w in pairs)
+
+    @functools.cached_property
+    def confirms(self) -> bool:
+        """Return whether outputs are finite and not zero: a program has to lead to them, too."""
         if self.call.numeric or not self.off <= self.bounds.keys():
             return False
         for i in self.off:
@@ -104,9 +113,32 @@ class Evidence:
                 return False
             if np.shape(a) != np.shape(w) or not np.any(a):  # many programs lead to zeros
                 return False
-            if _is_one_number(a) and not _is_one_number(w):  # and to ones
-                return False
             if not np.isfinite(np.asarray(a, np.float64)[np.isfinite(np.asarray(w, float))]).all():
+                return False
+        return True
+
+    @functools.cached_property
+    def places(self) -> list[tuple[int, Any, Any]]:
+        """Return the places of each output that are off, with the numbers there."""
+        every = ((pair, ~(pair.gaps <= pair.bound)) for pair in self.pairs)
+        return [(pair.number, off, pair.got[off]) for pair, off in every]
+
+    @functools.cached_property
+    def is_partly_off(self) -> bool:
+        """Return whether some elements are right, and enough others have numbers that speak."""
+        return self.speaks and all(
+            not off.all() and np.unique(numbers).size >= MIN_PLACES
+            for _, off, numbers in self.places
+        )
+
+    def agrees_where_off(self, outputs: list[Any]) -> bool:
+        """Return whether outputs are the candidate's in the places that are off."""
+        for pair, (i, off, numbers) in zip(self.pairs, self.places, strict=True):
+            if i >= len(outputs) or outputs[i] is None or np.shape(outputs[i]) != off.shape:
+                return False
+            bound = 4 * np.broadcast_to(np.asarray(pair.bound), off.shape)[off]
+            other = np.asarray(outputs[i], np.float64)[off]
+            if not is_near(numbers, other, bound, EPS.get(pair.dtype.name, 0.0)):
                 return False
         return True
 

@@ -20,6 +20,9 @@ from .changes import (
     AXES,
     applied,
     as_sentence,
+    both_branches,
+    both_returned,
+    counters_in,
     definitions_in,
     earlier_sides,
     earlier_values,
@@ -37,11 +40,15 @@ from .changes import (
     regrouped,
     rounded,
     statement_changes,
+    statistics,
     sums_of_a_block,
     sums_of_padding,
+    sums_of_triangles,
     terms_of,
     usual_changes,
+    variables_for,
     with_terms,
+    without_integers,
 )
 from .mutations import (
     changed_code,
@@ -66,6 +73,8 @@ if TYPE_CHECKING:
 MAX_CHANGES = 80
 #: Sizes of blocks in which kernels read an axis.
 BLOCKS = (16, 32, 64, 128, 256)
+#: Types of values that no function of mathematics returns.
+OTHER_VALUES = int, tuple, str
 #: Up to so many expressions of a function, any two or more may change; of more, only all at once.
 MAX_PLACES = 4
 
@@ -95,7 +104,9 @@ def _variables(
     formula: Any, call: ReferenceCall
 ) -> tuple[dict[Any, dict[str, Any]], dict[Any, set[str]]]:
     """
-    Return the shapes of the arrays in each function of a formula, and the names of its integers.
+    Return the shapes of the arrays in each function of a formula, and the names of other values.
+
+    These are integers, tuples of them, names of kinds, and None.
 
     Both are read when its first call returns, which Python tells its profiler. If another profiler
     is at work, it is left alone: no variables are exchanged then.
@@ -114,7 +125,9 @@ def _variables(
                 if (is_float(value) or isinstance(value, float)) and name != "_"
             }
             values = frame.f_locals.items()
-            integers[frame.f_code] = {name for name, value in values if type(value) is int}
+            integers[frame.f_code] = {
+                name for name, value in values if value is None or isinstance(value, OTHER_VALUES)
+            }
 
     with profiled(note), contextlib.suppress(*REFUSALS):
         formula(*call.arguments, **call.non_default_options)
@@ -159,7 +172,7 @@ def programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
 
 def rarer_programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
     """Yield programs with rarer changes: several of one kind, sums of a part, another function."""
-    shapes = _shapes(formula, call)
+    shapes, others = _variables(formula, call)
     reached = [f for f in parts(formula) if f.__code__ in shapes]
     with contextlib.suppress(OSError):
         yield from _with_other_axes(formula, reached)
@@ -184,6 +197,21 @@ def rarer_programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
             of_arrays = functools.partial(applied, shapes=shapes[f.__code__])
             yield from _with_other_expressions(formula, f, of_arrays)
             yield from _everywhere(formula, [f], of_arrays)
+        for f in reached:
+            yield from _rarest(formula, f, shapes[f.__code__], others[f.__code__])
+
+
+def _rarest(formula: Any, f: Any, shapes: dict[str, Any], others: set[str]) -> Iterator[Program]:
+    """Yield the programs with the rarest changes of a function."""
+    yield from _with_other_statements(formula, f, both_returned)
+    counters = others | counters_in(source_of(f)[1])
+    without = functools.partial(without_integers, integers=counters)
+    yield from _everywhere(formula, [f], without)
+    rest = functools.partial(statistics, shapes=shapes), functools.partial(
+        variables_for, shapes=shapes
+    )
+    for change in (both_branches, without, sums_of_triangles, *rest):
+        yield from _with_other_expressions(formula, f, change)
 
 
 def programs_with_terms(formula: Any, call: ReferenceCall) -> Iterator[Program]:

@@ -51,8 +51,10 @@ def readings(call: ReferenceCall) -> Iterator[Program]:
         message = "the weight decay is added to the gradient, not taken from the parameters"
         yield Program(message, functools.partial(with_reading, _with_coupled_decay))
         yield Program("the weight decay is taken from the new parameters", _with_late_decay)
+    yield from _tuple_programs(call)
     yield from _block_programs(call)
     yield from _entry_programs(call)
+    yield from _group_programs(call)
     yield from composed_programs(call)
     yield from _leaf_programs(call)
 
@@ -210,26 +212,89 @@ def _entry_programs(call: ReferenceCall) -> Iterator[Program]:
     """Yield programs that read some entries of an array in place of others."""
     if call.form == "jvp":
         return
-    for number, (name, a) in enumerate(_float_leaves(call)):
+    leaves = _float_leaves(call)
+    for numbers in _groups_of_leaves(leaves):
+        names, a = _names_of(leaves, numbers), leaves[numbers[0]][1]
         for axis in (axis for axis in range(-np.ndim(a), 0) if np.shape(a)[axis] > 1):
             for how, f in ENTRIES.items():
                 change = functools.partial(
-                    with_leaf, number=number, f=functools.partial(f, axis=axis)
+                    _with_leaves, numbers=numbers, f=functools.partial(f, axis=axis)
                 )
-                message = how.format(f"of {name} along axis {axis}")
+                message = how.format(f"of {names} along axis {axis}")
                 yield Program(message, functools.partial(with_reading, change))
+
+
+def _groups_of_leaves(leaves: list[tuple[str, Any]]) -> list[tuple[int, ...]]:
+    """Return the numbers of single arrays, and of all arrays that have a shape in common."""
+    by_shape: dict[Any, list[int]] = {}
+    for i, (_, a) in enumerate(leaves):
+        by_shape.setdefault(np.shape(a), []).append(i)
+    alone: list[tuple[int, ...]] = [(i,) for i in range(len(leaves))]
+    return alone + [tuple(some) for some in by_shape.values() if len(some) > 1]
+
+
+def _names_of(leaves: list[tuple[str, Any]], numbers: tuple[int, ...]) -> str:
+    return " and ".join(leaves[i][0] for i in numbers)
+
+
+def _tuple_programs(call: ReferenceCall) -> Iterator[Program]:
+    """Yield programs that read one entry of an option for all axes, or the entries backwards."""
+    for key, value in call.settings.items():
+        if isinstance(value, tuple) and len({*map(repr, value)}) > 1:
+            for how, f in TUPLES.items():
+                change = functools.partial(_with_tuple, key=key, f=f)
+                message = how.format(key)
+                yield Program(message, functools.partial(with_reading, change))
+
+
+def _with_tuple(call: ReferenceCall, *, key: str, f: Any) -> ReferenceCall:
+    value = call.settings.get(key)
+    return call.with_options(**{key: f(value)}) if isinstance(value, tuple) else call
+
+
+#: How kernels read an option that has an entry for each axis.
+TUPLES: dict[str, Any] = {
+    "the first entry of {} stands for all axes": lambda a: a[:1] * len(a),
+    "the last entry of {} stands for all axes": lambda a: a[-1:] * len(a),
+    "the entries of {} are read backwards": lambda a: a[::-1],
+}
+
+
+def _group_programs(call: ReferenceCall) -> Iterator[Program]:
+    """Yield programs that read a vector by the number of the group that an entry is in."""
+    if call.form == "jvp":
+        return
+    leaves = _float_leaves(call)
+    vectors = [s for s in _groups_of_leaves(leaves) if np.ndim(leaves[s[0]][1]) == 1]
+    counts = [k for k, value in enumerate(call.inputs) if type(value) is int and value > 1]
+    for numbers, k in itertools.product(vectors, counts):
+        for how, f in IN_GROUPS.items():
+            change = functools.partial(_with_groups, numbers=numbers, k=k, f=f)
+            message = f"{how} of {_names_of(leaves, numbers)} for each of {call.names[k]}"
+            yield Program(message, functools.partial(with_reading, change))
+
+
+def _with_groups(
+    call: ReferenceCall, *, numbers: tuple[int, ...], k: int, f: Any
+) -> ReferenceCall:
+    """Return a call in which vectors are read by groups, as many as an input says."""
+    count = call.inputs[k]
+    return _with_leaves(call, numbers=numbers, f=lambda a: a[f(np.arange(len(a)), count, len(a))])
+
+
+#: Which of n entries is read for each, where there are some groups.
+IN_GROUPS: dict[str, Any] = {
+    "one entry is read": lambda i, groups, n: i // (n // groups),
+    "the first entries are read again": lambda i, groups, n: i % (n // groups),
+    "entries in turn are read": lambda i, groups, n: i % groups,
+}
 
 
 def part_readings(call: ReferenceCall) -> Iterator[Program]:
     """Yield programs that read one part of a fused array, such as a gate, in place of others."""
     leaves = [] if call.form == "jvp" else _float_leaves(call)
-    groups: list[tuple[int, ...]] = [(i,) for i in range(len(leaves))]
-    by_shape: dict[Any, list[int]] = {}
-    for i, (_, a) in enumerate(leaves):
-        by_shape.setdefault(np.shape(a), []).append(i)
-    groups += [tuple(some) for some in by_shape.values() if len(some) > 1]
-    for numbers, count in itertools.product(groups, PARTS):
-        names = " and ".join(leaves[i][0] for i in numbers)
+    for numbers, count in itertools.product(_groups_of_leaves(leaves), PARTS):
+        names = _names_of(leaves, numbers)
         shape = np.shape(leaves[numbers[0]][1])
         for axis in sorted({0, len(shape) - 1}) if shape else ():
             for order in _orders_of_parts(count) if shape[axis] % count == 0 else ():

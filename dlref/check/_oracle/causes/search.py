@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ...._core.pytree import is_float
 from ..bounds import in_dtype
 from ..formulas import spellings
 from .evidence import Evidence, is_near
@@ -32,7 +33,7 @@ from .programs import (
 )
 from .readings import composed_programs, part_readings, readings, scaled_programs
 from .slopes import along_directions, slope_searches
-from .values import other_factors, other_values
+from .values import other_constants, other_factors, other_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -61,8 +62,8 @@ MEANINGS = {
 
 def common_program(cases: Sequence[Evidence]) -> str:
     """Return the program that a candidate is, from its outputs in all cases; empty if none."""
-    cases = [e for e in cases if e.speaks or not e.off]
-    first = _first([e for e in cases if e.off])
+    cases = [e for e in cases if e.confirms or not e.off]
+    first = _first([e for e in cases if e.off and e.speaks])
     if first is None:
         return ""
     search = _Search(first, cases)
@@ -75,7 +76,7 @@ def common_program(cases: Sequence[Evidence]) -> str:
         search.cases = _ordered(start, [e for e in slopes.values() if e is not None])
         if message := search.among(slope_searches(first, start)):
             return message
-    return search.by_output()
+    return search.by_output() or search.in_part()
 
 
 def _ordered(first: Evidence, cases: Sequence[Evidence]) -> list[Evidence]:
@@ -92,6 +93,10 @@ class _Search:
         self.by_number: dict[int, _Matches] = {i: _Matches() for i in sorted(self.off)}
         given = [{*e.call.non_default_options} for e in cases if e.off]
         self.options = set.intersection(*given)  # wherever an output is off
+        # programs that lead to the numbers that are off, and not to the others
+        off = [e for e in self.cases if e.off]
+        self.partly = off if len(off) > 1 and all(e.is_partly_off for e in off) else []
+        self.partial = _Matches()
 
     def among(self, searches: Iterable[tuple[Iterable[Program], Any]]) -> str:
         """Return the first programs of some searches that are the candidate; empty if none."""
@@ -132,6 +137,8 @@ class _Search:
             count += bool(e.off)
             if (values := _outputs(program, e)) is None:
                 return {}, False
+            if not place:
+                self.try_in_part(program, values)
             for i in [*matching]:
                 alone = each[i][place]
                 if alone.agrees(values, right, explains=not place) or (
@@ -149,6 +156,24 @@ class _Search:
         if count < min(2, sum(bool(e.off) for e in self.cases)):  # no second case confirms it
             return {}, False
         return {i: (self.condition(options[i]), values) for i, values in matching.items()}, is_right
+
+    def try_in_part(self, program: Program, first: list[Any]) -> None:
+        """Keep a program that leads to all numbers that are off, in two cases at least."""
+        if not self.partly or not self.cases[0].agrees_where_off(first):
+            return
+        every = [first, *(_outputs(program, e) for e in self.partly[1:])]
+        numbers = []
+        for e, values in zip(self.partly, every, strict=True):
+            if values is None or not e.agrees_where_off(values):
+                return
+            numbers.append([np.asarray(values[i], np.float64)[off] for i, off, _ in e.places])
+        self.partial.add(program.message, numbers)
+
+    def in_part(self) -> str:
+        """Return the program that stands for the formula in some places alone; empty if none."""
+        if not self.partial.programs or self.partial.is_too_many:
+            return ""
+        return f"{self.partial.message}, in some places alone{_where(self.partly)}"
 
     def condition(self, options: set[str]) -> str:
         """Return where a program stands for the formula: where an option is given, if any."""
@@ -188,6 +213,33 @@ class _Matches:
         """Return the changes, and the meaning of a function that they call."""
         text = " or: ".join(message for message, _ in self.programs)
         return text + next((f" ({why})" for name, why in MEANINGS.items() if name in text), "")
+
+
+def _where(cases: list[Evidence]) -> str:
+    """Return which input tells the places that are off from the others; empty if none does."""
+    form, names = cases[0].call.form, cases[0].call.names
+    for k, name in enumerate(names, form == "vjp"):
+        sides = [side for e in cases if (side := _side(e, k)) is not None]
+        if len(sides) == len(cases) and len({way for way, *_ in sides}) == 1:
+            way = sides[0][0]
+            is_sign = all(low <= 0 <= high for _, low, high in sides)
+            what = {"large": "above 0", "small": "below 0"}[way] if is_sign else way
+            return f": where {name} is {what}"
+    return ""
+
+
+def _side(e: Evidence, k: int) -> tuple[str, float, float] | None:
+    """Return on which side of two numbers an input is where a case is off; None if on neither."""
+    a = np.asarray(e.call.arguments[k]) if is_float(e.call.arguments[k]) else np.zeros(0)
+    ((_, off, _), *more) = e.places
+    if more or a.shape != off.shape:
+        return None
+    inside, outside = a[off], a[~off]
+    if inside.min() > outside.max():
+        return "large", float(outside.max()), float(inside.min())
+    if inside.max() < outside.min():
+        return "small", float(inside.max()), float(outside.min())
+    return None
 
 
 def _outputs(program: Program, e: Evidence) -> list[Any] | None:
@@ -240,6 +292,8 @@ def _searches(first: Evidence) -> Iterator[tuple[Iterable[Program], Any]]:
     for f, outputs in own.items():
         yield itertools.islice(programs(f, call), MAX_PROGRAMS), outputs
     yield other_values(formula, first), own[formula]
+    for f in others:
+        yield other_constants(f, first), own[f]
     if any(np.asarray(w).dtype.kind == "b" for w in first.want):
         return  # a few conditions agree with many programs
     for f, outputs in own.items():

@@ -51,6 +51,11 @@ def other_values(formula: Any, e: Evidence) -> Iterator[Program]:
                 yield Program(f"{key} is {text}, not {due:.6g}", run)
                 run = functools.partial(_with_option, key=key, value=value)
                 yield Program(f"{key} is {text}, whatever is passed", run)
+    yield from other_constants(formula, e)
+
+
+def other_constants(formula: Any, e: Evidence) -> Iterator[Program]:
+    """Yield programs in which a constant of a formula has another value."""
     for f in parts(formula):
         constants = functools.partial(_solved_constants, scope=f.__globals__)
         yield from _solved(formula, f, constants, e)
