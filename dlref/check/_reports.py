@@ -847,7 +847,7 @@ class _Run:
             cases.append(other[1])
         if cause := cause_in_common([e for e in cases if e is not None]):
             for i in off:
-                if (e := self.evidence[i]) is not None and e.speaks:
+                if (e := self.evidence[i]) is not None and e.confirms:
                     verdicts[i] = with_cause(verdicts[i], cause)
             return
         chance = {c for c in causes if is_measured(c) and not _is_common(c, cases)}

@@ -337,6 +337,13 @@ def spellings(call: Any) -> tuple[Any, ...]:
     return (own, _with(TEXTBOOK, own)) if own else ()
 
 
+def formulas_that_draw(call: Any) -> tuple[Any, ...]:
+    """Return the formula of a map that draws random numbers."""
+    module = str(getattr(call.core, "__module__", ""))
+    own = spellings(call)[:1] if module.startswith("dlref.") else ()
+    return tuple(filter(_draws, own))
+
+
 def every_formula(explanation: Explanation, form: str) -> tuple[Any, ...]:
     """Return the plain formula of a form, if there is one, and its variants."""
     plain = explanation.plain.get(form)

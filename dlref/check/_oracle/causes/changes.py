@@ -184,10 +184,12 @@ def _like(f: Any) -> tuple[str, ...]:
 
 
 def usual_changes(node: ast.AST, integers: set[str]) -> Iterator[ast.expr]:
-    """Yield usual changes, but no integer in place of the result of a function, such as a mask."""
+    """Yield usual changes, but no integer for the result of a function, and nothing for an index."""
+    is_call = isinstance(node, ast.Call)
+    if is_call and name_of(node) in integers:
+        return
     for other in changes(node):
-        is_integer = isinstance(other, ast.Name) and other.id in integers
-        if not (is_integer and isinstance(node, ast.Call)):
+        if not (is_call and isinstance(other, ast.Name) and other.id in integers):
             yield other
 
 

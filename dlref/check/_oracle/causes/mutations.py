@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...._core.pytree import tree_leaves
-from ..calls import ReferenceCall
-from ..formulas import REFUSALS, every_formula, parts, rewritten
+from ..calls import ReferenceCall, separate
+from ..formulas import REFUSALS, every_formula, formulas_that_draw, parts, rewritten
 from ..helpers import FORMATS
 
 if TYPE_CHECKING:
@@ -256,10 +256,14 @@ def _not_passed(a: ast.expr, b: ast.expr) -> str:
 
 
 def formula_of(call: ReferenceCall) -> Any:
-    """Return the first formula that has these inputs, the plain one or a variant."""
-    for formula in every_formula(call.explanation, call.form):
+    """
+    Return the first formula that has these inputs, the plain one or a variant.
+
+    A map that draws random numbers has the one of dlref.formulas, and a generator of its own.
+    """
+    for formula in every_formula(call.explanation, call.form) or formulas_that_draw(call):
         with contextlib.suppress(*REFUSALS):
-            formula(*call.arguments, **call.non_default_options)
+            formula(*separate(call.arguments), **call.non_default_options)
             return formula
     return None
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ...._core.pytree import is_float
+from ..calls import separate
 from ..formulas import REFUSALS, parts, rewritten
 from .changes import (
     ALL_BUT_FIRST,
@@ -106,7 +107,7 @@ def _variables(
     """
     Return the shapes of the arrays in each function of a formula, and the names of other values.
 
-    These are integers, tuples of them, names of kinds, and None.
+    These are integers, tuples of them, names of kinds, None, and functions that return an index.
 
     Both are read when its first call returns, which Python tells its profiler. If another profiler
     is at work, it is left alone: no variables are exchanged then.
@@ -114,11 +115,14 @@ def _variables(
     codes = {f.__code__ for f in parts(formula)}
     shapes: dict[Any, dict[str, Any]] = {}
     integers: dict[Any, set[str]] = collections.defaultdict(set)
+    indices: set[str] = set()  # functions that return one, of slices
     if sys.getprofile() is not None:
-        return {code: {} for code in codes}, integers
+        return {code: {} for code in codes}, {code: set() for code in codes}
 
-    def note(frame: Any, event: str, _: Any) -> None:  # pragma: no cover  # which is not traced
+    def note(frame: Any, event: str, out: Any) -> None:  # pragma: no cover  # it is not traced
         if event == "return" and frame.f_code in codes and frame.f_code not in shapes:
+            if isinstance(out, tuple) and any(part is ... or isinstance(part, slice) for part in out):
+                indices.add(frame.f_code.co_name)
             shapes[frame.f_code] = {
                 name: np.shape(value)
                 for name, value in frame.f_locals.items()
@@ -130,8 +134,8 @@ def _variables(
             }
 
     with profiled(note), contextlib.suppress(*REFUSALS):
-        formula(*call.arguments, **call.non_default_options)
-    return shapes, integers
+        formula(*separate(call.arguments), **call.non_default_options)
+    return shapes, {code: integers[code] | indices for code in codes}
 
 
 def within(f: Any, formula: Any) -> str:

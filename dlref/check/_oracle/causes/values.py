@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from .evidence import Evidence
 
 #: Multiples of the right number, and powers of ten, between which the root is bracketed.
-MULTIPLES = (1 / 16, 1 / 4, 1 / 2, 0.9, 1.1, 2.0, 4.0, 16.0)
+MULTIPLES = (1 / 16, 1 / 4, 1 / 2, 0.9, 1.0, 1.1, 2.0, 4.0, 16.0)
 SIZES = tuple(10.0**power for power in range(-12, 4))
 #: Constants that people write by name rather than in digits.
 NAMED = {
@@ -38,6 +38,8 @@ NAMED = {
 }  # fmt: skip
 #: Digits of a number that somebody writes, at most, and places of a formula that get a factor.
 MAX_DIGITS, MAX_FACTORS = 4, 80
+#: How far from 1 a number is that is written as 1 and a small one.
+NEAR_ONE = 0.01
 
 
 def other_values(formula: Any, e: Evidence) -> Iterator[Program]:
@@ -132,7 +134,9 @@ def _values(
             if math.isclose(value, root, rel_tol=1e-4)
         )
         short = dict.fromkeys(float(f"{root:.{digits}e}") for digits in range(MAX_DIGITS))
-        for value, text in itertools.chain(((v, f"{v:g}") for v in short), named):
+        if abs(root - 1) < NEAR_ONE:  # a small number was added to 1
+            short |= {1 + float(f"{root - 1:.{digits}e}"): None for digits in range(2)}
+        for value, text in itertools.chain(((v, f"{v:.9g}") for v in short), named):
             if abs(error(value)) <= allowed:
                 yield value, text
 
