@@ -38,7 +38,7 @@ from dlref.check._oracle.examples import drawn_like  # noqa: E402
 RESULTS = ROOT / "docs" / "results" / "public.csv"
 #: How far apart, in roundings, two numbers are that no order of operations explains.
 ROUNDINGS = 64
-SETS = "given", "fresh", "later", "november", "december"
+SETS = "given", "fresh", "later", "november", "december", "newest"
 #: Groups of the kernels, by set and source or form.
 GROUPS = {
     "B": "our reviews: inputs that proved nothing",
@@ -50,6 +50,7 @@ GROUPS = {
     "later": "public reports, looked up after the last change of the search",
     "november": "public reports, looked up on 2026-11-29",
     "december": "public reports, looked up after these",
+    "newest": "public reports, looked up after the search had changed for these",
     "repaired": "the same kernels without their mistakes",
     "right": "right kernels as people write them",
 }

@@ -48,6 +48,7 @@ MODULES = (
     "later",
     "november",
     "december",
+    "newest",
     "right",
 )
 
