@@ -388,8 +388,7 @@ def sums_of_triangles(node: ast.AST) -> Iterator[ast.expr]:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
         yield from (ast.BinOp(a, node.op, node.right) for a in _triangles(node.left))
     elif isinstance(node, ast.Call) and _axis_of_sum(node) is not None and not _is_method(node):
-        if (array := _inside(node)) is not None:
-            yield from (_around(node, a) for a in _triangles(array))
+        yield from (_around(node, a) for a in _triangles(node.args[0]))
 
 
 def _triangles(array: ast.expr) -> Iterator[ast.expr]:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 MAX_CONFIRMED = 2**18
 #: Different numbers that are off, at least, if a program that explains them alone is looked for.
 MIN_PLACES = 4
+#: Different numbers of an output that says little, at most.
+MAX_FEW = 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +101,8 @@ class Evidence:
     def speaks(self) -> bool:
         """Return whether a program could have led to its outputs: finite numbers, not only one."""
         pairs = ((self.got[i], self.want[i]) for i in self.off)
-        # many programs lead to the same number everywhere
-        return self.confirms and not any(_is_one_number(a) > _is_one_number(w) for a, w in pairs)
+        # many programs lead to the same number everywhere, and to zeros and ones
+        return self.confirms and not any(_is_of_few(a) > _is_of_few(w) for a, w in pairs)
 
     @functools.cached_property
     def confirms(self) -> bool:
@@ -143,9 +145,10 @@ class Evidence:
         return True
 
 
-def _is_one_number(a: Any) -> bool:
-    """Return whether an array has the same number in all of several places."""
-    return np.size(a) > 1 and bool(np.all(a == np.ravel(a)[0]))
+def _is_of_few(a: Any) -> bool:
+    """Return whether an array of several numbers has one alone, or two in more places than two."""
+    count = np.unique(np.asarray(a, np.float64)).size
+    return np.size(a) > count and count <= MAX_FEW
 
 
 def _is_rounded(got: Any, want: Any, pair: Pair) -> bool:

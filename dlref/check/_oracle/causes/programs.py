@@ -52,6 +52,7 @@ from .changes import (
     without_integers,
 )
 from .mutations import (
+    as_read,
     changed_code,
     changed_codes,
     changes,
@@ -270,9 +271,19 @@ def _with_other_expressions(
     tree, node = source_of(f)
     lines = _lines(node)
     for place in [*places(node)]:
-        where = lines.get(id(place[-1]), "") + within(f, formula)
+        where = (lines.get(id(place[-1])) or _around_number(place)) + within(f, formula)
         for message, code in _each_change(f, tree, place, change):
             yield _changed(message + where, formula, {f.__code__: code}, is_term=is_term)
+
+
+def _around_number(place: Any) -> str:
+    """Return the expression that an integer is part of, empty for all else."""
+    parent, entry = place[0], place[-1]
+    is_integer = isinstance(entry, ast.Constant) and type(entry.value) is int
+    if not is_integer or not isinstance(parent, ast.Call | ast.BinOp | ast.Compare):
+        return ""
+    text = as_read(ast.unparse(parent))
+    return f", in {text}" if text else ""
 
 
 def _lines(node: ast.FunctionDef) -> dict[int, str]:

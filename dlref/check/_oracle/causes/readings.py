@@ -71,6 +71,22 @@ def composed_programs(call: ReferenceCall) -> Iterator[Program]:
     for text, f in COMPOSED.items():
         yield Program(f"{text.format('the result')} is returned", functools.partial(_after, f))
     yield Program("the map is applied twice", _twice)
+    yield from _programs_of_results(call)
+
+
+def _programs_of_results(call: ReferenceCall) -> Iterator[Program]:
+    """Yield programs that return some entries of the first result in place of others."""
+    first = np.asarray((_own_outputs(call) or [0])[0])
+    for axis in (axis for axis in range(-first.ndim, 0) if first.shape[axis] > 1):
+        for how, f in ENTRIES.items():
+            run = functools.partial(_with_first, functools.partial(f, axis=axis))
+            yield Program(how.format(f"of the result along axis {axis}"), run)
+
+
+def _with_first(f: Any, call: ReferenceCall) -> list[Any] | None:
+    """Return the outputs with a function applied to the first one."""
+    outputs = _own_outputs(call)
+    return outputs and [f(np.asarray(outputs[0])), *outputs[1:]]
 
 
 def scaled_programs(call: ReferenceCall) -> Iterator[Program]:
@@ -338,6 +354,9 @@ def with_leaf(call: ReferenceCall, *, number: int, f: Any) -> ReferenceCall:
 ENTRIES: dict[str, Any] = {
     "the first entry {} stands for all": lambda a, axis: np.repeat(
         a.take([0], axis), a.shape[axis], axis
+    ),
+    "the last entry {} stands for all": lambda a, axis: np.repeat(
+        a.take([-1], axis), a.shape[axis], axis
     ),
     "only the last entry {} is read: the others count as 0": functools.partial(
         in_block, size=1, which="last"
