@@ -55,6 +55,7 @@ from ._oracle.causes import (
     cause_in_common,
     in_common,
     is_measured,
+    is_of_option,
     is_refuted,
     is_settled,
     is_shown,
@@ -861,7 +862,8 @@ class _Run:
         Take a cause from the verdicts of some rows if another row refutes it.
 
         It is one that is right, or one that is off without a cause. The latter does not refute a
-        cause of most cases: there may be a second mistake, as in an option.
+        cause of most cases: there may be a second mistake, as in an option. It does refute another
+        value of an option that it gives.
         """
         off = [i for i in numbers if outcome(verdicts[i]) == "off"]
         known = {i: e for i in numbers if (e := self.evidence[i]) is not None}
@@ -873,7 +875,11 @@ class _Run:
             more = {
                 cause
                 for cause, count in collections.Counter(every).items()
-                if any(is_refuted(cause, e) for e in small if not (e.off and 2 * count > len(off)))
+                if any(
+                    is_refuted(cause, e)
+                    for e in small
+                    if not e.off or 2 * count <= len(off) or is_of_option(cause, e)
+                )
             }
             if not more - refuted:
                 return

@@ -81,6 +81,11 @@ def of_corners(x, size):
     return (1 - share) * x[..., low] + share * x[..., np.minimum(low + 1, n - 1)]
 
 
+def eps_in_the_size(x, *, eps):
+    c = x - x.mean(-1, keepdims=True)
+    return c / np.sqrt((c * c).sum(-1, keepdims=True) / (x.shape[-1] + eps))
+
+
 def pairs(*shapes):
     return [tuple(R.normal(size=s) for s in shapes) for _ in range(2)]
 
@@ -129,6 +134,9 @@ KINDS = {
     "zeros for halves": (convolution.interpolate, of_corners,
                          [((R.normal(size=(2, 5)),), {"size": (n,)}) for n in (7, 12)],
                          "0.0 stands where 0.5 is due, everywhere"),
+    "parentheses too many": (norm.layer_norm, eps_in_the_size,
+                             [((0.01 * x,), {"eps": 0.1}) for x in X],
+                             "(n + eps) stands where"),
     "another first number": (pos.rope_frequencies, lambda dim: 1e4 ** (-np.arange(1, dim, 2) / dim),
                              [((n,), {}) for n in (8, 32)],
                              "1 stands where 0 is due, in arange(0, dim, 2)"),
@@ -204,6 +212,7 @@ def test_indices_and_sums():
     assert "a / b + c" in further("a / (b + c)")
     assert "a - b - c" in further("a - (b - c)")
     assert "0.0" in further("0.5")
+    assert {"a / (b + c)", "(a + b) / c"} <= {*further("a / b + c"), *further("a + b / c")}
 
 
 def test_counters_of_comprehensions():
@@ -334,5 +343,9 @@ def test_spellings_of_textbooks_are_the_formulas():
         got = usual.min_snr_weight_by_ratios(*POSITIVE, kind=kind, gamma=1.5)
         want = training_formulas.min_snr_weight(*POSITIVE, kind=kind, gamma=1.5)
         np.testing.assert_allclose(got, want, rtol=1e-12)
+    got, want = usual.layer_norm_by_sums(X, X[0, 0], X[0, 1], eps=0.1), norm.layer_norm(
+        X, X[0, 0], X[0, 1], eps=0.1
+    )
+    np.testing.assert_allclose(got, want, rtol=1e-12)
     got, want = usual.log_odds_as_they_stand(LOG_P), loss_formulas.log_odds(LOG_P)
     np.testing.assert_allclose(got, want, rtol=1e-12)

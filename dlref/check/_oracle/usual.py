@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from ...formulas import activations, attention, losses, positions, training
+from ...formulas import activations, attention, losses, normalization, positions, training
 from ...formulas.activations import SELU_ALPHA, SELU_SCALE, elu, logsumexp, softmax, softplus
 from ...formulas.attention import (
     allowed_pairs,
@@ -28,6 +28,7 @@ from ...formulas.attention import (
 )
 from ...formulas.losses import element_weights, reduce, reduce_grad
 from ...formulas.neurons import linear
+from ...formulas.normalization import scale_and_shift
 from ...formulas.transformer import next_token_probabilities, nucleus
 
 # Activations.
@@ -204,6 +205,14 @@ def min_snr_weight_by_ratios(
     return bounded * sigma**2 / (alpha + sigma) ** 2
 
 
+def layer_norm_by_sums(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5) -> Any:
+    """Return rows over their deviations, whose squares are added up and divided by their number."""
+    n = x.shape[-1]
+    centered = x - np.sum(x, axis=-1, keepdims=True) / n
+    x_hat = centered / np.sqrt(np.sum(centered**2, axis=-1, keepdims=True) / n + eps)
+    return scale_and_shift(x_hat, weight, bias)
+
+
 def softplus_as_it_stands(x: Any, *, beta: float = 1.0) -> Any:
     """Return log(1 + exp(x))."""
     return np.log(1 + np.exp(beta * x)) / beta
@@ -340,6 +349,7 @@ TEXTBOOK: dict[Any, Any] = {
     losses.sigmoid_focal_loss: focal_loss_of_both_classes,
     losses.gaussian_kl: gaussian_kl_by_variances,
     losses.binary_cross_entropy: binary_cross_entropy_of_signs,
+    normalization.layer_norm: layer_norm_by_sums,
     losses.log_odds: log_odds_as_they_stand,
     training.min_snr_weight: min_snr_weight_by_ratios,
     next_token_probabilities: next_token_probabilities_by_logits,

@@ -46,6 +46,8 @@ RAISE = False
 NUMBER = r"(?:\([^()]+\)|[\w.+-]+)"
 VALUE = re.compile(rf"(?P<key>\w+) is (?P<value>{NUMBER}), not (?P<due>{NUMBER})")
 VALUES = re.compile(rf"(?P<key>\w+) is (?P<value>{NUMBER}(?: or {NUMBER})*), not (?P<due>{NUMBER})")
+#: The end of a message about a number, which says the right one.
+DUE = re.compile(rf", not {NUMBER}$")
 
 
 def _outlived() -> Any:
@@ -287,6 +289,12 @@ def is_refuted(cause: str, evidence: Evidence) -> bool:
     return there
 
 
+def is_of_option(cause: str, evidence: Evidence) -> bool:
+    """Return whether a cause is another value of an option that a case gives."""
+    options = evidence.call.non_default_options
+    return DUE.search(cause) is not None and any(re.search(rf"\b{key}\b", cause) for key in options)
+
+
 def same_cause(left: str, right: str) -> bool:
     """Return whether two causes are one: for an option, whether they have a value in common."""
     a, b = VALUES.fullmatch(left), VALUES.fullmatch(right)
@@ -297,8 +305,8 @@ def same_cause(left: str, right: str) -> bool:
 
 
 def _with_few_digits(cause: str) -> str:
-    """Return a cause without sizes, whose measured numbers have three digits."""
-    cause = SIZE.sub("", cause)
+    """Return a cause without sizes and right values, whose measured numbers have three digits."""
+    cause = DUE.sub("", SIZE.sub("", cause))
     return re.sub(r"\d+\.\d+(e[+-]?\d+)?", lambda number: f"{float(number[0]):.3g}", cause)
 
 

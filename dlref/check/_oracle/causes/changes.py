@@ -241,6 +241,7 @@ def _with_sizes(number: ast.Name, shapes: dict[str, Any]) -> Iterator[ast.expr]:
 def _of_operation(node: ast.BinOp) -> Iterator[ast.expr]:
     left, right, op = node.left, node.right, node.op
     yield from _without_parentheses(node)
+    yield from _with_parentheses(node)
     if type(op) in OPERATIONS:
         yield from (ast.BinOp(left, other(), right) for other in OPERATIONS[type(op)])
     value = right.value if isinstance(right, ast.Constant) else None
@@ -279,6 +280,16 @@ def _without_parentheses(node: ast.BinOp) -> Iterator[ast.expr]:
         yield from _split_sums(right, lambda term: ast.BinOp(left, op, term), first=False)
     if isinstance(op, ast.Sub) and _is_sum(right):
         yield ast.BinOp(ast.BinOp(left, op, right.left), right.op, right.right)
+
+
+def _with_parentheses(node: ast.BinOp) -> Iterator[ast.expr]:
+    """Yield products and quotients of a sum, where one of its terms is due."""
+    left, right, op = node.left, node.right, node.op
+    if _is_sum(node):
+        if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mult | ast.Div):
+            yield ast.BinOp(left.left, left.op, ast.BinOp(left.right, op, right))
+        if isinstance(right, ast.BinOp) and isinstance(right.op, ast.Mult | ast.Div):
+            yield ast.BinOp(ast.BinOp(left, op, right.left), right.op, right.right)
 
 
 def _split_sums(
