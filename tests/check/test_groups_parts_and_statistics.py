@@ -90,8 +90,6 @@ def pairs(*shapes):
     return [tuple(R.normal(size=s) for s in shapes) for _ in range(2)]
 
 
-
-
 def both_factors(p, g, state, *, learning_rate, adjust):
     """Return a step whose factor is both that are known."""
     new, state = training.muon_step(p, g, state, learning_rate=learning_rate, adjust=adjust)
@@ -343,8 +341,9 @@ def test_spellings_of_textbooks_are_the_formulas():
         got = usual.min_snr_weight_by_ratios(*POSITIVE, kind=kind, gamma=1.5)
         want = training_formulas.min_snr_weight(*POSITIVE, kind=kind, gamma=1.5)
         np.testing.assert_allclose(got, want, rtol=1e-12)
-    got, want = usual.layer_norm_by_sums(X, X[0, 0], X[0, 1], eps=0.1), norm.layer_norm(
-        X, X[0, 0], X[0, 1], eps=0.1
+    got, want = (
+        usual.layer_norm_by_sums(X, X[0, 0], X[0, 1], eps=0.1),
+        norm.layer_norm(X, X[0, 0], X[0, 1], eps=0.1),
     )
     np.testing.assert_allclose(got, want, rtol=1e-12)
     got, want = usual.log_odds_as_they_stand(LOG_P), loss_formulas.log_odds(LOG_P)

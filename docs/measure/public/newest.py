@@ -237,6 +237,7 @@ def of_labels():
 
 def of_parts():
     """Return rotations of the first channels of a head."""
+
     def case(T, d, r):
         angles = np.arange(T)[:, None] * 10.0 ** -np.arange(r // 2)
         inputs = R.normal(size=(2, T, d)), np.cos(angles), np.sin(angles)
@@ -293,7 +294,7 @@ NEWEST = [
         (r"rule|paper|num_heads|power of (2|two)",), cases(*(((n,), {}) for n in (6, 12, 5)))),
     Wrong("huggingface/pytorch-image-models#2236", SDPA, "forward", attention,
         "mask after the softmax", "The mask is applied after the softmax: weights are -inf.",
-        (r"mask.*(after|softmax)|infinit|-inf",), of_masks()),
+        (r"mask.*(after|softmax)|-inf",), of_masks()),
     Wrong("labmlai/annotated_deep_learning_paper_implementations#146", SDPA, "forward", attention,
         "softmax of queries", "The softmax is along the queries.", (r"axis|quer",)),
     Wrong("xlite-dev/LeetCUDA#317", norm.layer_norm, "forward", layer_norm, "eps in the size",

@@ -184,9 +184,9 @@ def _like(f: Any) -> tuple[str, ...]:
 
 
 def usual_changes(node: ast.AST, integers: set[str]) -> Iterator[ast.expr]:
-    """Yield usual changes, but no integer for the result of a function, and nothing for an index."""
+    """Yield usual changes; for a function no integer, and nothing for one that is an index."""
     is_call = isinstance(node, ast.Call)
-    if is_call and name_of(node) in integers:
+    if isinstance(node, ast.Call) and name_of(node) in integers:
         return
     for other in changes(node):
         if not (is_call and isinstance(other, ast.Name) and other.id in integers):
@@ -300,8 +300,10 @@ def _split_sums(
     while _is_sum(node):
         rest.insert(0, (node.op, node.right))
         node = node.left
-        yield _sum_of(f(node), rest) if first else _sum_of(
-            node, [(sign, f(term)) for sign, term in rest]
+        yield (
+            _sum_of(f(node), rest)
+            if first
+            else _sum_of(node, [(sign, f(term)) for sign, term in rest])
         )
 
 
@@ -419,12 +421,13 @@ def both_returned(block: list[ast.stmt]) -> Iterator[tuple[str, list[ast.stmt]]]
     for i, (first, second) in enumerate(itertools.pairwise(block)):
         if not isinstance(first, ast.If) or len(first.body) != 1:
             continue
-        values = [s.value for s in (first.body[0], second) if isinstance(s, ast.Return)]
-        if len(values) == 2 and None not in values:
+        both = [s for s in (first.body[0], second) if isinstance(s, ast.Return)]
+        values = [s.value for s in both if s.value is not None]
+        if len(values) == 2:
             for op in (ast.Mult(), ast.Add()):
-                both = ast.Return(ast.BinOp(values[0], op, values[1]))
-                stands, due = as_sentence(both), " or ".join(map(as_sentence, (first, second)))
-                yield f"{stands} stands where {due} is due", [*block[:i], both]
+                other = ast.Return(ast.BinOp(values[0], op, values[1]))
+                stands, due = as_sentence(other), " or ".join(map(as_sentence, (first, second)))
+                yield f"{stands} stands where {due} is due", [*block[:i], other]
 
 
 def multiplied(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:

@@ -122,7 +122,9 @@ def _variables(
 
     def note(frame: Any, event: str, out: Any) -> None:  # pragma: no cover  # it is not traced
         if event == "return" and frame.f_code in codes and frame.f_code not in shapes:
-            if isinstance(out, tuple) and any(part is ... or isinstance(part, slice) for part in out):
+            if isinstance(out, tuple) and any(
+                part is ... or isinstance(part, slice) for part in out
+            ):
                 indices.add(frame.f_code.co_name)
             shapes[frame.f_code] = {
                 name: np.shape(value)
@@ -212,8 +214,9 @@ def _rarest(formula: Any, f: Any, shapes: dict[str, Any], others: set[str]) -> I
     counters = others | counters_in(source_of(f)[1])
     without = functools.partial(without_integers, integers=counters)
     yield from _everywhere(formula, [f], without)
-    rest = functools.partial(statistics, shapes=shapes), functools.partial(
-        variables_for, shapes=shapes
+    rest = (
+        functools.partial(statistics, shapes=shapes),
+        functools.partial(variables_for, shapes=shapes),
     )
     for change in (both_branches, without, sums_of_triangles, *rest):
         yield from _with_other_expressions(formula, f, change)

@@ -290,9 +290,7 @@ def _group_programs(call: ReferenceCall) -> Iterator[Program]:
             yield Program(message, functools.partial(with_reading, change))
 
 
-def _with_groups(
-    call: ReferenceCall, *, numbers: tuple[int, ...], k: int, f: Any
-) -> ReferenceCall:
+def _with_groups(call: ReferenceCall, *, numbers: tuple[int, ...], k: int, f: Any) -> ReferenceCall:
     """Return a call in which vectors are read by groups, as many as an input says."""
     count = call.inputs[k]
     return _with_leaves(call, numbers=numbers, f=lambda a: a[f(np.arange(len(a)), count, len(a))])
