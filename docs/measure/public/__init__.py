@@ -30,11 +30,12 @@ the places alone, statistics in place of an array, both branches at once, sums w
 other entries of a result, random draws, and cases that confirm a program though they do not
 tell it from others.
 
-The set *newest* was looked up when the search had these, by eight searches of its own, and written
-before any kernel was tried: all 24 were flagged, 18 were named, two had a wrong name (a filter that
-keeps one token, which many programs do; an infinity that the kernel writes itself), and one a
-headline without its place. They led to outputs of two numbers, which say little, and to integers
-that are said with the expression around them.
+The set *newest* was looked up when the search had these, by searches of its own, and written before
+any kernel was tried: all 24 were flagged, 16 were named, three had a wrong name (a value of eps
+that one case refutes, a filter that keeps one token, which many programs do, and an infinity that
+the kernel writes itself), and two a headline that is no name. They led to values of an option that
+every case with the option has to show, outputs of two numbers, which say little, parentheses too
+many, and integers that are said with the expression around them.
 
 Backward passes of layer and RMS norms, cross-entropy and attention, batch and group norms,
 activations, softmax; windows; rotary embeddings, relative positions; Adam and AdamW; losses of
