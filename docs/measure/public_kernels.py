@@ -38,7 +38,7 @@ from dlref.check._oracle.examples import drawn_like  # noqa: E402
 RESULTS = ROOT / "docs" / "results" / "public.csv"
 #: How far apart, in roundings, two numbers are that no order of operations explains.
 ROUNDINGS = 64
-SETS = "given", "fresh", "later", "november", "december", "newest"
+SETS = "given", "fresh", "later", "november", "december", "newest", "latest"
 #: Groups of the kernels, by set and source or form.
 GROUPS = {
     "B": "our reviews: inputs that proved nothing",
@@ -51,6 +51,7 @@ GROUPS = {
     "november": "public reports, looked up on 2026-11-29",
     "december": "public reports, looked up after these",
     "newest": "public reports, looked up after the search had changed for these",
+    "latest": "public reports, looked up after the newest had been tried",
     "repaired": "the same kernels without their mistakes",
     "right": "right kernels as people write them",
 }

@@ -65,6 +65,7 @@ MODULES = (
     "november",
     "december",
     "newest",
+    "latest",
     "right",
 )
 
