@@ -8,8 +8,8 @@ import public_kernels
 import pytest
 from test_ports_measured import page, table
 
-SETS = {name: public.collected(name) for name in ("GIVEN", "FRESH", "LATER", "NOVEMBER", "RIGHT")}
-REPORTED = [*SETS["FRESH"], *SETS["LATER"], *SETS["NOVEMBER"]]
+SETS = {name.upper(): public.collected(name.upper()) for name in (*public_kernels.SETS, "right")}
+REPORTED = [one for name in public_kernels.SETS[1:] for one in SETS[name.upper()]]
 
 
 @pytest.mark.parametrize("one", [*SETS["GIVEN"], *REPORTED], ids=lambda one: one.slip)

@@ -99,6 +99,7 @@ def of_step(op, **options):
 
 def of_groups():
     """Return queries of several heads for each head of keys."""
+
     def case(heads, groups, T):
         return tuple(R.normal(size=(2, n, T, 4)) for n in (heads, groups, groups)), {}
 
@@ -113,7 +114,8 @@ LATEST = [
     Wrong("nicodjimenez/lstm#47", CELL, "forward", lstm_cell, "no tanh",
         "The cell has no tanh.", (r"tanh",)),
     Wrong("ARM-software/CMSIS-NN#181", CELL, "forward", lstm_cell, "forget gate of the input",
-        "The forget gate stands for the input gate.", (r"\bf stands where i|f \* g|forget",)),
+        "The forget gate stands for the input gate.",
+        (r"\b(z_)?f stands where (z_)?i|f \* g|forget",)),
     Wrong("tensorflow/tensorflow#46522", norm.batch_norm_inference, "forward",
         batch_norm_inference, "no root", "The root is missing.", (r"sqrt|root",)),
     Wrong("jax-ml/jax#442", norm.batch_norm, "forward", batch_norm, "square for the root",

@@ -272,12 +272,10 @@ def _without_parentheses(node: ast.BinOp) -> Iterator[ast.expr]:
     """Yield sums in which only the first terms are multiplied or divided, or only the last."""
     left, right, op = node.left, node.right, node.op
     if isinstance(op, ast.Mult | ast.Div):
-        for first in (True, False):
-            yield from _split_sums(left, lambda term: ast.BinOp(term, op, right), first=first)
-    if isinstance(op, ast.Mult | ast.Div):
-        yield from _split_sums(right, lambda term: ast.BinOp(left, op, term), first=True)
-    if isinstance(op, ast.Mult):
-        yield from _split_sums(right, lambda term: ast.BinOp(left, op, term), first=False)
+        yield from _split_sums(left, lambda term: ast.BinOp(term, op, right))
+        both = _split_sums(right, lambda term: ast.BinOp(left, op, term))
+        # A quotient loses the terms after the first ones, never those before.
+        yield from itertools.islice(both, 0, None, 2 if isinstance(op, ast.Div) else 1)
     if isinstance(op, ast.Sub) and _is_sum(right):
         yield ast.BinOp(ast.BinOp(left, op, right.left), right.op, right.right)
 
@@ -292,19 +290,14 @@ def _with_parentheses(node: ast.BinOp) -> Iterator[ast.expr]:
             yield ast.BinOp(ast.BinOp(left, op, right.left), right.op, right.right)
 
 
-def _split_sums(
-    node: ast.expr, f: Callable[[ast.expr], ast.expr], *, first: bool
-) -> Iterator[ast.expr]:
-    """Yield a sum with a factor for the terms before one of its signs, or for those after it."""
+def _split_sums(node: ast.expr, f: Callable[[ast.expr], ast.expr]) -> Iterator[ast.expr]:
+    """Yield a sum with a factor for the terms before one of its signs, and for those after it."""
     rest: list[tuple[ast.operator, ast.expr]] = []
     while _is_sum(node):
         rest.insert(0, (node.op, node.right))
         node = node.left
-        yield (
-            _sum_of(f(node), rest)
-            if first
-            else _sum_of(node, [(sign, f(term)) for sign, term in rest])
-        )
+        yield _sum_of(f(node), rest)
+        yield _sum_of(node, [(sign, f(term)) for sign, term in rest])
 
 
 def _sum_of(first: ast.expr, rest: list[tuple[ast.operator, ast.expr]]) -> ast.expr:
