@@ -17,6 +17,7 @@ import copy
 import csv
 import functools
 import inspect
+import multiprocessing
 import re
 import sys
 import time
@@ -161,6 +162,22 @@ def outcome(one):
     return int(not report), headline(report), report
 
 
+#: The kernels of a run, in each process.
+TRIED: list[Wrong | Right] = []
+
+
+def numbered(number):
+    """Return whether a kernel is flagged, what is said of it, the first message, and seconds."""
+    one = TRIED[number]
+    start = time.time()
+    with np.errstate(all="ignore"):
+        if isinstance(one, Wrong) and not differs(one):
+            return None, "", "", 0.0
+    flagged, said, report = outcome(one)
+    message = report.failed[0].verdict.message if report.failed else ""
+    return flagged, said, message, time.time() - start
+
+
 def is_wanted(one, names):
     name = getattr(one.op, "__name__", "")
     return not names or {name, one.source, one.kernel.__module__.rpartition(".")[2]} & {*names}
@@ -177,23 +194,23 @@ def main():
     wrong = [one for one in wrong if is_wanted(one, options.only)]
     right = [*repaired(wrong), *(one for one in collected("RIGHT") if is_wanted(one, options.only))]
     counts: dict[str, collections.Counter] = {group: collections.Counter() for group in GROUPS}
-    for one in (*wrong, *right):
-        start = time.time()
-        is_right = isinstance(one, Right)
-        with np.errstate(all="ignore"):
-            if not is_right and not differs(one):
+    tried = [*wrong, *right]
+    fork = multiprocessing.get_context("fork")
+    with fork.Pool(2, initializer=TRIED.extend, initargs=(tried,)) as pool:
+        outcomes = pool.imap(numbered, range(len(tried)))
+        for one, (flagged, said, message, seconds) in zip(tried, outcomes, strict=True):
+            is_right = isinstance(one, Right)
+            if flagged is None:
                 sys.exit(f"{one.source}: {one.slip!r} changes nothing in {one.op.__name__}.")
-        flagged, said, report = outcome(one)
-        named = int(bool(not is_right and flagged and is_named(one, said)))
-        other = int(bool(not is_right and flagged and said and not named))
-        counts[group_of(one)].update(kernels=1, flagged=flagged, named=named, other=other)
-        if options.list and (flagged or not is_right):
-            word = "named" if named else "another" if other else "nothing"
-            word = ("ALARM" if is_right else word) if flagged else "not flagged"
-            seconds = f"{time.time() - start:.0f} s"
-            print(word, one.source, one.op.__name__, one.form, seconds, sep=" | ")
-            print(f"    is:   {one.truth}" if not is_right else report.failed[0].verdict.message)
-            print(f"    said: {said}", flush=True)
+            named = int(bool(not is_right and flagged and is_named(one, said)))
+            other = int(bool(not is_right and flagged and said and not named))
+            counts[group_of(one)].update(kernels=1, flagged=flagged, named=named, other=other)
+            if options.list and (flagged or not is_right):
+                word = "named" if named else "another" if other else "nothing"
+                word = ("ALARM" if is_right else word) if flagged else "not flagged"
+                print(word, one.source, one.op.__name__, one.form, f"{seconds:.0f} s", sep=" | ")
+                print(f"    is:   {one.truth}" if not is_right else message)
+                print(f"    said: {said}", flush=True)
     heads = "kernels", "number", "flagged", "named", "another cause named"
     rows = [
         [GROUPS[group], c["kernels"], c["flagged"],
