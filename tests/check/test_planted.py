@@ -448,7 +448,7 @@ FORWARD += [
     ("a division by zero", act.tanh, lambda x: np.where(x > 0, np.inf, np.tanh(x)), (X,), {},
      "division by zero"),
     ("a softmax over nothing", act.softmax, lambda x: np.where(x > 0, np.nan, softmax(x)), (X,), {},
-     "division by zero"),
+     "0 divided by 0"),
     ("an infinite log", act.log_softmax, infinite_log, (X,), {}, "rounded to 0"),
     ("any multiple", act.tanh, lambda x: 1.37 * np.tanh(x), (X,), {}, "times 1.37"),
     ("ripples", norm.layer_norm, lambda x: layer_norm(x, 1, 0) + 1e-3 * np.sin(1e3 * x),

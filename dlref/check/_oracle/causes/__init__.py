@@ -24,6 +24,8 @@ from .heuristics import (
     GENERAL_HEURISTICS,
     NARROW_SUMS,
     NOISE,
+    NOT_A_NUMBER,
+    NOT_FINITE,
     Pair,
     agrees,
     narrow,
@@ -204,7 +206,7 @@ SIZE = re.compile(r" \(\d+\)|(?<=the size) \d+")
 #: Observations of a result, which say little about the mistake that led to it.
 SEEN = (
     *(NOISE, "elements are all zero", "it is the exact result", "it is zero", "it is one number"),
-    *("an overflow inside", NARROW_SUMS),
+    *(NOT_A_NUMBER, NOT_FINITE, NARROW_SUMS),
 )
 
 

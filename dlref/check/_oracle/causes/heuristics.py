@@ -27,6 +27,10 @@ if TYPE_CHECKING:
 MAX_RESIDUAL_SHARE, MIN_SAMPLES = 0.1, 4
 NOISE = "the errors are noise"
 NARROW_SUMS = "these are sums in"
+NOT_A_NUMBER, NOT_FINITE = (
+    "NaN comes from 0 divided by 0",
+    "infinities come from a division by zero",
+)
 #: Noise is recognized among so many numbers or more. The largest of them, one in 50, must not hold
 #: half of its energy: these would be outliers.
 MIN_NOISE_SAMPLES, SAMPLES_PER_OUTLIER = 16, 50
@@ -132,7 +136,9 @@ def undefined(pair: Pair) -> str:
         is_alike = is_float(a) and np.size(a) > 1 and np.shape(a) == wrong.shape
         if is_alike and not wrong.all() and np.array_equal(wrong, np.asarray(a) == 0):
             return f"a division by zero or 0 times infinity inside, wherever {name} is 0"
-    return "a division by zero or an overflow inside"
+    if np.isnan(pair.got[wrong]).all():
+        return f"{NOT_A_NUMBER}, infinities that cancel, or a root or logarithm of less than 0"
+    return f"{NOT_FINITE}, an overflow, a logarithm of 0, or a mask's infinity"
 
 
 def largest_input(call: ReferenceCall) -> float:
