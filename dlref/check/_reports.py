@@ -727,7 +727,7 @@ class _Run:
                     continue
                 rows.append(CheckRow(form, case.name, verdict))
                 evidence.append(self.last)
-                calls.append(_Call(_size(given), frozenset(options)))
+                calls.append(_Call(*_sizes(tuple(given)), frozenset(options)))
                 if outcome(verdict) == "off":
                     self.again[len(self.rows) + len(rows) - 1] = functools.partial(
                         self.judge_other, form, candidate, tuple(given), options
@@ -740,7 +740,7 @@ class _Run:
             message = f"the candidate does not take {', '.join(error.args)}"
             rows.append(CheckRow(form, case.name, Verdict(ok=False, message=message)))
             evidence.append(None)
-            calls.append(_Call(0, frozenset(options)))
+            calls.append(_Call(0, 0, frozenset(options)))
         self.rows += rows
         self.evidence += evidence
         self.calls += calls
@@ -920,15 +920,17 @@ def _other_numbers(rng: Any, a: Any) -> Any:
 
 
 class _Call(NamedTuple):
-    """How many numbers a call has, and which options."""
+    """How many numbers and arrays a call has, and which options."""
 
     size: int
+    arrays: int
     options: frozenset[str]
 
 
-def _size(given: Any) -> int:
-    """Return how many numbers the arrays of a call have."""
-    return sum(a.size for a in tree_leaves(given) if isinstance(a, np.ndarray))
+def _sizes(given: tuple[Any, ...]) -> tuple[int, int]:
+    """Return how many numbers a call has, and in how many arrays."""
+    arrays = [a for a in tree_leaves(given) if isinstance(a, np.ndarray)]
+    return sum(a.size for a in arrays), len(arrays)
 
 
 def _without_chance(rows: list[CheckRow], calls: Sequence[_Call]) -> list[CheckRow]:
@@ -956,8 +958,9 @@ def _without_chance(rows: list[CheckRow], calls: Sequence[_Call]) -> list[CheckR
 def _is_quiet(noisy: Sequence[_Call], right: Sequence[_Call]) -> bool:
     """Return whether most calls that are as large as the noisy ones, and alike, are right."""
     size = max((c.size for c in noisy), default=0)
+    arrays = max((c.arrays for c in noisy), default=0)
     options = frozenset[str]().union(*(c.options for c in noisy))
-    alike = [c for c in right if c.size >= size and c.options <= options]
+    alike = [c for c in right if c.size >= size and c.arrays >= arrays and c.options <= options]
     return len(alike) > len(noisy)
 
 

@@ -280,12 +280,12 @@ def test_noise_is_a_cause_where_most_cases_show_it():
     noise = "the errors are noise, of the size that ..."
 
     def kept(*causes):
-        calls = [_Call(20, frozenset())] * len(causes)
+        calls = [_Call(20, 1, frozenset())] * len(causes)
         return [r.verdict.cause for r in _without_chance(rows(*causes), calls)]
 
     assert kept(noise, "", "") == [noise, "", ""]
     assert kept("", "", "", noise) == ["", "", "", ""]
-    last = _without_chance(rows("", "", "", noise), [_Call(20, frozenset())] * 4)[3]
+    last = _without_chance(rows("", "", "", noise), [_Call(20, 1, frozenset())] * 4)[3]
     assert "noise" not in last.verdict.message
 
 
