@@ -57,10 +57,8 @@ class Kin(NamedTuple):
     experts: Callable[..., Any] | None = None
     one_norm: bool = False  # whether parts side by side share a norm
     tables: tuple[str, str, str] = ("model.", "embed_tokens", "norm.")
-    names: Mapping[str, str] = MappingProxyType({})  # own parts of tensors' names: the usual ones
-    entries: Mapping[str, str] = MappingProxyType(
-        {}
-    )  # own entries, "inner.name" too: the usual ones
+    names: Mapping[str, str] = NO_NAMES  # own parts of tensors' names: the usual ones
+    entries: Mapping[str, str] = NO_NAMES  # own entries, "inner.name" too: the usual ones
 
 
 def plain(s: Settings, kin: Kin, name: str) -> Any:

@@ -168,7 +168,7 @@ FORWARD = [
     ("gelu tanh", act.gelu, lambda x: act.gelu(x, approximate="tanh"), (X,), {},
      "approximate is tanh"),
     ("silu beta", act.silu, lambda x, beta: act.silu(x), (X,), {"beta": 2.0}, "'beta' is ignored"),
-    ("tail tile", act.silu, tail_missing, (X,), {}, "not written"),
+    ("tail tile", act.silu, tail_missing, (X,), {}, "the last entry of the result"),
     ("transposed weight", neurons.linear, lambda x, w, b: x @ w + b, (X, W, B), {},
      "weight is transposed"),
     ("no bias", neurons.linear, lambda x, w, b: x @ w.T, (X, W, B), {}, "bias is ignored"),

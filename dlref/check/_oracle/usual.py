@@ -206,11 +206,10 @@ def min_snr_weight_by_ratios(
 
 
 def layer_norm_by_sums(x: Any, weight: Any = None, bias: Any = None, *, eps: float = 1e-5) -> Any:
-    """Return rows over their deviations, whose squares are added up and divided by their number."""
-    n = x.shape[-1]
-    centered = x - np.sum(x, axis=-1, keepdims=True) / n
-    x_hat = centered / np.sqrt(np.sum(centered**2, axis=-1, keepdims=True) / n + eps)
-    return scale_and_shift(x_hat, weight, bias)
+    """Return normalized rows, whose squared deviations are added up and divided by their number."""
+    mu, n = np.mean(x, axis=-1, keepdims=True), x.shape[-1]
+    sigma = np.sqrt(np.sum((x - mu) ** 2, axis=-1, keepdims=True) / n + eps)
+    return scale_and_shift((x - mu) / sigma, weight, bias)
 
 
 def softplus_as_it_stands(x: Any, *, beta: float = 1.0) -> Any:

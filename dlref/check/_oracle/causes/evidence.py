@@ -102,7 +102,14 @@ class Evidence:
         """Return whether a program could have led to its outputs: finite numbers, not only one."""
         pairs = ((self.got[i], self.want[i]) for i in self.off)
         # many programs lead to the same number everywhere, and to zeros and ones
-        return self.confirms and not any(_is_of_few(a) > _is_of_few(w) for a, w in pairs)
+        few = any(_is_of_few(a) > _is_of_few(w) for a, w in pairs)
+        return self.confirms and not few and not self._draws_zeros
+
+    @property
+    def _draws_zeros(self) -> bool:
+        """Return whether random numbers are due, times 0: any factor but 0 would explain others."""
+        is_random = any(isinstance(a, np.random.Generator) for a in self.call.arguments)
+        return is_random and not any(np.any(self.want[i]) for i in self.off)
 
     @functools.cached_property
     def confirms(self) -> bool:
