@@ -1,6 +1,11 @@
 """What the page says of planted kernels, and of the cases that find them, is in the tables."""
 
+import csv
+from pathlib import Path
+
 from test_ports_measured import page, table
+
+ROOT = Path(__file__).parents[1]
 
 RIGHT = ("formulas", "dlref", "PyTorch", "JAX", "other seeds")
 NUMBERS = {20: "Twenty", 21: "Twenty-one", 22: "Twenty-two"}
@@ -31,6 +36,14 @@ def test_planted_kernels():
     (tests,) = (row for row in wrong if row["source"] == "tests")
     unknown = int(tests["kernels"]) - int(tests["named"])
     assert f"{NUMBERS[unknown]} rows of the tests are unknown mistakes" in text
+
+
+def test_no_cell_is_a_hyphen():
+    """A page would show it as a list of one empty item."""
+    for path in sorted((ROOT / "docs/results").glob("*.csv")):
+        with path.open(encoding="utf-8", newline="") as file:
+            cells = [cell for row in csv.reader(file) for cell in row]
+        assert "-" not in cells, path.name
 
 
 def test_kinds_of_cases():

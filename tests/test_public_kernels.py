@@ -41,7 +41,7 @@ def test_a_slip_changes_numbers(one):
 def test_table():
     rows = {row["kernels"]: row for row in table("public.csv")}
     assert list(rows) == list(public_kernels.GROUPS.values())
-    wrong = [row for row in rows.values() if row["named"] != "-"]
+    wrong = [row for row in rows.values() if row["named"] != "–"]
     total = {key: sum(int(row[key]) for row in wrong) for key in ("number", "flagged", "named")}
     text = page("withstands.rst")
     assert f"{total['flagged']} of the {total['number']} kernels" in text

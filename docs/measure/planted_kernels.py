@@ -522,7 +522,7 @@ def main():
             source,
             c["kernels"],
             c["flagged"],
-            *(("-", "-") if source in RIGHT else (c["named"], c["wrong"])),
+            *(("–", "–") if source in RIGHT else (c["named"], c["wrong"])),
         ]
         for source, c in counts.items()
     ]

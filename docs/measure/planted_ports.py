@@ -1067,7 +1067,7 @@ def main():
             count, alarms = count + 1, alarms + (found is not None)
             if options.list and found is not None:
                 print(name, kind, len(every), found, sep=" | ", flush=True)
-        rows.append([f"right: {name}", count, alarms, "-", "-"])
+        rows.append([f"right: {name}", count, alarms, "–", "–"])
         print(rows[-1], flush=True)
     if options.only is None:
         heads = "ports", "number", "step right, or alarm", "cause named", "named wrongly"

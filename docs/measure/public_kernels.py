@@ -216,7 +216,7 @@ def main():
     heads = "kernels", "number", "flagged", "named", "another cause named"
     rows = [
         [GROUPS[group], c["kernels"], c["flagged"],
-         *(("-", "-") if group in ("repaired", "right") else (c["named"], c["other"]))]
+         *(("–", "–") if group in ("repaired", "right") else (c["named"], c["other"]))]
         for group, c in counts.items() if c["kernels"]
     ]  # fmt: skip
     print(*heads, *(f"\n{row}" for row in rows))
