@@ -37,7 +37,7 @@ RECORDS = [
     ),
 ]  # fmt: skip
 
-#: What the maps are called elsewhere.
+#: Names elsewhere: see `dlref._core.names`.
 NAMES = {
     "quantize_blocks": ["mxfp8", "mxfp4", "nvfp4", "e8m0: it is the format of the scales"],
     "fake_quantize": ["fake_quant", "quantize_dequantize"],

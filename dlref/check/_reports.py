@@ -942,16 +942,16 @@ def _without_chance(rows: list[CheckRow], calls: Sequence[_Call]) -> list[CheckR
     """
     kept = [*rows]
     for form in {row.form for row in rows}:
-        own = [(i, row, c) for i, (row, c) in enumerate(zip(rows, calls, strict=True))]
-        own = [(i, row, c) for i, row, c in own if row.form == form]
-        right = [c for _, row, c in own if row.outcome == "right"]
-        off = [(i, row, c) for i, row, c in own if row.outcome == "off"]
+        own = [i for i, row in enumerate(rows) if row.form == form]
+        right = [calls[i] for i in own if rows[i].outcome == "right"]
+        off = [i for i in own if rows[i].outcome == "off"]
         for words in NOISE, NARROW_SUMS:
-            shown = [(i, row, c) for i, row, c in off if words in row.verdict.cause]
+            shown = [i for i in off if words in rows[i].verdict.cause]
             rare = words == NOISE and 3 * len(shown) < len(off)
-            if rare or _is_quiet([c for _, _, c in shown], right):
-                for i, row, _ in shown:
-                    kept[i] = row._replace(verdict=without_cause(row.verdict, words))
+            if rare or _is_quiet([calls[i] for i in shown], right):
+                for i in shown:
+                    verdict = without_cause(kept[i].verdict, words)
+                    kept[i] = kept[i]._replace(verdict=verdict)
     return kept
 
 

@@ -83,8 +83,8 @@ OF_OTHERS = re.compile(
     r"|add_cross_attention"
     r"|per_layer_config|fusion_config|kv_sharing_.*"  # which the package reads for all families
 )
-#: The newest version of the package transformers of which all families were compared: its code
-#: reads no entry for a family that the family's record does not read, or that is not listed above.
+#: The newest version of transformers that was compared: for no family does its code read an entry
+#: that the family's record does not read, unless it is listed above.
 NEWEST = (5, 23)
 Names = Callable[[], set[Any]]  # of entries
 #: Names of one size in different families; a file may have several of them.

@@ -13,7 +13,6 @@ import csv
 import importlib
 import multiprocessing
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -42,15 +41,15 @@ def place(library, device):
     return "GPU" if device else "processor" if library == "pytorch" else "interpreter"
 
 
-def put(library, name, dtype, device, interpreted):
+def put(library, name, dtype, device):
     """Return the numbers of cases, the main cause and the report of a kernel."""
-    if interpreted and library != "pytorch":
+    if place(library, device) == "interpreter":
         complete_interpreter()
     kernel = next(k for k in kernels(library, device) if k.name == name)
     options = {"framework": "torch", "dtype": dtype, "device": device, **kernel.options}
     if kernel.cases:
         options["cases"] = kernel.cases(dtype)
-    elif interpreted and kernel.few:
+    elif place(library, device) == "interpreter" and kernel.few:
         options["shapes"] = kernel.few
     with np.errstate(all="ignore"):
         report = check.check_all(kernel.candidate, kernel.op, vjp=kernel.vjp, **options)
@@ -66,11 +65,10 @@ def outcomes(todo, workers):
     with spawn.Pool(workers, maxtasksperchild=1) as pool:
         waiting = [(one, pool.apply_async(put, one)) for one in todo]
         for one, result in waiting:
-            begin = time.time()
             try:
                 yield one, result.get(PATIENCE)
             except multiprocessing.TimeoutError:
-                yield one, (0, 0, 0, f"no result after {time.time() - begin:.0f} s", "")
+                yield one, (0, 0, 0, f"no result after {PATIENCE} s", "")
             except Exception as error:
                 yield one, (0, 0, 0, f"{type(error).__name__}: {error}", "")
 
@@ -85,19 +83,19 @@ def main():
     parser.add_argument("--write", action="store_true")
     options = parser.parse_args()
     todo = [
-        (library, kernel.name, dtype, options.device, options.device is None)
+        (library, kernel.name, dtype, options.device)
         for library in options.libraries
         for kernel in kernels(library, options.device)
         for dtype in kernel.dtypes
-        # the interpreter has no bfloat16
-        if options.device or library == "pytorch" or dtype != "bfloat16"
+        # which has no bfloat16
+        if place(library, options.device) != "interpreter" or dtype != "bfloat16"
         if not options.only or kernel.name in options.only
     ]
     if "fla" in options.libraries and not options.device:
         parser.error("fla needs a GPU: its functions ask for a driver")
     lines = []
     try:
-        for (library, name, dtype, device, _), outcome in outcomes(todo, options.workers):
+        for (library, name, dtype, device), outcome in outcomes(todo, options.workers):
             *numbers, why, report = outcome
             lines.append((library, place(library, device), name, dtype, *numbers))
             print(*lines[-1], why, sep=", ", flush=True)

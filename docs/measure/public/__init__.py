@@ -22,8 +22,8 @@ parentheses are lost, a product for a power, a complement that is forgotten, and
 spelling of textbooks.
 
 The set *december* was looked up on the same day, in other projects or of other maps: searches for a
-layer, a loss, an optimizer or a schedule and the slips that people make in it, of which each result
-was taken, in the order found, by the rules above. All of its 42 kernels were written before one was
+layer, a loss, an optimizer or a schedule, and for slips that people make in it. Each result was
+taken, in the order found, by the rules above. All of its 42 kernels were written before one was
 put to the search as it was in november: all were flagged, 21 were named, two had a wrong name and
 two a headline that is no name. They led to arrays that are read by groups, mistakes in a part of
 the places alone, statistics in place of an array, both branches at once, sums without a diagonal,

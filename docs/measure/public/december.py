@@ -374,7 +374,7 @@ def lion_step(params, grads, state, learning_rate, betas=(0.9, 0.99), weight_dec
 
 
 def batch_norm_train(x, mean, var, weight=None, bias=None, momentum=0.1, eps=1e-5, slip=""):
-    """Each channel by its own statistics, of which averages are kept."""
+    """Batch norm in training, with running averages of its statistics."""
     axes = tuple(range(x.ndim - 1))
     n = x[..., 0].size
     mu, own = x.mean(axes), x.var(axes)
@@ -386,7 +386,7 @@ def batch_norm_train(x, mean, var, weight=None, bias=None, momentum=0.1, eps=1e-
 
 
 def batch_norm_update(running, batch, momentum, slip=""):
-    """The average of what was kept and of the batch."""
+    """The running average after a batch."""
     if slip == "momentum of the old":
         return momentum * running + (1 - momentum) * batch
     return (1 - momentum) * running + momentum * batch
@@ -506,7 +506,7 @@ SNR, RMS, ORPO = training.min_snr_weight, norm.rms_norm, losses.orpo_loss
 MEAN = convolution.mean_pool
 DECEMBER = [
     Wrong("Oneflow-Inc/oneflow#4848", norm.group_norm, "forward", group_norm,
-        "one weight for a group", "Weight and bias are those of a group, not of a channel.",
+        "one weight for a group", "A group, not a channel, has a weight and a bias.",
         (r"(weight|gamma|bias|beta).*group", r"group.*(weight|gamma|bias|beta)", r"repeat")),
     Wrong("apache/mxnet#8925", training.nadam_step, "forward", nadam_step, "decay as a factor",
         "The gradient is multiplied by 1 + decay * parameter.",
@@ -548,7 +548,7 @@ DECEMBER = [
         "beta above the threshold", "Above 20, x is multiplied by beta.",
         (r"beta \* x|\bu\b|20|threshold|not divided by beta",), of_large()),
     Wrong("jeffheaton/encog-dotnet-core#124", act.relu, "vjp", relu_backward,
-        "slope of the sigmoid", "The slope is that of the sigmoid.", (r"sigmoid",)),
+        "slope of the sigmoid", "The slope of the sigmoid is taken.", (r"sigmoid",)),
     Wrong("zserge/nanonn#4", act.softplus, "vjp", softplus_backward, "slope of the value",
         "The slope is taken at the value, not at the input.", (r"softplus|value|output",)),
     Wrong("huggingface/pytorch-image-models#2380", RMS, "forward", rms_norm, "variance",

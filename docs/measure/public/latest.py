@@ -7,9 +7,9 @@ from dlref import losses, recurrent, training
 from dlref import normalization as norm
 from dlref.formulas.training import tree_map
 
-from .kernels import Wrong, cases, refuse, sigmoid, softmax
+from .kernels import Wrong, cases, refuse, softmax
 from .november import reduced
-from .recurrences import dense
+from .recurrences import lstm_cell
 
 R = np.random.default_rng(75)
 
@@ -18,17 +18,6 @@ def absolute_error(pred, target, reduction="mean", slip=""):
     """Distances of numbers."""
     e = pred - target
     return reduced(e if slip == "no absolute value" else np.abs(e), reduction).astype(pred.dtype)
-
-
-def lstm_cell(x, h, c, w_ih, w_hh, b_ih=None, b_hh=None, slip=""):
-    """One step, gates in the order i, f, g, o."""
-    z = dense(x, w_ih, b_ih)
-    zeros = np.zeros_like(z[..., : z.shape[-1] // 4])
-    h, c = (zeros if s is None else s for s in (h, c))
-    i, f, g, o = np.split(z + dense(h, w_hh, b_hh), 4, -1)
-    i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
-    c = f * c + (f if slip == "forget gate of the input" else i) * g
-    return o * (c if slip == "no tanh" else np.tanh(c)), c
 
 
 def batch_norm(x, weight=None, bias=None, eps=1e-5, slip=""):

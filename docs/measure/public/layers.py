@@ -73,13 +73,18 @@ def conv_backward(dout, x, weight, bias=None, stride=1, padding=0, slip=""):
     n = len(size)
     stride, padding = each_axis(stride, n), each_axis(padding, n)
     space, out = padded_space(x, padding), dout.shape[-n:]
+    if out_size(x.shape[-n:], size, stride, padding, (1,) * n) != [*out]:
+        refuse("another size")
     dspace, dweight = np.zeros_like(space), np.zeros_like(weight)
     lead = int(np.prod(x.shape[: x.ndim - n - 1]))
     d = dout.reshape(lead, len(weight), -1)
-    for tap, places in taps_of(space, size, stride, (1,) * n, out):
+    flip = slip == "not flipped" and sum(s > 1 for s in size) == 1
+    back = np.flip(weight, tuple(range(2, 2 + n))) if flip else weight
+    step = (1,) * n if slip == "stride missing" else stride
+    for tap, places in taps_of(space, size, step, (1,) * n, out):
         part = space[places].reshape(lead, x.shape[-n - 1], -1)
         dweight[(..., *tap)] = np.einsum("bos,bcs->oc", d, part)
-        moved = np.einsum("bos,oc->bcs", d, weight[(..., *tap)])
+        moved = np.einsum("bos,oc->bcs", d, back[(..., *tap)])
         dspace[places] += moved.reshape(*x.shape[:-n], *out)
     if slip == "mean over places":
         dweight /= lead * np.prod(out)

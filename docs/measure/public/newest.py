@@ -10,7 +10,7 @@ from dlref.formulas.training import tree_map
 
 from .attention import of_queries
 from .kernels import Wrong, cases, gradients, refuse, sigmoid, softmax
-from .layers import each_axis, out_size, padded_space, taps_of
+from .layers import conv_backward
 from .losses import log_softmax
 from .november import reduced, softplus
 from .recurrences import dense, flat
@@ -109,27 +109,6 @@ def layer_norm_backward(dout, x, weight=None, bias=None, eps=1e-5, slip=""):
     dweight = None if weight is None else flat(dout * x_hat).sum(0, dtype=float).astype(x.dtype)
     dbias = None if bias is None else flat(dout).sum(0, dtype=float).astype(x.dtype)
     return gradients(dx.astype(x.dtype), dweight, dbias)
-
-
-def conv_backward(dout, x, weight, bias=None, stride=1, padding=0, slip=""):
-    """Gradients of the input, the kernel and the bias, without dilation and groups."""
-    size = weight.shape[2:]
-    n = len(size)
-    stride, padding = each_axis(stride, n), each_axis(padding, n)
-    space, out = padded_space(x, padding), dout.shape[-n:]
-    if out_size(x.shape[-n:], size, stride, padding, (1,) * n) != [*out]:
-        refuse("another size")
-    dspace, dweight = np.zeros_like(space), np.zeros_like(weight)
-    lead = int(np.prod(x.shape[: x.ndim - n - 1]))
-    d = dout.reshape(lead, len(weight), -1)
-    step = (1,) * n if slip == "stride missing" else stride
-    for tap, places in taps_of(space, size, step, (1,) * n, out):
-        part = space[places].reshape(lead, x.shape[-n - 1], -1)
-        dweight[(..., *tap)] = np.einsum("bos,bcs->oc", d, part)
-        moved = np.einsum("bos,oc->bcs", d, weight[(..., *tap)])
-        dspace[places] += moved.reshape(*x.shape[:-n], *out)
-    inner = (..., *(slice(p, p + s) for p, s in zip(padding, x.shape[-n:], strict=True)))
-    return gradients(dspace[inner], dweight, None if bias is None else d.sum((0, 2)))
 
 
 def rnn(x, h0, w_ih, w_hh, b_ih=None, b_hh=None, slip=""):

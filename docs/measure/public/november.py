@@ -10,7 +10,7 @@ from dlref import normalization as norm
 from dlref.formulas.training import tree_map
 
 from .kernels import Wrong, cases, gradients, refuse, sigmoid, softmax
-from .layers import each_axis, out_size, padded_space, taps_of
+from .layers import conv_backward
 from .recurrences import flat, lstm_backward
 
 R = np.random.default_rng(72)
@@ -192,28 +192,6 @@ def swiglu_backward(dout, x, gate, slip=""):
         for n, row in enumerate(flat(np.atleast_2d(a))):
             flat(np.atleast_2d(out[i]))[0 if slip == "all rows into the first" else n] = row
     return tuple(out)
-
-
-def conv_backward(dout, x, weight, bias=None, stride=1, padding=0, slip=""):
-    """Gradients of the input, the kernel and the bias, without dilation and groups."""
-    size = weight.shape[2:]
-    n = len(size)
-    stride, padding = each_axis(stride, n), each_axis(padding, n)
-    space, out = padded_space(x, padding), dout.shape[-n:]
-    if out_size(x.shape[-n:], size, stride, padding, (1,) * n) != [*out]:
-        refuse("another size")
-    dspace, dweight = np.zeros_like(space), np.zeros_like(weight)
-    lead = int(np.prod(x.shape[: x.ndim - n - 1]))
-    d = dout.reshape(lead, len(weight), -1)
-    flip = slip == "not flipped" and sum(s > 1 for s in size) == 1
-    back = np.flip(weight, tuple(range(2, 2 + n))) if flip else weight
-    for tap, places in taps_of(space, size, stride, (1,) * n, out):
-        part = space[places].reshape(lead, x.shape[-n - 1], -1)
-        dweight[(..., *tap)] = np.einsum("bos,bcs->oc", d, part)
-        moved = np.einsum("bos,oc->bcs", d, back[(..., *tap)])
-        dspace[places] += moved.reshape(*x.shape[:-n], *out)
-    inner = (..., *(slice(p, p + s) for p, s in zip(padding, x.shape[-n:], strict=True)))
-    return gradients(dspace[inner], dweight, None if bias is None else d.sum((0, 2)))
 
 
 def interpolate(x, size, align_corners=False, slip=""):

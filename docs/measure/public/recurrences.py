@@ -43,8 +43,9 @@ def lstm_cell(x, h, c, w_ih, w_hh, b_ih=None, b_hh=None, slip=""):
     h, c = (zeros if s is None else s for s in (h, c))
     i, f, g, o = np.split(z + dense(h, w_hh, b_hh), 4, -1)
     i, f, g, o = sigmoid(i), sigmoid(f), np.tanh(g), sigmoid(o)
-    c = f * c + (i + g if slip == "sum of the gates" else i * g)
-    return o * np.tanh(c), c
+    write = i + g if slip == "sum of the gates" else i * g
+    c = f * c + (f * g if slip == "forget gate of the input" else write)
+    return o * (c if slip == "no tanh" else np.tanh(c)), c
 
 
 def lstm_states(x, h, c, w_ih, w_hh, b_ih, b_hh):

@@ -40,7 +40,7 @@ def lacks(what, condition):
 def refuse(**given):
     """Raise where an option is set that a kernel lacks."""
     for name, value in given.items():
-        lacks(name, value is not None and value is not False and value != 0)
+        lacks(name, value)
 
 
 def complete_interpreter():

@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 MAX_RESIDUAL_SHARE, MIN_SAMPLES = 0.1, 4
 NOISE = "the errors are noise"
 NARROW_SUMS = "these are sums in"
-NOT_A_NUMBER, NOT_FINITE = (
-    "NaN comes from 0 divided by 0",
-    "infinities come from a division by zero",
-)
+NOT_A_NUMBER = "NaN comes from 0 divided by 0"
+NOT_FINITE = "infinities come from a division by zero"
 #: Noise is recognized among so many numbers or more. The largest of them, one in 50, must not hold
 #: half of its energy: these would be outliers.
 MIN_NOISE_SAMPLES, SAMPLES_PER_OUTLIER = 16, 50
