@@ -59,6 +59,7 @@ QUERIES, KEYS = 512, 256  #: rows and columns of a tile
 AT_ONCE, LEAST = 2**18, 8  #: scores in whole rows that the forward mode takes at once, and rows
 PIECES = 8  #: parts of the backward pass, at least
 LOG2E = np.float32(math.log2(math.e))
+LOWEST = np.float32(-88.0)  #: e^x is the same, 0, for all x below
 LN2 = np.float32(0.693359375), np.float32(-2.12194440e-4)  #: few digits, and the rest
 SHIFT = np.float32(1.5 * 2**23 + 127)  #: adding it leaves n + 127 in the low bits
 #: (e^r - 1 - r) / r^2 in r, to 1.1e-8
@@ -120,17 +121,19 @@ def rescaled(x: Number) -> Number:
 
 @inline_fma
 def rescaled_single(x: Number) -> Number:
-    """e^x for x <= 0 in float32, to 1 ULP; 0 where that is below the smallest normal number."""
-    inside = x if x > np.float32(-87.0) else np.float32(-87.0)
-    inside = x if x != x else inside  # noqa: PLR0124  # a NaN stays
+    """
+    e^x for x <= 0 in float32, to 1 ULP; 0 below -87.7, where it is not a normal number.
+
+    There n is -127, and the bits n + 127 of the power of two are those of 0.
+    """
+    inside = LOWEST if x < LOWEST else x  # a NaN stays
     z = inside * LOG2E + SHIFT
     k = z - SHIFT
     r = (inside - k * LN2[0]) - k * LN2[1]
     c = EXPM1
     tail = c[0] + r * (c[1] + r * (c[2] + r * (c[3] + r * c[4])))
     power = np.int32(np.int32(np.float32(z).view(np.int32)) << 23)
-    e = (np.float32(1.0) + (r + r * r * tail)) * np.int32(power).view(np.float32)
-    return np.float32(0.0) if x < np.float32(-87.0) else e
+    return (np.float32(1.0) + (r + r * r * tail)) * np.int32(power).view(np.float32)
 
 
 @inline_reassoc
@@ -359,16 +362,17 @@ def _attend(
     for kv, heads, rows in tasks[start:stop]:
         top, total = _start(sink, heads, rows)
         fade, sums = np.empty_like(top), np.zeros((*top.shape, v.shape[2]), v.dtype)
-        for columns in _overlapping(grid.columns, rows, *spec.reach):
+        for number, columns in enumerate(_overlapping(grid.columns, rows, *spec.reach)):
             scores = matmul(q[heads, rows], k[kv, columns].swapaxes(1, 2))
             _adjust(scores, heads, rows, columns, spec)
             online(scores, *_place(rows, columns, *spec.reach), top, total, fade)
             if spec.dropout is not None:
                 scores *= spec.dropout.tile(heads, rows, columns)
-            sums *= fade[..., None]
+            if number:
+                sums *= fade[..., None]
             add_product(scores, v[kv, columns], sums)
         factor = 1 / np.maximum(total, 0.5)  # 0 if there is nothing to attend to, else at least 1
-        out[heads, rows] = sums * factor.astype(q.dtype)[..., None]
+        np.multiply(sums, factor.astype(q.dtype)[..., None], out=out[heads, rows])
         lse[heads, rows] = top + np.log(total)
 
 
