@@ -40,6 +40,8 @@ __all__ = [
     "as_number",
     "as_rows",
     "as_tangents",
+    "axes_back",
+    "axes_last",
     "check_axes",
     "check_broadcast",
     "check_callable",
@@ -205,6 +207,8 @@ def as_floats(
 
 def in_float64(array: FloatArray) -> FloatArray:
     """Return a copy of an array in float64, without a warning where a NaN is signaling."""
+    if array.dtype is DOUBLE:
+        return array.copy()
     with np.errstate(invalid="ignore"):
         return array.astype(np.float64)
 
@@ -300,7 +304,11 @@ def _once(name: str, value: Any) -> Any:
 def result(array: FloatArray | np.floating[Any], dtype: FloatDType) -> FloatArray:
     """Round once to `dtype`; no axes left means a NumPy scalar, as NumPy's own functions."""
     rounded: Any = array
-    if rounded.dtype != dtype:
+    if rounded.dtype == dtype:
+        pass
+    elif dtype is SINGLE and not rounded.ndim and 1e-30 < abs(rounded) < 1e30:  # most losses
+        rounded = np.float32(rounded)
+    else:
         with np.errstate(all="ignore"):  # too large for float32 is inf: IEEE 754, not an accident
             rounded = rounded.astype(dtype)
     out: FloatArray = rounded if rounded.ndim else rounded[()]
@@ -626,10 +634,24 @@ def as_number(
     return number
 
 
+def axes_last(x: FloatArray, axes: tuple[int, ...]) -> FloatArray:
+    """Return `x` with some of its axes, in ascending order, moved to the end."""
+    ends = tuple(range(x.ndim - len(axes), x.ndim))
+    return x if axes == ends else np.moveaxis(x, axes, ends)
+
+
+def axes_back(x: FloatArray, axes: tuple[int, ...]) -> FloatArray:
+    """Return the last axes of `x` to their places: the inverse of `axes_last`."""
+    ends = tuple(range(x.ndim - len(axes), x.ndim))
+    return x if axes == ends else np.moveaxis(x, ends, axes)
+
+
 def reduced_axes(axis: Axis, ndim: int) -> tuple[int, ...]:
     """Return the axes to reduce over, as sorted non-negative integers; None means all."""
     if axis is None:
         return tuple(range(ndim))
+    if type(axis) is int and -ndim <= axis < ndim:  # most calls, and quick
+        return (axis % ndim,)
     try:
         return tuple(sorted(normalize_axis_tuple(axis, ndim)))
     except TypeError:

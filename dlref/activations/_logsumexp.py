@@ -12,6 +12,7 @@ from .._core.arguments import (
     FloatArray,
     as_floats,
     as_tangents,
+    axes_back,
     check_ndim,
     check_shape,
     reduced_axes,
@@ -316,6 +317,5 @@ def _shared_out(u: FloatArray, rows: FloatArray, axis: Axis, shape: tuple[int, .
     out = np.empty_like(rows)
     run_on_rows(_shares, rows, np.ascontiguousarray(u).ravel(), out)
     axes = reduced_axes(axis, len(shape))
-    kept = tuple(n for i, n in enumerate(shape) if i not in axes)
-    shares = out.reshape((*kept, *(shape[i] for i in axes)))
-    return np.moveaxis(shares, range(len(kept), len(shape)), axes)
+    kept = (n for i, n in enumerate(shape) if i not in axes)
+    return axes_back(out.reshape((*kept, *(shape[i] for i in axes))), axes)

@@ -287,8 +287,10 @@ def _problem(
         target, valid = as_classes(names[1], target, logits, options.ignore_index)
         ignore = int(options.ignore_index)
         counted = target if valid is None else target[valid]
-        with np.errstate(invalid="ignore"):  # a signaling NaN
-            divisor = np.float64(counted.size if options.weight is None else w[counted].sum())
+        divisor = np.float64(counted.size)
+        if options.weight is not None:
+            with np.errstate(invalid="ignore"):  # a signaling NaN
+                divisor = w[counted].sum()
     shape = logits.shape[:-1]
     return _Problem(_rows_of(logits), target, w, ignore, smoothing, zeta, shape, divisor)
 

@@ -13,6 +13,8 @@ from ..._core.arguments import (
     FloatArray,
     as_floats,
     as_tangents,
+    axes_back,
+    axes_last,
     check_flags,
     check_shape,
     reduced_axes,
@@ -68,12 +70,12 @@ def by_rows(
         msg = f"Argument 'x' must not be empty where it is reduced, not of shape {x.shape}."
         raise ValueError(msg)
     kept = x.ndim - len(axes)
-    last = np.moveaxis(x, axes, range(kept, x.ndim))
+    last = axes_last(x, axes)
     shape = math.prod(last.shape[:kept]), math.prod(last.shape[kept:])
     rows = np.ascontiguousarray(last).reshape(shape)
     dx = np.empty_like(rows)
     over_rows(row_kernel, shape[0], 3 * shape[1], dout.ravel(), rows, dx)
-    return np.moveaxis(dx.reshape(last.shape), range(kept, x.ndim), axes)
+    return axes_back(dx.reshape(last.shape), axes)
 
 
 def grad(row_kernel: RowKernel, x: npt.ArrayLike, axis: Axis) -> FloatArray:

@@ -374,7 +374,9 @@ class _Columns:
     def lines(self, *values: Any) -> FloatArray:
         """Return arrays (samples, channels) side by side, repeated along a row."""
         samples, _, channels = self.shape
-        stacked = np.stack([np.broadcast_to(v, (samples, channels)) for v in values], 1)
+        stacked = np.empty((samples, len(values), channels))
+        for k, value in enumerate(values):
+            stacked[:, k] = value
         lines: FloatArray = stacked.take(self.channel_of, 2)
         return lines
 
