@@ -21,9 +21,9 @@ __all__ = [
 
 @inline_strict
 def _hard_sigmoid(x: Number, alpha: Number, beta: Number) -> Number:
-    line = alpha * x + beta
-    exact = fma(alpha, x, beta)  # near the lower kink the terms cancel
-    return 0.0 if line <= 0.0 else (1.0 if line >= 1.0 else exact)
+    line = fma(alpha, x, beta)  # near the lower kink the terms cancel
+    inside = 1.0 if line >= 1.0 else line
+    return 0.0 if alpha * x + beta <= 0.0 else inside  # not the digits that alpha was rounded by
 
 
 @inline_strict

@@ -10,7 +10,7 @@ import numpy as np
 
 from .._core.arguments import as_number
 from .._core.pytree import as_state, displayed
-from ._kernels.steps import walked
+from ._kernels.steps import root_mean_square, walked
 
 if TYPE_CHECKING:
     from .._core.arguments import FloatArray
@@ -70,12 +70,6 @@ def _square_shape(shape: tuple[int, ...]) -> tuple[int, ...] | None:
 SHAPES = (_row_shape, _column_shape, _square_shape)
 
 
-def _rms(a: FloatArray) -> float:
-    """Return the root mean square of all elements."""
-    flat = a.reshape(-1)
-    return math.sqrt(np.einsum("i,i->", flat, flat, dtype=np.float64) / flat.size)
-
-
 def _moved(
     p: FloatArray,
     g: FloatArray,
@@ -109,7 +103,7 @@ def _moved(
             step = np.multiply(share_of_row, column, out=squares)
             np.maximum(step, least * least, out=step)
         np.divide(g, np.sqrt(step, out=step), out=step)
-        factor = rate * max(eps[1], _rms(p)) / max(1.0, _rms(step) / d)
+        factor = rate * max(eps[1], root_mean_square(p)) / max(1.0, root_mean_square(step) / d)
         np.multiply(step, number(factor), out=step)
         return np.subtract(number(keep) * p, step, out=step), row, column, square
 
