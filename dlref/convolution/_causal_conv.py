@@ -23,6 +23,8 @@ from .._core.arguments import (
     wrong_shape,
 )
 from .._core.documents import beginnings
+from .._core.jit import kernel
+from .._core.threads import as_carray, over_rows
 from ._kernels.windows import ROOM, blocks
 
 __all__ = ["causal_conv", "causal_conv_jvp", "causal_conv_vjp"]
@@ -55,14 +57,12 @@ def _operands(
     return dtype, {names[label]: arrays[label] for label in given}, floats[len(given) :]
 
 
-def _extended(ops: Operands) -> FloatArray:
-    """Return the inputs (N, K - 1 + T, D), after the state or zeros."""
+def _sequences(ops: Operands) -> tuple[FloatArray, FloatArray]:
+    """Return the inputs (N, T, D), and the state or zeros, which are before them: (N, K - 1, D)."""
     x, before = ops["x"], ops["weight"].shape[1] - 1
-    out = np.zeros((math.prod(x.shape[:-2]), before + x.shape[-2], x.shape[-1]), x.dtype)
-    out[:, before:] = x.reshape(len(out), *x.shape[-2:])
-    if "state" in ops:
-        out[:, :before] = ops["state"].reshape(len(out), before, x.shape[-1])
-    return out
+    count, width = math.prod(x.shape[:-2]), x.shape[-1]
+    state = ops.get("state", np.zeros((count, before, width), x.dtype))
+    return x.reshape(count, *x.shape[-2:]), state.reshape(count, before, width)
 
 
 def _steps(x: FloatArray) -> list[slice]:
@@ -92,17 +92,40 @@ def _without(terms: FloatArray, foreign: Flags | None, *place: Any) -> FloatArra
     return terms
 
 
-def _filtered(x: FloatArray, w: FloatArray, steps: int, foreign: Flags | None = None) -> FloatArray:
-    """Return the sums over the window of every step, for x (N, K - 1 + T, D)."""
-    columns = np.ascontiguousarray(w.T)
-    out = np.empty((len(x), steps, x.shape[2]), x.dtype)
-    for i, (one, to) in enumerate(zip(x, out, strict=True)):
-        for part in _steps(to):
-            y = np.multiply(one[part], columns[0][None], out=to[part])
-            _without(y, foreign, 0, i, part)
-            for k in range(1, len(columns)):
-                terms = one[part.start + k : part.start + k + len(y)] * columns[k]
-                y += _without(terms, foreign, k, i, part)
+@kernel
+def _filter(
+    start: int,
+    stop: int,
+    x: FloatArray,
+    before: FloatArray,
+    columns: FloatArray,
+    foreign: Flags,
+    out: FloatArray,
+) -> None:
+    for r in range(start, stop):
+        i, t = r // x.shape[1], r % x.shape[1]
+        to = out[i, t]
+        for c in range(to.size):
+            to[c] = 0.0
+        for k in range(columns.shape[0]):
+            if foreign.shape[0] > 0 and foreign[k, i, t]:
+                continue
+            place = t + k - before.shape[1]
+            row, factor = x[i, place] if place >= 0 else before[i, t + k], columns[k]
+            for c in range(to.size):
+                to[c] += row[c] * factor[c]
+
+
+def _filtered(
+    x: FloatArray, before: FloatArray, w: FloatArray, foreign: Flags | None = None
+) -> FloatArray:
+    """Return the sums over the window of every step of x (N, T, D), after (N, K - 1, D)."""
+    out = np.empty(x.shape, x.dtype)
+    flags = np.empty((0, 0, 0), np.bool_) if foreign is None else foreign
+    rows, cost = math.prod(x.shape[:2]), w.size / 8
+    if out.size:
+        arrays = as_carray(x), as_carray(before), as_carray(w.T), flags
+        over_rows(_filter, rows, cost, *arrays, out)
     return out
 
 
@@ -235,17 +258,18 @@ def causal_conv(
 
 @np.errstate(all="ignore")
 def _outputs(ops: Operands, numbers: npt.NDArray[np.int64] | None) -> tuple[FloatArray, FloatArray]:
-    x, width = ops["x"], ops["weight"].shape[1]
-    whole, foreign = _extended(ops), None
+    (x, before), width = _sequences(ops), ops["weight"].shape[1]
+    foreign = None
     if numbers is not None:
         foreign = _foreign(numbers, numbers[:, width - 1 :], width)
-    out = _filtered(whole, ops["weight"], x.shape[-2], foreign)
+    out = _filtered(x, before, ops["weight"], foreign)
     if "bias" in ops:
         out += ops["bias"]
-    last = whole[:, x.shape[-2] :].copy()
+    steps, shape = x.shape[1], ops["x"].shape
+    last = np.concatenate([before[:, steps:], x[:, max(0, steps - width + 1) :]], axis=1)
     if numbers is not None:
-        last[numbers[:, x.shape[-2] :] != numbers[:, -1:]] = 0
-    return out.reshape(x.shape), last.reshape(*x.shape[:-2], *last.shape[1:])
+        last[numbers[:, steps:] != numbers[:, -1:]] = 0
+    return out.reshape(shape), last.reshape(*shape[:-2], *last.shape[1:])
 
 
 def causal_conv_vjp(
@@ -320,21 +344,21 @@ def causal_conv_vjp(
     u, v = as_cotangents(given, floats, shapes, ops["x"].dtype)
     numbers = _numbers(segment_ids, ops["x"], width)
     with np.errstate(all="ignore"):
-        whole, foreign, back = _extended(ops), None, None
-        u, v = u.reshape(len(whole), *shape[-2:]), v.reshape(len(whole), width - 1, shape[-1])
+        (x, before), foreign, back = _sequences(ops), None, None
+        u, v = u.reshape(x.shape), v.reshape(before.shape)
         around = [(0, 0), (width - 1, width - 1)]
         if numbers is not None:
             foreign = _foreign(numbers, numbers[:, width - 1 :], width)
             later = np.pad(numbers[:, width - 1 :], around, constant_values=-1)
             back = _foreign(later, numbers, width)
             v = np.where((numbers[:, shape[-2] :] == numbers[:, -1:])[..., None], v, 0)
-        moved = _filtered(
-            np.pad(u, [*around, (0, 0)]), ops["weight"][:, ::-1], whole.shape[1], back
-        )
+        after = np.zeros_like(before)
+        until = np.concatenate([u, after], axis=1)
+        moved = _filtered(until, after, ops["weight"][:, ::-1], back)
         moved[:, shape[-2] :] += v
         grads = {
             "x": moved[:, width - 1 :].reshape(shape),
-            "weight": _weight_grad(u, whole, width, foreign),
+            "weight": _weight_grad(u, np.concatenate([before, x], axis=1), width, foreign),
             "bias": np.sum(u, axis=(0, 1), dtype=np.float64),
             "state": moved[:, : width - 1].reshape(*shape[:-2], width - 1, shape[-1]),
         }
