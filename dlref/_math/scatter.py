@@ -27,6 +27,21 @@ def _scatter(
             to[d] += row[d]
 
 
+@kernel
+def _place(
+    start: int,
+    stop: int,
+    sums: FloatArray,
+    factor: float,
+    used: npt.NDArray[np.int64],
+    out: FloatArray,
+) -> None:
+    for r in range(start, stop):
+        row, to = sums[r], out[used[r]]
+        for d in range(to.size):
+            to[d] = factor * row[d]
+
+
 def add_rows(
     dout: FloatArray, rows: npt.NDArray[np.int64], table: FloatArray, factor: float = 1.0
 ) -> FloatArray:
@@ -41,5 +56,5 @@ def add_rows(
     sums = np.zeros((len(used), table.shape[1]))
     over_rows(_scatter, table.shape[1], rows.size, flat, places, sums)
     out = np.zeros(table.shape, table.dtype)
-    out[used] = factor * sums
+    over_rows(_place, len(used), table.shape[1], sums, np.float64(factor), used, out)
     return out

@@ -117,9 +117,11 @@ def max_pool(
     pool = pool_of("x", x, size, stride, padding, ceil_mode, dilation)
     rows = pool.rows(x)
     out = np.empty((len(rows), *pool.outputs), x.dtype)
-    with np.errstate(all="ignore"):
-        for piece in pool.pieces(x.itemsize):
-            _maxima(pool.windows(pool.at.padded(rows[piece], -np.inf)), out[piece])
+
+    def compute(piece: slice) -> None:
+        _maxima(pool.windows(pool.at.padded(rows[piece], -np.inf)), out[piece])
+
+    pool.over_pieces(x.itemsize, compute)
     return result(out.reshape(pool.shape), dtype)
 
 
@@ -208,12 +210,14 @@ def max_pool_vjp(
     check_shape("dout", u, pool.shape)
     rows, cotangent = pool.rows(x), pool.rows(u)
     out = np.empty(rows.shape, x.dtype)
-    with np.errstate(all="ignore"):
-        for piece in pool.pieces(8):
-            index, shape = _winners(rows[piece], pool), pool.around(len(out[piece]))
-            weights = cotangent[piece].ravel()
-            sums = np.bincount(index.ravel(), weights, minlength=math.prod(shape))
-            out[piece] = pool.at.cropped(sums.reshape(shape))
+
+    def compute(piece: slice) -> None:
+        index, shape = _winners(rows[piece], pool), pool.around(len(out[piece]))
+        weights = cotangent[piece].ravel()
+        sums = np.bincount(index.ravel(), weights, minlength=math.prod(shape))
+        out[piece] = pool.at.cropped(sums.reshape(shape))
+
+    pool.over_pieces(8, compute)
     return result(out.reshape(x.shape), dtype)
 
 
@@ -260,6 +264,9 @@ def max_pool_jvp(
     pool = pool_of("primals", x, size, stride, padding, ceil_mode, dilation)
     rows, moves = pool.rows(x), pool.rows(dx)
     out = np.empty((len(rows), *pool.outputs), x.dtype)
-    for piece in pool.pieces(8):
+
+    def compute(piece: slice) -> None:
         out[piece] = pool.at.padded(moves[piece]).ravel()[_winners(rows[piece], pool)]
+
+    pool.over_pieces(8, compute)
     return result(out.reshape(pool.shape), dtype)

@@ -123,15 +123,17 @@ def mean_pool(
     return result(_means(x, counts, pool_of("x", x, size, stride, padding, ceil_mode)), dtype)
 
 
-@np.errstate(all="ignore")
 def _means(x: FloatArray, counts: bool, pool: Pool) -> FloatArray:
     rows, divisor = pool.rows(x), pool.members(with_padding=counts)
     out = np.zeros((len(rows), *pool.outputs), x.dtype)
-    for piece in pool.pieces(8):
+
+    def compute(piece: slice) -> None:
         total = np.zeros(out[piece].shape)
         for part in pool.windows(pool.at.padded(rows[piece])):
             total += part
         out[piece] = total / divisor
+
+    pool.over_pieces(8, compute)
     return out.reshape(pool.shape)
 
 
@@ -182,13 +184,15 @@ def mean_pool_vjp(
     check_shape("dout", u, pool.shape)
     divisor = pool.members(with_padding=as_bool("count_include_pad", count_include_pad))
     rows, out = pool.rows(u), np.empty(pool.rows(x).shape, x.dtype)
-    with np.errstate(all="ignore"):
-        for piece in pool.pieces(8):
-            share = rows[piece] / divisor
-            room = np.zeros(pool.around(len(share)))
-            for part in pool.windows(room):
-                np.add(part, share, out=part)
-            out[piece] = pool.at.cropped(room)
+
+    def compute(piece: slice) -> None:
+        share = rows[piece] / divisor
+        room = np.zeros(pool.around(len(share)))
+        for part in pool.windows(room):
+            np.add(part, share, out=part)
+        out[piece] = pool.at.cropped(room)
+
+    pool.over_pieces(8, compute)
     return result(out.reshape(x.shape), dtype)
 
 

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..._core.arguments import as_bool, as_integer, check_ndim, shown
+from ..._core.threads import over_rows
 from .windows import ROOM, Windows, check_space, per_axis
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable
 
     import numpy.typing as npt
 
@@ -37,11 +38,16 @@ class Pool(NamedTuple):
         """Return an array (..., *axes) with all leading axes joined into one."""
         return x.reshape(math.prod(self.lead), *self.at.last(x.shape))
 
-    def pieces(self, itemsize: int) -> Iterator[slice]:
-        """Yield ranges of rows that stay in the cache together."""
+    def over_pieces(self, itemsize: int, compute: Callable[[slice], None]) -> None:
+        """Call a function on ranges of rows that stay in the cache together, over threads."""
         some = max(1, ROOM // max(1, math.prod(self.around(1)) * itemsize))
-        rows = math.prod(self.lead)
-        return (slice(start, start + some) for start in range(0, rows, some))
+
+        def run(start: int, stop: int) -> None:
+            with np.errstate(all="ignore"):
+                for begin in range(start, stop, some):
+                    compute(slice(begin, min(begin + some, stop)))
+
+        over_rows(run, math.prod(self.lead), float(math.prod((*self.at.size, *self.outputs))))
 
     def around(self, rows: int) -> tuple[int, ...]:
         """Return the shape of so many padded rows."""
