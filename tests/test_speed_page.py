@@ -73,13 +73,21 @@ def test_steps_of_optimizers(rows, text):
         assert float(number) == pytest.approx(share(rows, name, "float32"), abs=0.04)
 
 
-def test_rows_below_one_half_have_a_reason(rows, text):
-    with (DOCS / "results" / "slow.csv").open(newline="") as file:
-        slow = list(csv.DictReader(file))
+@pytest.fixture
+def reasons(text):
+    return text.partition("Where the limits are")[2].partition("These are the rows")[0]
+
+
+@pytest.mark.parametrize("end", ["", "_avx2"])
+def test_rows_below_one_half_have_a_reason(end, reasons):
+    tables = DOCS / "results" / f"speed{end}.csv", DOCS / "results" / f"slow{end}.csv"
+    rows, slow = (list(csv.DictReader(path.read_text().splitlines())) for path in tables)
     assert slow == [r for r in rows if r["PyTorch"] and float(r["PyTorch"]) < bench.SLOW]
-    reasons = text.partition("Where the limits are")[2].partition("These are the rows")[0]
     maps = {r["function"].removesuffix("_vjp").removesuffix("_jvp") for r in slow}
     assert [name for name in sorted(maps) if f"``{name}``" not in reasons] == []
+
+
+def test_momentum_in_float64(rows, reasons):
     said = re.search(r"(\S+) for ``momentum_step``", reasons)[1]
     assert float(said) == pytest.approx(share(rows, "momentum_step", "float64"), abs=0.04)
 
