@@ -497,7 +497,7 @@ def vjp(
     if dlse is not None:
         shift -= dlse
     dsink = -np.sum(np.where(shares := sink_shares(sink, lse), shares * shift, 0), axis=1)
-    grid = _Grid(q, k, spec)
+    grid = _Grid(q, k, spec, QUERIES // 2)
     parts = max(1, min(-(-PIECES // max(1, len(grid.kv_heads))), len(grid.columns)))
     tasks, dbias = [[(kv, piece)] for piece in range(parts) for kv in grid.kv_heads], None
     if spec.bias is not None:
