@@ -1,7 +1,11 @@
 """What the page on speed says in words is what its table says."""
 
 import csv
+import os
+import platform
 import re
+import subprocess
+import sys
 from pathlib import Path
 from statistics import geometric_mean, median
 
@@ -58,6 +62,17 @@ def test_means_without_avx512(text):
     ]
     said = re.search(r"Attention in float32 takes (\S+) to (\S+) times as long", text).groups()
     assert [*map(float, said)] == pytest.approx([min(times), max(times)], abs=0.05)
+
+
+@pytest.mark.skipif(platform.machine() not in {"x86_64", "AMD64"}, reason="features of x86")
+def test_numba_is_held_to_avx2_too():
+    """The name of a processor alone leaves numba the features of the machine."""
+    code = "from dlref._core.jit import target_has as has; print(has('avx2'), has('avx512f'))"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(
+        command, env={**os.environ, **bench.AVX2}, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["True", "False"]
 
 
 def test_a_library_may_be_left_out(tmp_path):
