@@ -69,6 +69,7 @@ MODULES = (
     "december",
     "newest",
     "latest",
+    "unseen",
     "right",
 )
 
