@@ -87,6 +87,7 @@ class Program(NamedTuple):
     message: str
     run: Any  # from a call to its outputs
     is_term: bool = False  # a term or factor is changed: this may be in one of several outputs
+    tells: Any = None  # whether a case tells it from programs with other numbers; all do if None
 
 
 def _changed(

@@ -153,9 +153,15 @@ class _Search:
             if not matching:
                 return {}, False
             is_right = is_right and rest[place].agrees(values, right)
+        if not self.is_told(program):
+            return {}, False
         if count < min(2, sum(bool(e.off) for e in self.cases)):  # no second case confirms it
             return {}, False
         return {i: (self.condition(options[i]), values) for i, values in matching.items()}, is_right
+
+    def is_told(self, program: Program) -> bool:
+        """Return whether some case that is off tells a program from those with other numbers."""
+        return program.tells is None or any(program.tells(e) for e in self.cases if e.off)
 
     def try_in_part(self, program: Program, first: list[Any]) -> None:
         """Keep a program that leads to all numbers that are off, in two cases at least."""

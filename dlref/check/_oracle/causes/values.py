@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from ..calls import ReferenceCall
     from .evidence import Evidence
+    from .heuristics import Pair
 
 #: Multiples of the right number, and powers of ten, between which the root is bracketed.
 MULTIPLES = (1 / 16, 1 / 4, 1 / 2, 0.9, 1.0, 1.1, 2.0, 4.0, 16.0)
@@ -38,6 +39,8 @@ NAMED = {
 }  # fmt: skip
 #: Digits of a number that somebody writes, at most, and places of a formula that get a factor.
 MAX_DIGITS, MAX_FACTORS = 4, 80
+#: The chance that any number has so few digits within the errors of a result, at most.
+MAX_CHANCE = 0.01
 #: How far from 1 a number is that is written as 1 and a small one.
 NEAR_ONE = 0.01
 
@@ -47,12 +50,11 @@ def other_values(formula: Any, e: Evidence) -> Iterator[Program]:
     for key, due in e.call.settings.items():
         if type(due) is float and math.isfinite(due):
             outputs = functools.partial(_with_option, e.call, key)
-            for value, text in _values(outputs, e, (*_multiples(due), *SIZES)):
-                change = functools.partial(with_default, key=key, due=due, value=value)
-                run = functools.partial(with_reading, change)
-                yield Program(f"{key} is {text}, not {due:.6g}", run)
-                run = functools.partial(_with_option, key=key, value=value)
-                yield Program(f"{key} is {text}, whatever is passed", run)
+            for value, text, unit in _values(outputs, e, (*_multiples(due), *SIZES)):
+                default = functools.partial(_with_default, key=key, due=due)
+                yield _fitted(f"{key} is {text}, not {due:.6g}", default, value, unit)
+                always = functools.partial(_with_option, key=key)
+                yield _fitted(f"{key} is {text}, whatever is passed", always, value, unit)
     yield from other_constants(formula, e)
 
 
@@ -73,6 +75,42 @@ def other_factors(formula: Any, e: Evidence) -> Iterator[Program]:
 
 def _multiples(due: float) -> tuple[float, ...]:
     return tuple(sign * times * (due or 1.0) for sign in (1, -1) for times in (0, *MULTIPLES))
+
+
+def _fitted(message: str, run: Any, value: float, unit: float) -> Program:
+    """Return the program with a value, which has to tell it from others that people write."""
+    tells = functools.partial(_tells, run, value, unit)
+    return Program(message, functools.partial(run, value=value), tells=tells)
+
+
+def _tells(run: Any, value: float, unit: float, e: Evidence) -> bool:
+    """
+    Return whether results of a case fix a value so well that its few digits are no chance.
+
+    A number within the errors of the results would round to as few digits in `MAX_CHANCE` of all
+    cases or fewer.
+    """
+    step = 1e-3 * (abs(value) or unit)
+    ends = run(e.call, value=value), run(e.call, value=value + step)
+    for pair in e.pairs:
+        if any(a is None or np.shape(a[pair.number]) != pair.got.shape for a in ends):
+            return False
+        low, high = (np.asarray(a[pair.number], np.float64) for a in ends)
+        slopes = np.abs(high - low) / step
+        if np.any(slopes * MAX_CHANCE * unit >= 2 * _allowed(pair)):
+            return True
+    return False
+
+
+def _allowed(pair: Pair) -> Any:
+    """Return how far each number of a result may be off."""
+    unit = EPS.get(pair.dtype.name, 0.0)
+    return 4 * np.asarray(pair.bound) + 4 * unit * np.abs(pair.got)
+
+
+def _with_default(call: ReferenceCall, key: str, due: float, value: float) -> list[Any] | None:
+    """Return the outputs of the map for another default of an option."""
+    return with_reading(functools.partial(with_default, key=key, due=due, value=value), call)
 
 
 def _with_option(call: ReferenceCall, key: str, value: float) -> list[Any] | None:
@@ -100,10 +138,9 @@ def _solved(formula: Any, f: Any, change: Any, e: Evidence) -> Iterator[Program]
             if not described(stands, due):  # it is no mathematics
                 continue
             outputs = functools.partial(_with_unknown, other, e.call)
-            for value, text in _values(outputs, e, _multiples(1.0)):
-                message = described(stands.replace("solved()", text), due)
-                run = functools.partial(_with_unknown, other, value=value)
-                yield Program(message + within(f, formula), run)
+            for value, text, unit in _values(outputs, e, _multiples(1.0)):
+                message = described(stands.replace("solved()", text), due) + within(f, formula)
+                yield _fitted(message, functools.partial(_with_unknown, other), value, unit)
 
 
 def _with_unknown(formula: Any, call: ReferenceCall, value: float) -> list[Any] | None:
@@ -113,13 +150,12 @@ def _with_unknown(formula: Any, call: ReferenceCall, value: float) -> list[Any] 
 
 def _values(
     outputs: Callable[[float], list[Any] | None], e: Evidence, tried: tuple[float, ...]
-) -> Iterator[tuple[float, str]]:
+) -> Iterator[tuple[float, str, float]]:
     """Yield the numbers of a few digits, or of a name, that lead to the worst number of a case."""
     pair = e.pairs[0]
     worst = int(np.nanargmax(np.where(np.isfinite(pair.gaps), pair.gaps, np.nan)))
     target = pair.got.flat[worst]
-    bound = np.broadcast_to(pair.bound, pair.got.shape).flat[worst]
-    allowed = 4 * bound + 4 * EPS.get(pair.dtype.name, 0.0) * abs(target)
+    allowed = np.broadcast_to(_allowed(pair), pair.got.shape).flat[worst]
 
     def error(value: float) -> float:
         arrays = outputs(value)
@@ -128,17 +164,35 @@ def _values(
         return float(np.asarray(arrays[pair.number]).flat[worst] - target)
 
     for root in _roots(error, sorted({*tried})):
-        named = (
-            (value, text)
-            for text, value in NAMED.items()
-            if math.isclose(value, root, rel_tol=1e-4)
-        )
-        short = dict.fromkeys(float(f"{root:.{digits}e}") for digits in range(MAX_DIGITS))
-        if abs(root - 1) < NEAR_ONE:  # a small number was added to 1
-            short |= {1 + float(f"{root - 1:.{digits}e}"): None for digits in range(2)}
-        for value, text in itertools.chain(((v, f"{v:.9g}") for v in short), named):
+        for value, text, unit in _written(root):
             if abs(error(value)) <= allowed:
-                yield value, text
+                yield value, text, unit
+
+
+def _written(root: float) -> Iterator[tuple[float, str, float]]:
+    """Yield numbers near a root as people write them, and how far apart such numbers are."""
+    if root == 0:
+        yield 0.0, "0", 1.0
+        return
+    short = dict(_of_few_digits(root, 0.0, MAX_DIGITS))
+    if 0 < abs(root - 1) < NEAR_ONE:  # a small number was added to 1
+        short = dict(_of_few_digits(root, 1.0, 2)) | short
+    for value, spacing in short.items():
+        yield value, f"{value:.9g}", spacing
+    for text, value in NAMED.items():
+        if math.isclose(value, root, rel_tol=1e-4):
+            yield value, text, abs(root) / len(NAMED)
+
+
+def _of_few_digits(root: float, start: float, most: int) -> Iterator[tuple[float, float]]:
+    """Yield roundings of a root, beyond a start, and the unit of the last digit of each."""
+    seen: set[float] = set()
+    size = 10.0 ** math.floor(math.log10(abs(root - start)))
+    for digits in range(most):
+        value = start + float(f"{root - start:.{digits}e}")
+        if value not in seen:
+            seen.add(value)
+            yield value, size / 10**digits
 
 
 def _roots(error: Callable[[float], float], tried: list[float]) -> Iterator[float]:
