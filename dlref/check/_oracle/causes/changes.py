@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeGuard
 
 from ..formulas import is_formula
 from ..helpers import FORMATS
-from .mutations import changes, name_of, read
+from .mutations import OTHER, changes, name_of, read
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -198,8 +198,7 @@ def further_changes(
 ) -> Iterator[ast.expr]:
     """Yield other expressions that people write in place of one, of further kinds."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in shapes:
-        same = (n for n, shape in shapes.items() if shape == shapes[node.id] and n != node.id)
-        yield from (ast.Name(name, ast.Load()) for name in same)
+        yield from same_shapes(node, shapes)
         if shapes[node.id] == ():
             yield from (ast.Constant(1), ast.Constant(0))
             yield ast.BinOp(ast.Constant(1), ast.Sub(), node)
@@ -378,9 +377,38 @@ def variables_for(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
 
 
 def without_integers(node: ast.AST, integers: set[str]) -> Iterator[ast.expr]:
-    """Yield 0 and 1 in place of an integer, such as a padding or a stride."""
+    """Yield 0, 1 and 2 in place of an integer, such as a padding, a stride or an exponent."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in integers:
-        yield from (ast.Constant(0), ast.Constant(1))
+        yield from map(ast.Constant, (0, 1, 2))
+
+
+def shifted_ranges(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield a range that begins one step earlier or later."""
+    if isinstance(node, ast.Call) and name_of(node) == "arange":
+        step = node.args[2] if len(node.args) > 2 else ast.Constant(1)
+        yield from (ast.BinOp(node, op, step) for op in (ast.Sub(), ast.Add()))
+
+
+def counted(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
+    """Yield a vector that is added for each tap of a kernel, or divided among them."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        if len(shapes.get(node.id, ())) == 1:
+            for name in (name for name, shape in shapes.items() if len(shape) > 2):
+                taps = expression(f"{name}[0].size")
+                yield from (ast.BinOp(node, op, taps) for op in (ast.Mult(), ast.Div()))
+
+
+def of_operator(node: ast.AST, operator: type[ast.operator]) -> Iterator[ast.expr]:
+    """Yield an operation with the inverse operator, if it has a certain one."""
+    if isinstance(node, ast.BinOp) and type(node.op) is operator:
+        yield ast.BinOp(node.left, OTHER[operator](), node.right)
+
+
+def same_shapes(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
+    """Yield the other variables of the shape of one."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in shapes:
+        same = (n for n, shape in shapes.items() if shape == shapes[node.id] and n != node.id)
+        yield from (ast.Name(name, ast.Load()) for name in same)
 
 
 def counters_in(function: ast.FunctionDef) -> set[str]:

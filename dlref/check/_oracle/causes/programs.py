@@ -23,6 +23,7 @@ from .changes import (
     as_sentence,
     both_branches,
     both_returned,
+    counted,
     counters_in,
     definitions_in,
     earlier_sides,
@@ -37,9 +38,12 @@ from .changes import (
     lists_of_statements,
     moved_factors,
     multiplied,
+    of_operator,
     other_sizes,
     regrouped,
     rounded,
+    same_shapes,
+    shifted_ranges,
     statement_changes,
     statistics,
     sums_of_a_block,
@@ -52,6 +56,7 @@ from .changes import (
     without_integers,
 )
 from .mutations import (
+    OTHER,
     as_read,
     changed_code,
     changed_codes,
@@ -77,6 +82,8 @@ MAX_CHANGES = 80
 BLOCKS = (16, 32, 64, 128, 256)
 #: Types of values that no function of mathematics returns.
 OTHER_VALUES = int, tuple, str
+#: Pairs of the variables that a function returns, at most.
+MAX_PAIRS = 8
 #: Up to so many expressions of a function, any two or more may change; of more, only all at once.
 MAX_PLACES = 4
 
@@ -218,9 +225,34 @@ def _rarest(formula: Any, f: Any, shapes: dict[str, Any], others: set[str]) -> I
     rest = (
         functools.partial(statistics, shapes=shapes),
         functools.partial(variables_for, shapes=shapes),
+        functools.partial(counted, shapes=shapes),
     )
-    for change in (both_branches, without, sums_of_triangles, *rest):
+    for change in (both_branches, without, sums_of_triangles, shifted_ranges, *rest):
         yield from _with_other_expressions(formula, f, change)
+    for operator in OTHER:
+        yield from _at_some_places(
+            formula, f, functools.partial(of_operator, operator=operator)
+        )
+    yield from _with_two_results(formula, f, shapes)
+
+
+def _with_two_results(formula: Any, f: Any, shapes: dict[str, Any]) -> Iterator[Program]:
+    """Yield the programs in which two variables of what a function returns are others."""
+    tree, node = source_of(f)
+    last = [s for s in node.body if isinstance(s, ast.Return)]
+    every = [
+        (place, others)
+        for place in places(ast.Module(last, []))
+        if (others := [*same_shapes(place[-1], shapes)])
+    ]
+    for some in itertools.islice(itertools.combinations(every, 2), MAX_PAIRS):
+        (first, ours), (second, theirs) = some
+        for entry, other in itertools.product(ours, theirs):
+            pairs = [(f, first, entry), (f, second, other)]
+            said = [described(ast.unparse(new), ast.unparse(p[-1])) for _, p, new in pairs]
+            if all(said) and (codes := _with({f: tree}, pairs)):
+                message = "; and ".join(said) + f", in {as_sentence(last[0])}"
+                yield _changed(message + within(f, formula), formula, codes)
 
 
 def programs_with_terms(formula: Any, call: ReferenceCall) -> Iterator[Program]:
@@ -373,21 +405,35 @@ def _is_axis(place: Any) -> bool:
     return is_axis and not isinstance(place[-1], ast.Name)
 
 
-def pairs_of_changes(formula: Any) -> Iterator[Program]:
+def programs_with_two_changes(formula: Any, call: ReferenceCall) -> Iterator[Program]:
+    """Yield programs with two changes, in which a variable may be another one as well."""
+    shapes = _shapes(formula, call).get(parts(formula)[0].__code__, {})
+    yield from pairs_of_changes(formula, functools.partial(_change_or_variable, shapes=shapes))
+
+
+def pairs_of_changes(formula: Any, change: Any = changes) -> Iterator[Program]:
     """Yield programs with two changes in the expressions of a formula; none of a long one."""
     f = parts(formula)[0]  # a partial has no code of its own
     with contextlib.suppress(OSError):
         tree, node = source_of(f)
-        own = places(node)
-        if sum(1 for place in own for _ in changes(place[-1])) > MAX_CHANGES:
+        own = [*places(node)]
+        if sum(1 for place in own for _ in change(place[-1])) > MAX_CHANGES:
+            change = changes
+        if sum(1 for place in own for _ in change(place[-1])) > MAX_CHANGES:
             return
-        for i, place in enumerate([*places(node)]):
-            for message, _ in _each_change(f, tree, place):
+        for i, place in enumerate(own):
+            for message, _ in _each_change(f, tree, place, change):
                 for second in [*places(node)][i + 1 :]:
-                    for more, code in _each_change(f, tree, second):
+                    for more, code in _each_change(f, tree, second, change):
                         if second[-1] is not place[-1]:
                             codes = {f.__code__: code}
                             yield _changed(f"{message}; and {more}", formula, codes)
+
+
+def _change_or_variable(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
+    """Yield usual changes of an expression, and other variables in place of one."""
+    yield from changes(node)
+    yield from same_shapes(node, shapes)
 
 
 def _each_change(

@@ -24,10 +24,10 @@ from .heuristics import MIN_SAMPLES, stagnates
 from .mutations import formula_of, outputs_of
 from .programs import (
     Program,
-    pairs_of_changes,
     programs,
     programs_with_factors,
     programs_with_terms,
+    programs_with_two_changes,
     rarer_programs,
     usual_programs,
 )
@@ -308,7 +308,7 @@ def _searches(first: Evidence) -> Iterator[tuple[Iterable[Program], Any]]:
     yield itertools.islice(programs_with_terms(formula, call), MAX_TERMS), own[formula]
     yield itertools.islice(programs_with_factors(formula, call), MAX_FACTORS), own[formula]
     for f, outputs in own.items():
-        yield pairs_of_changes(f), outputs
+        yield programs_with_two_changes(f, call), outputs
 
 
 def _own(formula: Any, evidence: Evidence) -> list[Any] | None:
