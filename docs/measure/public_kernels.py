@@ -40,7 +40,7 @@ from dlref.check._oracle.examples import drawn_like  # noqa: E402
 RESULTS = ROOT / "docs" / "results" / "public.csv"
 #: How far apart, in roundings, two numbers are that no order of operations explains.
 ROUNDINGS = 64
-SETS = "given", "fresh", "later", "november", "december", "newest", "latest", "unseen"
+SETS = "given", "fresh", "later", "november", "december", "newest", "latest", "unseen", "untried"
 #: Groups of the kernels, by set and source or form.
 GROUPS = {
     "B": "our reviews: inputs that proved nothing",
@@ -54,7 +54,8 @@ GROUPS = {
     "december": "public reports, looked up after these",
     "newest": "public reports, looked up after the search had changed for these",
     "latest": "public reports, looked up after the newest had been tried",
-    "unseen": "public reports, looked up when causes had been tried on mistakes outside the search",
+    "unseen": "public reports, looked up after the latest had been tried",
+    "untried": "public reports, looked up after the unseen had been tried",
     "repaired": "the same kernels without their mistakes",
     "right": "right kernels as people write them",
 }

@@ -70,6 +70,7 @@ MODULES = (
     "newest",
     "latest",
     "unseen",
+    "untried",
     "right",
 )
 
