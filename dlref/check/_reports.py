@@ -76,6 +76,8 @@ if TYPE_CHECKING:
 __all__ = ["CheckReport", "CheckRow", "check_all"]
 
 
+#: Cases that are off, at most, if others are drawn for the search.
+MAX_FEW_CASES = 3
 #: Cases without a cause, in which the causes of the others are tried.
 MAX_OTHER = 4
 HEADS = ("form", "case", "", "error / allowed", "error / plain", "why")
@@ -808,11 +810,16 @@ class _Run:
         return verdict
 
     def judge_other(
-        self, form: str, candidate: Any, given: tuple[Any, ...], kwargs: dict[str, Any]
+        self,
+        form: str,
+        candidate: Any,
+        given: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        scale: float = 1.0,
     ) -> tuple[Verdict, Evidence | None] | None:
         """Judge other numbers of the same sizes; None if the map does not take them."""
         rng = np.random.default_rng(5)
-        other = map_floats(functools.partial(_other_numbers, rng), given)
+        other = map_floats(functools.partial(_other_numbers, rng, scale=scale), given)
         try:
             verdict = self.judge_once(form, candidate, other, kwargs)
         except (ArithmeticError, TypeError, ValueError, _NotTakenError, _NotSupportedError):
@@ -846,6 +853,7 @@ class _Run:
             if is_settled(causes) and _shares(causes, other[0]):
                 return
             cases.append(other[1])
+        cases += self.further_evidence(off)
         if cause := cause_in_common([e for e in cases if e is not None]):
             for i in off:
                 if (e := self.evidence[i]) is not None and e.confirms:
@@ -856,6 +864,20 @@ class _Run:
             chance |= {c for c in causes if not _holds(c, *other)}
         for i, wrong in itertools.product(off, chance - {""}):
             verdicts[i] = without_cause(verdicts[i], wrong)
+
+    def further_evidence(self, off: list[int]) -> list[Evidence | None]:
+        """
+        Return cases with other numbers where few cases are off.
+
+        Small numbers are among them: a result that is saturated, such as the probability 1 of one
+        token, is the same for many programs.
+        """
+        if len(off) > MAX_FEW_CASES:
+            return []
+        scales = (1.0, 0.2) if len(off) > 1 else (0.2,)
+        every = [self.again[i](scale=s) for i, s in zip(off[::-1], scales, strict=False)
+                 if i in self.again]
+        return [case[1] for case in every if case is not None]
 
     def refute(self, verdicts: list[Verdict], numbers: list[int]) -> None:
         """
@@ -911,12 +933,22 @@ def _is_common(cause: str, cases: Sequence[Evidence | None]) -> bool:
     return 4 * shown.count(True) >= 3 * len(shown)
 
 
-def _other_numbers(rng: Any, a: Any) -> Any:
-    """Return numbers of about the same size; of both signs where they have both."""
+def _other_numbers(rng: Any, a: Any, scale: float = 1.0) -> Any:
+    """
+    Return numbers of about the same size, times a scale; of both signs where they have both.
+
+    Labels stay, and rows of probabilities are such rows again.
+    """
+    if scale != 1 and np.isin(a, (-1, 0, 1)).all():
+        return a
     factors = rng.uniform(0.7, 1.0, np.shape(a))
     if np.size(a) and np.min(a) < 0 < np.max(a):
         factors = factors * rng.choice([-1.0, 1.0], np.shape(a))
-    return (a * factors).astype(np.asarray(a).dtype)
+    sums = np.sum(a, -1, keepdims=True, dtype=float) if np.ndim(a) else np.zeros(())
+    if scale != 1 and np.min(a, initial=1.0) >= 0 and np.allclose(sums, 1, atol=1e-3):
+        other = a * factors
+        return (other / other.sum(-1, keepdims=True)).astype(np.asarray(a).dtype)
+    return (scale * a * factors).astype(np.asarray(a).dtype)
 
 
 class _Call(NamedTuple):
