@@ -875,8 +875,11 @@ class _Run:
         if len(off) > MAX_FEW_CASES:
             return []
         scales = (1.0, 0.2) if len(off) > 1 else (0.2,)
-        every = [self.again[i](scale=s) for i, s in zip(off[::-1], scales, strict=False)
-                 if i in self.again]
+        every = [
+            self.again[i](scale=s)
+            for i, s in zip(off[::-1], scales, strict=False)
+            if i in self.again
+        ]
         return [case[1] for case in every if case is not None]
 
     def refute(self, verdicts: list[Verdict], numbers: list[int]) -> None:

@@ -38,9 +38,7 @@ def triplet_margin_loss(anchor, positive, negative, margin=1.0, reduction="mean"
     """How much nearer a positive is than a negative."""
     if slip == "margin of 0.1":
         margin = 0.1
-    near, far = (
-        np.sqrt(((anchor - other + 1e-6) ** 2).sum(-1)) for other in (positive, negative)
-    )
+    near, far = (np.sqrt(((anchor - other + 1e-6) ** 2).sum(-1)) for other in (positive, negative))
     if slip == "negative outside":
         short = np.maximum(margin + near, 0) - far
     else:

@@ -543,12 +543,18 @@ def definitions_in(function: ast.FunctionDef) -> dict[str, ast.expr]:
 
 def other_sizes(node: ast.AST) -> Iterator[ast.expr]:
     """Yield sizes of an axis that are off by one, or that include padding."""
-    text = ast.unparse(node) if isinstance(node, ast.expr) else ""
-    if not isinstance(node, ast.Subscript | ast.Attribute | ast.Call):
-        return
-    if re.search(r"\.shape\[[^]]+\]$|\.size$|^len\([^()]+\)$", text):
+    if is_size(node):
+        text = ast.unparse(node)
         yield from map(expression, (f"{text} - 1", f"{text} + 1"))
         yield from (expression(f"padded({text}, {n})") for n in (0, *BLOCKS_OF_SUMS[1:]))
+
+
+def is_size(node: ast.AST) -> bool:
+    """Return whether an expression is the size of an array, or of an axis of one."""
+    if not isinstance(node, ast.Subscript | ast.Attribute | ast.Call):
+        return False
+    text = ast.unparse(node)
+    return re.search(r"\.shape\[[^]]+\]$|\.size$|^len\([^()]+\)$", text) is not None
 
 
 def _axis_of_sum(node: ast.AST) -> str | None:

@@ -78,6 +78,8 @@ if TYPE_CHECKING:
 
 #: Changes of one expression that a formula has at most, if two at once are tried.
 MAX_CHANGES = 80
+#: And at most, if variables change as well.
+MAX_VARIED = 40
 #: Sizes of blocks in which kernels read an axis.
 BLOCKS = (16, 32, 64, 128, 256)
 #: Types of values that no function of mathematics returns.
@@ -230,9 +232,7 @@ def _rarest(formula: Any, f: Any, shapes: dict[str, Any], others: set[str]) -> I
     for change in (both_branches, without, sums_of_triangles, shifted_ranges, *rest):
         yield from _with_other_expressions(formula, f, change)
     for operator in OTHER:
-        yield from _at_some_places(
-            formula, f, functools.partial(of_operator, operator=operator)
-        )
+        yield from _at_some_places(formula, f, functools.partial(of_operator, operator=operator))
     yield from _with_two_results(formula, f, shapes)
 
 
@@ -408,16 +408,19 @@ def _is_axis(place: Any) -> bool:
 def programs_with_two_changes(formula: Any, call: ReferenceCall) -> Iterator[Program]:
     """Yield programs with two changes, in which a variable may be another one as well."""
     shapes = _shapes(formula, call).get(parts(formula)[0].__code__, {})
-    yield from pairs_of_changes(formula, functools.partial(_change_or_variable, shapes=shapes))
+    change = functools.partial(_change_or_variable, shapes=shapes)
+    yield from pairs_of_changes(formula, change, most=MAX_VARIED)
 
 
-def pairs_of_changes(formula: Any, change: Any = changes) -> Iterator[Program]:
+def pairs_of_changes(
+    formula: Any, change: Any = changes, *, most: int | None = None
+) -> Iterator[Program]:
     """Yield programs with two changes in the expressions of a formula; none of a long one."""
     f = parts(formula)[0]  # a partial has no code of its own
     with contextlib.suppress(OSError):
         tree, node = source_of(f)
         own = [*places(node)]
-        if sum(1 for place in own for _ in change(place[-1])) > MAX_CHANGES:
+        if sum(1 for place in own for _ in change(place[-1])) > (most or MAX_CHANGES):
             change = changes
         if sum(1 for place in own for _ in change(place[-1])) > MAX_CHANGES:
             return

@@ -14,7 +14,7 @@ import numpy as np
 from ..formulas import parts
 from ..helpers import SOLVED
 from ..stochastic_rounding import EPS
-from .changes import expression
+from .changes import expression, is_size
 from .heuristics import multiple
 from .mutations import described, mutants, outputs_of
 from .programs import Program, within
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 #: Multiples of the right number, and powers of ten, between which the root is bracketed.
 MULTIPLES = (1 / 16, 1 / 4, 1 / 2, 0.9, 1.0, 1.1, 2.0, 4.0, 16.0)
 SIZES = tuple(10.0**power for power in range(-12, 4))
+#: And for sizes of arrays.
+COUNTS = (64.0, 256.0, 1024.0, 4096.0)
 #: Constants that people write by name rather than in digits.
 NAMED = {
     "pi": math.pi, "2 * pi": 2 * math.pi, "sqrt(pi)": math.sqrt(math.pi), "e": math.e,
@@ -119,10 +121,17 @@ def _with_option(call: ReferenceCall, key: str, value: float) -> list[Any] | Non
 
 
 def _solved_constants(node: ast.AST, scope: dict[str, Any]) -> Iterator[ast.expr]:
-    """Yield an unknown in place of a constant, or of a variable of the module that is one."""
+    """
+    Yield an unknown in place of a constant, of a variable of the module that is one, or of a count.
+
+    The size of a batch, for example, is written in digits.
+    """
     is_constant = isinstance(node, ast.Constant) and type(node.value) is float
-    if is_constant or (isinstance(node, ast.Name) and type(scope.get(node.id)) is float):
+    is_named = isinstance(node, ast.Name) and type(scope.get(node.id)) is float
+    if is_constant or is_named or (isinstance(node, ast.expr) and is_size(node)):
         yield expression("solved()")
+    elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
+        yield ast.BinOp(node.left, node.op, expression("solved()"))
 
 
 def _solved_factors(node: ast.AST) -> Iterator[ast.expr]:
@@ -138,7 +147,7 @@ def _solved(formula: Any, f: Any, change: Any, e: Evidence) -> Iterator[Program]
             if not described(stands, due):  # it is no mathematics
                 continue
             outputs = functools.partial(_with_unknown, other, e.call)
-            for value, text, unit in _values(outputs, e, _multiples(1.0)):
+            for value, text, unit in _values(outputs, e, (*_multiples(1.0), *COUNTS)):
                 message = described(stands.replace("solved()", text), due) + within(f, formula)
                 yield _fitted(message, functools.partial(_with_unknown, other), value, unit)
 
