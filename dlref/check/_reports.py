@@ -669,7 +669,7 @@ class _Run:
     seen: set[tuple[Any, ...]] = field(default_factory=set)
     evidence: list[Evidence | None] = field(default_factory=list)  # of each row
     calls: list[_Call] = field(default_factory=list)  # of each row
-    again: dict[int, Callable[[], Any]] = field(default_factory=dict)  # by row: with other numbers
+    again: dict[int, Callable[..., Any]] = field(default_factory=dict)  # by row: with other numbers
     last: Evidence | None = None
     # no cotangent or tangent is an input: these are drawn with seeds of one number
     rng: Any = field(default_factory=lambda: np.random.default_rng((20, 26)))

@@ -113,7 +113,7 @@ def test_a_number_is_told_if_its_digits_are_no_chance():
     e = evidence_of(1 + 2e-5 * X)
     assert values._tells(run, 2.0, 1e3, e)
     assert not values._tells(run, 2.0, 1.0, e)  # 1.9 and 2.1 would fit as well
-    assert not values._tells(lambda *_, value: None if value > 2 else [X], 2.0, 1e3, e)  # noqa: ARG005
+    assert not values._tells(lambda *_, value: None if value > 2 else [X], 2.0, 1e3, e)
     assert not values._tells(run, 0.0, 1.0, e)
 
 
@@ -266,7 +266,7 @@ def test_further_numbers_are_drawn_where_few_cases_are_off():
         scales.append(scale)
         return None if scale == 1 else ("verdict", "evidence")
 
-    run.again = {0: lambda scale: again(scale), 1: lambda scale: again(scale)}
+    run.again = dict.fromkeys((0, 1), again)
     assert run.further_evidence([0, 1]) == ["evidence"]
     assert run.further_evidence([0]) == ["evidence"]
     assert scales == [1.0, 0.2, 0.2]

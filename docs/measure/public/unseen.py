@@ -280,7 +280,7 @@ def of_triplets():
 
 ADAM, ADAMW, TRIPLET = training.adam_step, training.adamw_step, losses.triplet_margin_loss
 ADAGRAD, COSINE, BCE = training.adagrad_step, training.cosine_schedule, losses.binary_cross_entropy
-NCE, POOL = losses.info_nce, convolution.max_pool
+CONTRAST, POOL = losses.info_nce, convolution.max_pool
 TRIPLETS, RATE = of_triplets(), {"learning_rate": 0.1}
 UNSEEN = [
     Wrong("online-ml/river#28", losses.hinge, "vjp", hinge_backward, "times the score",
@@ -303,7 +303,7 @@ UNSEEN = [
     Wrong("HomericIntelligence/Odyssey#2134", act.softmax, "vjp", softmax_backward, "no sum",
         "The weighted sum is missing.", (r"sum|mean|dout stands|y \* dout",)),
     Wrong("davidrmiller/neural2d#40", act.tanh, "vjp", tanh_backward, "of the value",
-        "The derivative is taken at the value.", (r"tanh\(y\)|tanh\(tanh|twice|tanh",)),
+        "The derivative is taken at the value.", (r"at the output|tanh\(y\)|tanh\(tanh|twice",)),
     Wrong("scutan90/DeepLearning-500-questions#544", act.tanh, "vjp", tanh_backward, "no 1",
         "The 1 is missing.", (r"\b1\b|-tanh|-y|- ?y",)),
     Wrong("yizt/numpy_neural_network#6", act.tanh, "vjp", tanh_backward, "of the cotangent",
@@ -312,7 +312,7 @@ UNSEEN = [
         "The correction is not scaled.", (r"scale",)),
     Wrong("karpathy/convnetjs#70", ADAM, "forward", adam_step, "multiplied",
         "The moments are multiplied by their corrections, not divided.",
-        (r"m \* \(1|v \* \(1|\* \(1 - b|\* stands where /|multipl|correct",),
+        (r"m \* \(1|v \* \(1|\* \(1 - b|\* stands where /|multipli|correct",),
         of_steps(ADAM, **RATE)),
     Wrong("ufal/npfl114#79", ADAM, "forward", adam_step, "square for the power",
         "The correction of the second moment has the exponent 2, not t.",
@@ -348,11 +348,11 @@ UNSEEN = [
     Wrong("0809zheng/CS231n-assignment2019#19", POOL, "vjp", max_pool_backward, "assigned",
         "Gradients of windows that overlap are assigned, not added.",
         (r"assign|overwrit|add|last|stands where.*\+",), of_windows((3, 3), 1)),
-    Wrong("RElbers/info-nce-pytorch#17", NCE, "forward", info_nce,
+    Wrong("RElbers/info-nce-pytorch#17", CONTRAST, "forward", info_nce,
         "positives without temperature", "The logits of positives lack the temperature.",
         (r"0\.1|positive|diag|eye",)),
-    Wrong("drboog/Lafite#25", NCE, "forward", info_nce, "temperature in the logarithm",
-        "The temperature is a factor within the logarithm.", (r"0\.693|log\(",)),
+    Wrong("drboog/Lafite#25", CONTRAST, "forward", info_nce, "temperature in the logarithm",
+        "The temperature is a factor within the logarithm.", (r"0\.693|log\(|2 \* sum\(exp",)),
     Wrong("bowang-lab/BLEEP#5", losses.distillation_loss, "forward", distillation_loss,
         "teacher times temperature", "The teacher's logits are multiplied by the temperature.",
         (r"teacher \* temperature|\* temperature",), of_temperatures()),

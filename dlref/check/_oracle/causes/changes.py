@@ -391,11 +391,12 @@ def shifted_ranges(node: ast.AST) -> Iterator[ast.expr]:
 
 def counted(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
     """Yield a vector that is added for each tap of a kernel, or divided among them."""
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-        if len(shapes.get(node.id, ())) == 1:
-            for name in (name for name, shape in shapes.items() if len(shape) > 2):
-                taps = expression(f"{name}[0].size")
-                yield from (ast.BinOp(node, op, taps) for op in (ast.Mult(), ast.Div()))
+    if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
+        return
+    is_vector = len(shapes.get(node.id, ())) == 1
+    for name in (name for name, shape in shapes.items() if is_vector and len(shape) > 2):
+        taps = expression(f"{name}[0].size")
+        yield from (ast.BinOp(node, op, taps) for op in (ast.Mult(), ast.Div()))
 
 
 def of_operator(node: ast.AST, operator: type[ast.operator]) -> Iterator[ast.expr]:

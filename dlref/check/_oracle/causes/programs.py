@@ -239,7 +239,7 @@ def _rarest(formula: Any, f: Any, shapes: dict[str, Any], others: set[str]) -> I
 def _with_two_results(formula: Any, f: Any, shapes: dict[str, Any]) -> Iterator[Program]:
     """Yield the programs in which two variables of what a function returns are others."""
     tree, node = source_of(f)
-    last = [s for s in node.body if isinstance(s, ast.Return)]
+    last: list[ast.stmt] = [s for s in node.body if isinstance(s, ast.Return)]
     every = [
         (place, others)
         for place in places(ast.Module(last, []))
