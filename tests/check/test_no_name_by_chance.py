@@ -18,7 +18,7 @@ from dlref import check, neurons, training
 from dlref import positions as pos
 from dlref._core.pytree import map_floats, tree_leaves
 from dlref.check._oracle.calls import ReferenceCall
-from dlref.check._oracle.causes import changes, programs, values
+from dlref.check._oracle.causes import changes, derivatives, programs, search, values
 from dlref.check._oracle.causes.changes import expression
 from dlref.check._oracle.causes.evidence import Evidence
 from dlref.check._oracle.causes.mutations import formula_of
@@ -115,6 +115,17 @@ def test_a_number_is_told_if_its_digits_are_no_chance():
     assert not values._tells(run, 2.0, 1.0, e)  # 1.9 and 2.1 would fit as well
     assert not values._tells(lambda *_, value: None if value > 2 else [X], 2.0, 1e3, e)
     assert not values._tells(run, 0.0, 1.0, e)
+
+
+def test_a_program_that_no_case_tells_from_others_is_no_cause():
+    cases = [evidence_of(2 * X), evidence_of(2 * X)]
+
+    def found(answer):
+        program = programs.Program("twice", lambda call: [2 * X], tells=lambda e: answer)
+        return search._Search(cases[0], cases).among([([program], lambda e: e.want)])
+
+    assert found(answer=True) == "twice"
+    assert found(answer=False) == ""
 
 
 def test_numbers_as_people_write_them():
@@ -222,6 +233,11 @@ def test_variables_are_among_two_changes():
 def test_the_output_for_the_cotangent():
     report = check.check_all(None, neurons.linear, vjp=output_for_dout)
     assert "the output stands where dout is due" in report._summary()
+
+
+def test_a_vjp_with_options_of_its_own_has_no_output():
+    call = ReferenceCall(act.tanh, "vjp", (X, X), {"of_the_vjp": 1})
+    assert derivatives._outputs(call) == []
 
 
 def test_exponents_of_one_pair_earlier():

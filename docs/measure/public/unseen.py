@@ -1,4 +1,4 @@
-"""Mistakes of thirty public reports, written before one was tried with the search as it was."""
+"""Mistakes of thirty public reports that were looked up after those of latest.py."""
 
 import itertools
 

@@ -249,10 +249,7 @@ def _with_two_results(formula: Any, f: Any, shapes: dict[str, Any]) -> Iterator[
         (first, ours), (second, theirs) = some
         for entry, other in itertools.product(ours, theirs):
             pairs = [(f, first, entry), (f, second, other)]
-            said = [described(ast.unparse(new), ast.unparse(p[-1])) for _, p, new in pairs]
-            if all(said) and (codes := _with({f: tree}, pairs)):
-                message = "; and ".join(said) + f", in {as_sentence(last[0])}"
-                yield _changed(message + within(f, formula), formula, codes)
+            yield from _together(formula, f, tree, pairs, f", in {as_sentence(last[0])}")
 
 
 def programs_with_terms(formula: Any, call: ReferenceCall) -> Iterator[Program]:
@@ -382,9 +379,16 @@ def _at_some_places(formula: Any, f: Any, change: Any) -> Iterator[Program]:
         for some in itertools.combinations(every, count):
             for entries in zip(*(others for _, others in some), strict=False):
                 pairs = [(f, place, new) for (place, _), new in zip(some, entries, strict=True)]
-                said = [described(ast.unparse(new), ast.unparse(p[-1])) for _, p, new in pairs]
-                if all(said) and (codes := _with({f: tree}, pairs)):
-                    yield _changed("; and ".join(said) + within(f, formula), formula, codes)
+                yield from _together(formula, f, tree, pairs)
+
+
+def _together(
+    formula: Any, f: Any, tree: ast.Module, pairs: list[tuple[Any, Any, ast.expr]], where: str = ""
+) -> Iterator[Program]:
+    """Yield the program in which some expressions of a function are others, if it makes sense."""
+    said = [described(ast.unparse(new), ast.unparse(place[-1])) for _, place, new in pairs]
+    if all(said) and (codes := _with({f: tree}, pairs)):
+        yield _changed("; and ".join(said) + where + within(f, formula), formula, codes)
 
 
 def _with_other_axes(formula: Any, functions: list[Any]) -> Iterator[Program]:
