@@ -79,7 +79,7 @@ if TYPE_CHECKING:
 #: Changes of one expression that a formula has at most, if two at once are tried.
 MAX_CHANGES = 80
 #: And at most, if variables change as well.
-MAX_VARIED = 40
+MAX_VARIED = 24
 #: Sizes of blocks in which kernels read an axis.
 BLOCKS = (16, 32, 64, 128, 256)
 #: Types of values that no function of mathematics returns.
