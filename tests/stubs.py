@@ -1,8 +1,9 @@
 """
 Write the stub of each chapter, from which it is loaded lazily: ``tox run -e written``.
 
-A stub names the module of each public function; the modules' ``__all__`` say the same.  With
-``--check``, as in ``tox run -e lint``, nothing is written and stubs that are not up to date fail.
+A stub names the module of each public function and class, whose docstrings have the sections of a
+page; helpers have a sentence.  With ``--check``, as in ``tox run -e lint``, nothing is written and
+stubs that are not up to date fail.
 """
 
 import ast
@@ -13,11 +14,14 @@ PACKAGE = Path(__file__).parents[1] / "dlref"
 
 
 def exported(path):
-    """Return the names in a module's ``__all__``, without importing it."""
-    for node in ast.parse(path.read_text()).body:
-        if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
-            return ast.literal_eval(node.value)
-    return []
+    """Return the public functions and classes of a topic, without importing it."""
+    return [
+        node.name
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        and not node.name.startswith("_")
+        and "\n-------" in (ast.get_docstring(node) or "")
+    ]
 
 
 def natural(name):

@@ -8,6 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
+import stubs
 from cases import formula_of
 from selection import is_selected
 from topic_records import load
@@ -133,11 +134,7 @@ class TestChapter:
 
     def test_exports_what_its_topics_export(self, chapter):
         topics = [p for p in TOPICS if p.parent.name == chapter]
-        exported = [
-            name
-            for path in topics
-            for name in importlib.import_module(f"dlref.{chapter}.{path.stem}").__all__
-        ]
+        exported = [name for path in topics for name in stubs.exported(path)]
         assert len(exported) == len(set(exported))
         assert sorted(exported) == sorted(getattr(dlref, chapter).__all__)
 
@@ -212,13 +209,13 @@ class TestPublicObject:
 def place(path):
     """Return the chapter of a topic, and the names it exports."""
     chapter = path.parent.name
-    return chapter, importlib.import_module(f"dlref.{chapter}.{path.stem}").__all__
+    return chapter, stubs.exported(path)
 
 
 def known(path):
     """Yield the functions of a topic with their records."""
     module = importlib.import_module(f"dlref.{path.parent.name}.{path.stem}")
-    for name in module.__all__:
+    for name in stubs.exported(path):
         if inspect.isfunction(f := getattr(module, name)):
             yield name, spec_of(f)[0]
 

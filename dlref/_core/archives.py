@@ -17,8 +17,6 @@ from typing import IO, Any, NamedTuple
 
 import numpy as np
 
-__all__ = ["NUMBERS", "UNREADABLE", "members_of", "placeholder", "read_array"]
-
 CHUNK = 2**20  # bytes read at a time
 EXPANSION, ROOM = 64, 2**24  # compressed members may take so many times the file, and so much more
 NUMBERS = re.compile(r"[<>|](b1|[iu][1248]|f[248])")

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     # an array each, of any shape that broadcasts to the output's; a scalar if constant
     Partials = Callable[[FloatArray, FloatArray], tuple[Any, Any]]
 
-__all__ = ["binary_jacobian", "binary_jvp", "binary_vjp", "broadcast_shape", "unbroadcast"]
-
 
 def broadcast_shape(names: tuple[str, str], w: FloatArray, x: FloatArray) -> tuple[int, ...]:
     """Return the shape that two operands broadcast to."""

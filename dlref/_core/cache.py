@@ -18,8 +18,6 @@ import tempfile
 import time
 from pathlib import Path
 
-__all__ = ["folder_of", "read", "user_folder", "write"]
-
 DIGEST = 16  # bytes
 LARGEST = 2**27  # bytes of a file that is read; compiled code takes some hundred thousand
 MONTH = 30 * 24 * 3600.0  # seconds after which an unused folder is removed

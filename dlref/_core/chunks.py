@@ -13,8 +13,6 @@ if TYPE_CHECKING:
 
     from .arguments import FloatArray
 
-__all__ = ["map_chunks"]
-
 COST = 10  #: nanoseconds, or elementary operations, a number of an input
 PIECE = 2**16  #: numbers of an input whose formulas are computed at a time
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from .arguments import FloatArray
 
-__all__ = ["beginnings", "of_document"]
-
 
 def beginnings(segment_ids: Any, shape: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:
     """

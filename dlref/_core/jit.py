@@ -51,19 +51,6 @@ try:
 except ImportError:  # pragma: no cover  # no wheel for this platform, or too new a NumPy for it
     numba = None
 
-__all__ = [
-    "COMPILED",
-    "SOURCES",
-    "announce",
-    "cache_folder",
-    "inline_fma",
-    "inline_reassoc",
-    "inline_strict",
-    "intrinsic",
-    "kernel",
-    "target_has",
-]
-
 F = TypeVar("F", bound="Callable[..., Any]")
 
 #: Whether kernels are compiled; otherwise they run as plain Python.

@@ -22,8 +22,6 @@ import lazy_loader
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["attach", "called", "suggestion"]
-
 PACKAGE = Path(__file__).parents[1]
 #: Endings of the forms of a map.
 FORMS = ("_vjp", "_jvp", "_grad", "_deriv", "_jacobian")

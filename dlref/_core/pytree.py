@@ -37,29 +37,6 @@ from .arguments import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = [
-    "as_float_trees",
-    "as_tree_tangents",
-    "check_state",
-    "check_structure",
-    "check_tree",
-    "declared",
-    "displayed",
-    "filled",
-    "is_float",
-    "leaves",
-    "map_floats",
-    "map_tree",
-    "named_leaves",
-    "params_tangents",
-    "rebuilt",
-    "rounded",
-    "shaped_like",
-    "tree_leaves",
-    "tree_map",
-    "tree_unflatten",
-]
-
 T = TypeVar("T")
 Tree = TypeVar("Tree")
 #: A tree of more numbers than these prints their shapes instead.

@@ -10,8 +10,6 @@ from .jit import SOURCES, kernel
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-__all__ = ["instantiate", "specialize"]
-
 F = TypeVar("F", bound="Callable[..., Any]")
 
 

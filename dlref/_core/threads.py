@@ -35,15 +35,6 @@ from .jit import COMPILED
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "as_carray",
-    "get_num_threads",
-    "over_rows",
-    "set_num_threads",
-    "threads_for",
-    "with_workspace",
-]
-
 #: Minimum work before a call uses a second thread, and per additional thread, in operations of
 #: about 1 ns.  To hand work to a thread takes some 25 microseconds.
 MIN_WORK = 250_000

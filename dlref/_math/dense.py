@@ -10,8 +10,6 @@ import numpy as np
 if TYPE_CHECKING:
     from .._core.arguments import FloatArray
 
-__all__ = ["affine", "affine_jvp", "affine_vjp", "as_matrix", "blas_matmul", "column_sums"]
-
 #: Multiplications per BLAS call, about a tenth of a second: BLAS does not check for Ctrl-C.
 AT_ONCE = 2**31
 

@@ -92,45 +92,6 @@ if TYPE_CHECKING:
 
     F = TypeVar("F", bound=Callable[..., Any])
 
-__all__ = [
-    "DENSITY",
-    "DENSITY_REST",
-    "erf",
-    "erfc",
-    "erfcx",
-    "exp",
-    "exp_excess",
-    "exp_pair",
-    "exp_parts",
-    "expm1",
-    "expm1_pair",
-    "fast_sum",
-    "fma",
-    "largest",
-    "largest_single",
-    "log",
-    "log1p",
-    "log1p_exp",
-    "log1p_exp_pair",
-    "log1p_pair",
-    "near_zero",
-    "normal_tail",
-    "normal_tail_pair",
-    "pair_product",
-    "pair_quotient",
-    "pair_sum",
-    "quotient",
-    "raised",
-    "sigmoid",
-    "single",
-    "summed",
-    "tanh",
-    "tanh_gap",
-    "two_diff_error",
-    "two_prod_error",
-    "two_square",
-]
-
 Number: TypeAlias = Any  #: a float64
 
 SHIFT = 1.5 * 2.0**52

@@ -21,8 +21,6 @@ from .gemm_tiles import PANELS, ROWS, WIDTH_BYTES, add_part_of_row, add_row, add
 if TYPE_CHECKING:
     from .._core.arguments import FloatArray
 
-__all__ = ["add_product", "matmul", "multiply", "panels"]
-
 DEPTH = 512  # terms that are summed before they are added to the result; a panel then has 64 KiB
 
 

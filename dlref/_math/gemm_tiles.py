@@ -34,19 +34,6 @@ if TYPE_CHECKING:
 
     from .._core.arguments import FloatArray
 
-__all__ = [
-    "FEW_PANELS",
-    "HALF",
-    "PANELS",
-    "ROWS",
-    "WIDTH_BYTES",
-    "add_half",
-    "add_part_of_row",
-    "add_row",
-    "add_short_row",
-    "add_tile",
-]
-
 if COMPILED:
     from llvmlite import ir
 

@@ -14,8 +14,6 @@ if TYPE_CHECKING:
 
     from .._core.arguments import FloatArray
 
-__all__ = ["add_rows"]
-
 
 @kernel
 def _scatter(

@@ -39,17 +39,6 @@ from .elementary import (
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "added",
-    "as_rows_along",
-    "dot",
-    "exponentials",
-    "half_digits",
-    "run_on_rows",
-    "softmax_and_logarithm",
-    "sum_pair",
-]
-
 COST = 3  # nanoseconds an element
 PIECE = 256
 LARGE = 1.5 * 2.0**27  # its last place is 2^-25

@@ -9,8 +9,6 @@ from .._core.jit import inline_fma, inline_strict
 from .._math.elementary import Number, exp_pair, expm1_pair, fma, pair_quotient, raised
 from ._kernels.elementwise import forward, jvp, vjp
 
-__all__ = ["celu", "celu_deriv", "celu_deriv2", "celu_jvp", "celu_vjp"]
-
 
 @inline_strict
 def _quotient(x: Number, alpha: Number) -> tuple[Number, Number]:

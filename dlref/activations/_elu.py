@@ -13,8 +13,6 @@ from .._core.jit import inline_fma
 from .._math.elementary import Number, expm1_pair, fma, raised
 from ._kernels.elementwise import forward, jvp, vjp
 
-__all__ = ["elu", "elu_deriv", "elu_deriv2", "elu_jvp", "elu_vjp"]
-
 SELU_ALPHA = 1.6732632423543772
 
 

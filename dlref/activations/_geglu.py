@@ -8,8 +8,6 @@ from .._core.arguments import FloatArray
 from ._gelu import _gelu, _gelu_deriv
 from ._kernels.gated import gated, pulled, pushed
 
-__all__ = ["geglu", "geglu_jvp", "geglu_vjp"]
-
 
 def geglu(x: npt.ArrayLike, gate: npt.ArrayLike) -> FloatArray:
     r"""

@@ -24,8 +24,6 @@ from .._math.elementary import (
 )
 from ._kernels.elementwise import forward, jvp, vjp
 
-__all__ = ["gelu", "gelu_deriv", "gelu_deriv2", "gelu_jvp", "gelu_vjp"]
-
 CUBIC = (1.5957691216057308, -9.96930880911092e-17)  #: 2 sqrt(2 / pi), and its low-order part
 CUBE = (0.07135481627260025, -6.175149918155315e-19)  #: 0.044715 times that
 

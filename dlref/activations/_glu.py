@@ -8,8 +8,6 @@ from .._core.arguments import FloatArray
 from ._kernels.gated import gated, pulled, pushed
 from ._sigmoid import _sigmoid, _sigmoid_deriv
 
-__all__ = ["glu", "glu_jvp", "glu_vjp"]
-
 
 def glu(x: npt.ArrayLike, gate: npt.ArrayLike) -> FloatArray:
     r"""

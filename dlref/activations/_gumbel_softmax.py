@@ -26,8 +26,6 @@ from ._softmax import _product, _softmax, softmax_jvp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["gumbel_softmax", "gumbel_softmax_jvp", "gumbel_softmax_vjp"]
-
 COST = 4  # nanoseconds an element
 #: Below this temperature a sum over it may overflow; its distance from the largest may, too, but
 #: the exponential of that is 0.

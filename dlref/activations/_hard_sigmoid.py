@@ -10,14 +10,6 @@ from .._math.elementary import Number, fma
 from ._kernels.elementwise import forward, jvp, vjp
 from ._relu import _no_curvature
 
-__all__ = [
-    "hard_sigmoid",
-    "hard_sigmoid_deriv",
-    "hard_sigmoid_deriv2",
-    "hard_sigmoid_jvp",
-    "hard_sigmoid_vjp",
-]
-
 
 @inline_strict
 def _hard_sigmoid(x: Number, alpha: Number, beta: Number) -> Number:

@@ -9,14 +9,6 @@ from .._core.jit import inline_fma
 from .._math.elementary import Number, quotient
 from ._kernels.elementwise import forward, jvp, vjp
 
-__all__ = [
-    "hard_swish",
-    "hard_swish_deriv",
-    "hard_swish_deriv2",
-    "hard_swish_jvp",
-    "hard_swish_vjp",
-]
-
 
 @inline_fma
 def _hard_swish(x: Number) -> Number:

@@ -10,8 +10,6 @@ from .._math.elementary import Number
 from ._kernels.elementwise import forward, jvp, vjp
 from ._relu import _no_curvature
 
-__all__ = ["hard_tanh", "hard_tanh_deriv", "hard_tanh_deriv2", "hard_tanh_jvp", "hard_tanh_vjp"]
-
 
 @inline_fma
 def _hard_tanh(x: Number) -> Number:

@@ -8,8 +8,6 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_floats, result
 from .._math.softmax_rows import as_rows_along
 
-__all__ = ["hardmax"]
-
 
 def hardmax(x: npt.ArrayLike, *, axis: int = -1) -> FloatArray:
     r"""

@@ -10,14 +10,6 @@ from .._math.elementary import Number
 from ._kernels.elementwise import forward, jvp, vjp
 from ._relu import _no_curvature
 
-__all__ = [
-    "leaky_relu",
-    "leaky_relu_deriv",
-    "leaky_relu_deriv2",
-    "leaky_relu_jvp",
-    "leaky_relu_vjp",
-]
-
 
 @inline_fma
 def _leaky_relu(x: Number, slope: Number) -> Number:

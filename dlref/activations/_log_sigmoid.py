@@ -10,14 +10,6 @@ from .._math.elementary import Number, log1p_exp
 from ._kernels.elementwise import forward, jvp, vjp
 from ._sigmoid import _sigmoid, _sigmoid_deriv
 
-__all__ = [
-    "log_sigmoid",
-    "log_sigmoid_deriv",
-    "log_sigmoid_deriv2",
-    "log_sigmoid_jvp",
-    "log_sigmoid_vjp",
-]
-
 
 @inline_fma
 def _log_sigmoid(x: Number) -> Number:

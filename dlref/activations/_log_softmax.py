@@ -16,8 +16,6 @@ from ._softmax import softmax
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["log_softmax", "log_softmax_jacobian", "log_softmax_jvp", "log_softmax_vjp"]
-
 
 @kernel
 def _log_softmax(start: int, stop: int, x: FloatArray, out: FloatArray, e: FloatArray) -> None:

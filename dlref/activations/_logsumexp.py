@@ -23,8 +23,6 @@ from .._math.elementary import log1p_pair, quotient, two_diff_error
 from .._math.softmax_rows import dot, exponentials, run_on_rows
 from ._softmax import softmax_jacobian
 
-__all__ = ["logsumexp", "logsumexp_grad", "logsumexp_hessian", "logsumexp_jvp", "logsumexp_vjp"]
-
 
 @kernel
 def _logsumexp(start: int, stop: int, x: FloatArray, out: FloatArray, e: FloatArray) -> None:

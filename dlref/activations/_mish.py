@@ -18,8 +18,6 @@ from .._math.elementary import (
 )
 from ._kernels.elementwise import forward, jvp, vjp
 
-__all__ = ["mish", "mish_deriv", "mish_deriv2", "mish_jvp", "mish_vjp"]
-
 #: The zero of the derivative, as a float64 and its low-order part; there the usual formula cancels.
 MISH_ZERO = (-1.1924312145154952, -4.8484829848031044e-17)
 #: The derivative divided by the distance from that zero, within 0.375 of it: the coefficients of a

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_floats, as_tangents, check_shape, result
 from .._core.broadcasting import unbroadcast
 
-__all__ = ["prelu", "prelu_jvp", "prelu_vjp"]
-
 
 def prelu(x: npt.ArrayLike, slope: npt.ArrayLike) -> FloatArray:
     r"""

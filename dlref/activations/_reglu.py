@@ -8,8 +8,6 @@ from .._core.arguments import FloatArray
 from ._kernels.gated import gated, pulled, pushed
 from ._relu import _relu, _relu_deriv
 
-__all__ = ["reglu", "reglu_jvp", "reglu_vjp"]
-
 
 def reglu(x: npt.ArrayLike, gate: npt.ArrayLike) -> FloatArray:
     r"""

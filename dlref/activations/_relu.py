@@ -15,8 +15,6 @@ from .._core.jit import inline_fma
 from .._math.elementary import Number
 from ._kernels.elementwise import forward, jvp, vjp
 
-__all__ = ["relu", "relu_deriv", "relu_deriv2", "relu_jvp", "relu_vjp"]
-
 
 @inline_fma
 def _no_curvature(x: Number, *options: Number) -> Number:

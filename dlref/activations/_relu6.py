@@ -10,8 +10,6 @@ from .._math.elementary import Number
 from ._kernels.elementwise import forward, jvp, vjp
 from ._relu import _no_curvature
 
-__all__ = ["relu6", "relu6_deriv", "relu6_deriv2", "relu6_jvp", "relu6_vjp"]
-
 
 @inline_fma
 def _relu6(x: Number) -> Number:

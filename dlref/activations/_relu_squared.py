@@ -9,14 +9,6 @@ from .._core.jit import inline_fma
 from .._math.elementary import Number
 from ._kernels.elementwise import forward, jvp, vjp
 
-__all__ = [
-    "relu_squared",
-    "relu_squared_deriv",
-    "relu_squared_deriv2",
-    "relu_squared_jvp",
-    "relu_squared_vjp",
-]
-
 
 @inline_fma
 def _relu_squared(x: Number) -> Number:

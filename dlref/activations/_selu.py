@@ -9,8 +9,6 @@ from .._core.jit import inline_fma
 from .._math.elementary import Number, expm1_pair, fma, raised
 from ._kernels.elementwise import forward, jvp, vjp
 
-__all__ = ["selu", "selu_deriv", "selu_deriv2", "selu_jvp", "selu_vjp"]
-
 SELU_SCALE = 1.0507009873554805
 
 

@@ -16,8 +16,6 @@ from .._math.elementary import Number, exp_pair, expm1_pair, fast_sum, pair_prod
 from .._math.elementary import sigmoid as sigmoid_of
 from ._kernels.elementwise import forward, jvp, vjp
 
-__all__ = ["sigmoid", "sigmoid_deriv", "sigmoid_deriv2", "sigmoid_jvp", "sigmoid_vjp"]
-
 
 @inline_fma
 def _sigmoid(x: Number) -> Number:

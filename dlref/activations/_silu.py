@@ -36,8 +36,6 @@ from ._kernels.elementwise import forward, jvp, vjp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["silu", "silu_deriv", "silu_deriv2", "silu_jvp", "silu_vjp"]
-
 #: The zero of the derivative, as a float64 and its low-order part; there the usual formula cancels.
 SILU_ZERO = (-1.2784645427610737, -1.0946994183093437e-16)
 #: The derivative divided by the distance from that zero, within 0.375 of it: the coefficients of a

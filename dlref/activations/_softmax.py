@@ -15,8 +15,6 @@ from .._core.jit import kernel
 from .._math.elementary import quotient, two_diff_error
 from .._math.softmax_rows import as_rows_along, dot, exponentials, run_on_rows
 
-__all__ = ["softmax", "softmax_jacobian", "softmax_jvp", "softmax_vjp"]
-
 
 @kernel
 def _softmax(start: int, stop: int, x: FloatArray, out: FloatArray, e: FloatArray) -> None:

@@ -19,8 +19,6 @@ from ._kernels.elementwise import forward, jvp, vjp
 from ._sigmoid import _sigmoid, _sigmoid_deriv
 from ._silu import _scaled
 
-__all__ = ["softplus", "softplus_deriv", "softplus_deriv2", "softplus_jvp", "softplus_vjp"]
-
 
 @inline_fma
 def _softplus(x: Number) -> Number:

@@ -10,8 +10,6 @@ from .._core.jit import inline_fma
 from .._math.elementary import Number, fma, pair_product, pair_sum
 from ._kernels.elementwise import forward, jvp, vjp
 
-__all__ = ["softsign", "softsign_deriv", "softsign_deriv2", "softsign_jvp", "softsign_vjp"]
-
 
 @inline_fma
 def _softsign(x: Number) -> Number:

@@ -8,8 +8,6 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
 from .._math.softmax_rows import as_rows_along
 
-__all__ = ["sparsemax", "sparsemax_jacobian", "sparsemax_jvp", "sparsemax_vjp"]
-
 
 @np.errstate(all="ignore")
 def _probabilities(x: FloatArray) -> FloatArray:

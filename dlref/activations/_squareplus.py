@@ -10,14 +10,6 @@ from .._core.jit import inline_fma
 from .._math.elementary import Number, fma, pair_product, pair_quotient, pair_sum
 from ._kernels.elementwise import forward, jvp, vjp
 
-__all__ = [
-    "squareplus",
-    "squareplus_deriv",
-    "squareplus_deriv2",
-    "squareplus_jvp",
-    "squareplus_vjp",
-]
-
 LARGEST = 1.7976931348623157e308  #: of all float64 numbers
 
 

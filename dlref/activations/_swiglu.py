@@ -11,8 +11,6 @@ from .._core.arguments import FloatArray, as_floats, as_number, as_tangents, res
 from ._kernels.gated import gated, pulled, pushed
 from ._silu import _silu, _silu_deriv, _steep
 
-__all__ = ["swiglu", "swiglu_jvp", "swiglu_vjp"]
-
 
 class _Options(NamedTuple):
     beta: float

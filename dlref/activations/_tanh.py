@@ -11,8 +11,6 @@ from .._math.elementary import tanh as tanh_of
 from ._kernels.elementwise import forward, jvp, vjp
 from ._sigmoid import _bell, _bell_slope
 
-__all__ = ["tanh", "tanh_deriv", "tanh_deriv2", "tanh_jvp", "tanh_vjp"]
-
 
 @inline_fma
 def _tanh(x: Number) -> Number:

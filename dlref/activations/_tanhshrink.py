@@ -17,14 +17,6 @@ from .._math.elementary import (
 from ._kernels.elementwise import forward, jvp, vjp
 from ._sigmoid import _bell_slope
 
-__all__ = [
-    "tanhshrink",
-    "tanhshrink_deriv",
-    "tanhshrink_deriv2",
-    "tanhshrink_jvp",
-    "tanhshrink_vjp",
-]
-
 
 @inline_fma
 def _tanhshrink(x: Number) -> Number:

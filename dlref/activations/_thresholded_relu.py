@@ -10,14 +10,6 @@ from .._math.elementary import Number
 from ._kernels.elementwise import forward, jvp, vjp
 from ._relu import _no_curvature
 
-__all__ = [
-    "thresholded_relu",
-    "thresholded_relu_deriv",
-    "thresholded_relu_deriv2",
-    "thresholded_relu_jvp",
-    "thresholded_relu_vjp",
-]
-
 
 @inline_fma
 def _thresholded_relu(x: Number, alpha: Number) -> Number:

@@ -21,8 +21,6 @@ from .._core.arguments import (
     result,
 )
 
-__all__ = ["additive_attention", "additive_attention_jvp", "additive_attention_vjp"]
-
 NAMES = "q", "k", "v", "w", "u", "vec"
 BLOCK = 1 << 20  #: numbers that may be held for a block of queries
 

@@ -16,8 +16,6 @@ from .._core.arguments import (
     result,
 )
 
-__all__ = ["attention_distance", "attention_distance_jvp", "attention_distance_vjp"]
-
 
 def _distances(p: FloatArray, q_offset: int) -> FloatArray:
     T, S = p.shape[-2:]

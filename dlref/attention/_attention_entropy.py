@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_floats, as_tangents, check_ndim, check_shape, result
 
-__all__ = ["attention_entropy", "attention_entropy_jvp", "attention_entropy_vjp"]
-
 
 def _minus_log(p: FloatArray) -> FloatArray:
     """Return -log p, and 0 for keys of weight 0."""

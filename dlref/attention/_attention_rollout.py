@@ -16,8 +16,6 @@ from .._core.arguments import (
     result,
 )
 
-__all__ = ["attention_rollout", "attention_rollout_jvp", "attention_rollout_vjp"]
-
 
 def _layers(name: str, weights: FloatArray, residual: float) -> FloatArray:
     """Return the mixing matrix of each layer: (L, ..., T, T)."""

@@ -11,8 +11,6 @@ from .._core.arguments import FloatArray
 from ._kernels.arguments import Attention, jvp_arguments
 from ._kernels.matrices import matrix_cotangent, scores, scores_jvp, scores_vjp
 
-__all__ = ["attention_scores", "attention_scores_jvp", "attention_scores_vjp"]
-
 
 def attention_scores(
     q: npt.ArrayLike,

@@ -16,8 +16,6 @@ from .._core.arguments import (
     result,
 )
 
-__all__ = ["attention_shares", "attention_shares_jvp", "attention_shares_vjp"]
-
 
 def _places(p: FloatArray, q_offset: int) -> FloatArray:
     """Return one-hot rows (T, S, 3) for the first, the previous and the own token."""

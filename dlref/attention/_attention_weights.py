@@ -17,8 +17,6 @@ from ._kernels.matrices import (
     weights_jvp,
 )
 
-__all__ = ["attention_weights", "attention_weights_jvp", "attention_weights_vjp"]
-
 
 def attention_weights(
     q: npt.ArrayLike,

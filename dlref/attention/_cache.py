@@ -24,8 +24,6 @@ from .._core.arguments import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["KVCache"]
-
 
 class KVCache:
     r"""

@@ -27,12 +27,6 @@ from ._scaled_dot_product import (
 if TYPE_CHECKING:
     from ._kernels.arguments import AttentionOptions
 
-__all__ = [
-    "differential_attention",
-    "differential_attention_jvp",
-    "differential_attention_vjp",
-]
-
 NAMES = ("q1", "k1", "q2", "k2", "v", "lam")
 
 

@@ -19,8 +19,6 @@ from .._core.arguments import (
 )
 from .._core.broadcasting import unbroadcast
 
-__all__ = ["forgetting_bias", "forgetting_bias_jvp", "forgetting_bias_vjp"]
-
 
 def _places(
     label: str, log_forget: FloatArray, q_offset: npt.ArrayLike, T: int | None

@@ -20,8 +20,6 @@ from .._core.arguments import (
     result,
 )
 
-__all__ = ["indexer_scores", "indexer_scores_jvp", "indexer_scores_vjp", "select_keys"]
-
 
 def _check(q: FloatArray, k: FloatArray, w: FloatArray, names: tuple[str, str, str]) -> None:
     check_ndim(names[0], q, 3)

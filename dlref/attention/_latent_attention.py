@@ -30,13 +30,6 @@ from ._latent import LatentBlock, check_latent_params
 if TYPE_CHECKING:
     from ._kernels.arguments import AttentionOptions
 
-__all__ = [
-    "LatentAttentionParams",
-    "latent_attention",
-    "latent_attention_jvp",
-    "latent_attention_vjp",
-]
-
 
 @displayed
 class LatentAttentionParams(NamedTuple):

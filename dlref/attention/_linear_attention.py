@@ -23,8 +23,6 @@ from .._core.arguments import (
     result,
 )
 
-__all__ = ["linear_attention", "linear_attention_jvp", "linear_attention_vjp"]
-
 BLOCK = 64  #: positions whose products are formed as a matrix, under a causal mask
 
 

@@ -18,17 +18,6 @@ from .._core.arguments import (
 )
 from ._kernels.arguments import as_side
 
-__all__ = [
-    "block_mask",
-    "causal_mask",
-    "chunk_mask",
-    "document_mask",
-    "padding_mask",
-    "prefix_mask",
-    "tree_mask",
-    "window_mask",
-]
-
 
 def _distance(T: int, S: int | None, q_offset: npt.ArrayLike) -> npt.NDArray[np.int64]:
     """Return j - (i + q_offset) for each query i and key j."""

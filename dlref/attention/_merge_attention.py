@@ -21,8 +21,6 @@ from .._core.arguments import (
 )
 from ._kernels.merge import combined, pulled_back
 
-__all__ = ["merge_attention", "merge_attention_jvp", "merge_attention_vjp"]
-
 
 def _parts(
     out: FloatArray, lse: FloatArray, axis: Any, label: str

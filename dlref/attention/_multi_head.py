@@ -28,12 +28,6 @@ from ._params import AttentionParams
 if TYPE_CHECKING:
     from ._kernels.arguments import AttentionOptions, HeadOptions, TangentHeadOptions
 
-__all__ = [
-    "multi_head_attention",
-    "multi_head_attention_jvp",
-    "multi_head_attention_vjp",
-]
-
 
 def _params(arrays: list[FloatArray | None]) -> AttentionParams:
     return AttentionParams(*arrays)  # type: ignore[arg-type]  # the weights among them are given

@@ -26,12 +26,6 @@ from ._scaled_dot_product import (
 if TYPE_CHECKING:
     from ._kernels.arguments import ScoreOptions, TangentOptions
 
-__all__ = [
-    "multiplicative_attention",
-    "multiplicative_attention_jvp",
-    "multiplicative_attention_vjp",
-]
-
 
 def _check(names: tuple[str, ...], q: FloatArray, k: FloatArray, w: FloatArray) -> None:
     check_ndim(names[0], q, 2)

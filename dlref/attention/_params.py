@@ -7,8 +7,6 @@ from typing import NamedTuple
 from .._core.arguments import FloatArray
 from .._core.pytree import displayed
 
-__all__ = ["AttentionParams"]
-
 
 @displayed
 class AttentionParams(NamedTuple):

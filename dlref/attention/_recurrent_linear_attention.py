@@ -28,12 +28,6 @@ from .._core.arguments import (
 from .._core.documents import beginnings, of_document
 from ._kernels import delta_rule
 
-__all__ = [
-    "recurrent_linear_attention",
-    "recurrent_linear_attention_jvp",
-    "recurrent_linear_attention_vjp",
-]
-
 NAMES = ("q", "k", "v", "decay", "beta", "state", "a", "b")
 
 

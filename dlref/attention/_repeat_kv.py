@@ -20,8 +20,6 @@ from .._core.arguments import (
     result,
 )
 
-__all__ = ["repeat_kv", "repeat_kv_jvp", "repeat_kv_vjp"]
-
 
 def repeat_kv(x: npt.ArrayLike, n: int) -> FloatArray:
     r"""

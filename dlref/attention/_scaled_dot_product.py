@@ -19,12 +19,6 @@ from ._kernels.matrices import scores, softmax_parts, weights_jvp
 if TYPE_CHECKING:
     from ._kernels.arguments import ScoreOptions, TangentOptions
 
-__all__ = [
-    "scaled_dot_product_attention",
-    "scaled_dot_product_attention_jvp",
-    "scaled_dot_product_attention_vjp",
-]
-
 
 @overload
 def scaled_dot_product_attention(

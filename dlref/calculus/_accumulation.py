@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     # the index of a Jacobian, or the pair of products that are multiplied
     Order = int | tuple["Order", "Order"]
 
-__all__ = ["chain_cost"]
-
 
 def chain_cost(shapes: Sequence[tuple[int, int]], *, mode: str = "optimal") -> tuple[int, Order]:
     r"""

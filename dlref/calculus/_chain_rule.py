@@ -15,8 +15,6 @@ if TYPE_CHECKING:
 
     from ._accumulation import Order
 
-__all__ = ["chain_rule", "total_derivative"]
-
 
 def chain_rule(*jacobians: npt.ArrayLike) -> FloatArray:
     r"""

@@ -9,8 +9,6 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray
 from .._core.broadcasting import binary_jacobian, binary_jvp, binary_vjp
 
-__all__ = ["divide_jacobian", "divide_jvp", "divide_vjp"]
-
 
 def _divide(w: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     return 1 / x, -(w / x) / x  # x * x could overflow or underflow where the quotient does not

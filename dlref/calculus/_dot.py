@@ -17,8 +17,6 @@ from .._core.arguments import (
     result,
 )
 
-__all__ = ["dot_grad", "dot_jvp", "dot_vjp"]
-
 
 def _dot_operands(
     w: npt.ArrayLike, x: npt.ArrayLike, **dout: npt.ArrayLike

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_floats, as_tangents, check_matrix, check_shape, result
 
-__all__ = ["inverse_jacobian", "inverse_jvp", "inverse_vjp"]
-
 
 def _inverse(name: str, a: FloatArray) -> FloatArray:
     check_matrix(name, a)

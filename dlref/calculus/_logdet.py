@@ -10,8 +10,6 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_floats, as_tangents, check_shape, result
 from ._inverse import _inverse
 
-__all__ = ["logdet_grad", "logdet_jvp", "logdet_vjp"]
-
 
 def logdet_grad(a: npt.ArrayLike) -> FloatArray:
     r"""

@@ -11,8 +11,6 @@ from .._core.arguments import FloatArray, as_floats, as_tangents, check_ndim, ch
 from .._core.broadcasting import unbroadcast
 from .._math.dense import blas_matmul
 
-__all__ = ["matmul_jacobian", "matmul_jvp", "matmul_vjp"]
-
 
 def _as_matrices(
     names: tuple[str, str], a: FloatArray, b: FloatArray

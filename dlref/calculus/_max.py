@@ -9,8 +9,6 @@ import numpy.typing as npt
 from .._core.arguments import Axis, FloatArray
 from ._kernels.reductions import _vjp, grad, jvp, max_rows
 
-__all__ = ["max_grad", "max_jvp", "max_vjp"]
-
 
 def max_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     r"""

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray
 from .._core.broadcasting import binary_jacobian, binary_jvp, binary_vjp
 
-__all__ = ["maximum_jacobian", "maximum_jvp", "maximum_vjp"]
-
 
 def _maximum(w: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     defined = np.where(np.isnan(w) | np.isnan(x), np.nan, 1)

@@ -11,8 +11,6 @@ from .._core.arguments import Axis, FloatArray
 from .._core.jit import kernel
 from ._kernels.reductions import _vjp, grad, jvp
 
-__all__ = ["mean_grad", "mean_jvp", "mean_vjp"]
-
 
 @kernel
 def _mean_rows(start: int, stop: int, dout: FloatArray, x: FloatArray, dx: FloatArray) -> None:

@@ -9,8 +9,6 @@ import numpy.typing as npt
 from .._core.arguments import Axis, FloatArray
 from ._kernels.reductions import _vjp, grad, jvp, min_rows
 
-__all__ = ["min_grad", "min_jvp", "min_vjp"]
-
 
 def min_grad(x: npt.ArrayLike, *, axis: Axis = None) -> FloatArray:
     r"""

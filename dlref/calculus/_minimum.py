@@ -10,8 +10,6 @@ from .._core.arguments import FloatArray
 from .._core.broadcasting import binary_jacobian, binary_jvp, binary_vjp
 from ._maximum import _maximum
 
-__all__ = ["minimum_jacobian", "minimum_jvp", "minimum_vjp"]
-
 
 def _minimum(w: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     by_w, by_x = _maximum(w, x)

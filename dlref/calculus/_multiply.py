@@ -9,8 +9,6 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray
 from .._core.broadcasting import binary_jacobian, binary_jvp, binary_vjp
 
-__all__ = ["multiply_jacobian", "multiply_jvp", "multiply_vjp"]
-
 
 def _multiply(w: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     return x, w

@@ -12,8 +12,6 @@ from .._core.arguments import Axis, FloatArray
 from .._core.jit import inline_reassoc, kernel
 from ._kernels.reductions import _vjp, grad, jvp
 
-__all__ = ["norm_grad", "norm_jvp", "norm_vjp"]
-
 
 @inline_reassoc
 def _squares(x: FloatArray, scale: float) -> float:

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray
 from .._core.broadcasting import binary_jacobian, binary_jvp, binary_vjp
 
-__all__ = ["power_jacobian", "power_jvp", "power_vjp"]
-
 
 def _power(w: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     y = np.power(w, x)

@@ -17,8 +17,6 @@ from .._core.arguments import (
     result,
 )
 
-__all__ = ["quadratic_form_grad", "quadratic_form_jvp", "quadratic_form_vjp"]
-
 
 def _check_quadratic_form(names: tuple[str, str], x: FloatArray, a: FloatArray) -> None:
     check_ndim(names[0], x, 1)

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_floats, as_tangents, check_shape, result
 
-__all__ = ["scaled_sum_grad", "scaled_sum_jvp", "scaled_sum_vjp"]
-
 
 def _check_one_element(name: str, z: FloatArray) -> None:
     if z.size != 1:

@@ -28,18 +28,6 @@ from .._math.softmax_rows import as_rows_along
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [  # noqa: RUF022  # in the order of the page
-    "cumsum",
-    "cumprod",
-    "cumlogsumexp",
-    "cumsum_vjp",
-    "cumprod_vjp",
-    "cumlogsumexp_vjp",
-    "cumsum_jvp",
-    "cumprod_jvp",
-    "cumlogsumexp_jvp",
-]
-
 COST = 2.0  #: elementary operations an element
 
 

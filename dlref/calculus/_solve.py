@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_floats, as_tangents, check_matrix, check_shape, result
 
-__all__ = ["solve_jvp", "solve_vjp"]
-
 
 def _columns(b: FloatArray) -> FloatArray:
     """Return the right-hand sides as columns of matrices."""

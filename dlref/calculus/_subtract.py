@@ -9,8 +9,6 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray
 from .._core.broadcasting import binary_jacobian, binary_jvp, binary_vjp
 
-__all__ = ["subtract_jacobian", "subtract_jvp", "subtract_vjp"]
-
 
 def _subtract(_w: FloatArray, _x: FloatArray) -> tuple[float, float]:
     return 1.0, -1.0

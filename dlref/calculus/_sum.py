@@ -10,8 +10,6 @@ from .._core.arguments import Axis, FloatArray
 from .._core.jit import kernel
 from ._kernels.reductions import _vjp, grad, jvp
 
-__all__ = ["sum_grad", "sum_jvp", "sum_vjp"]
-
 
 @kernel
 def _sum_rows(start: int, stop: int, dout: FloatArray, x: FloatArray, dx: FloatArray) -> None:

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_floats, as_tangents, check_matrix, check_shape, result
 
-__all__ = ["trace_grad", "trace_jvp", "trace_vjp"]
-
 
 def trace_grad(a: npt.ArrayLike) -> FloatArray:
     r"""

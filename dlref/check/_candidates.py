@@ -30,8 +30,6 @@ if TYPE_CHECKING:
 
     from ._oracle.error_maps import ErrorMap
 
-__all__ = ["OutputCheck", "Verdict", "check_forward", "check_jvp", "check_vjp"]
-
 #: If an error exceeds its bound by less than the factor, the bound is measured again at so many
 #: times as many points: the maximum over few points can be less than half of the true one.
 CLOSE_CALL_FACTOR, CLOSE_CALL_DRAWS = 4, 10

@@ -32,8 +32,6 @@ from ._oracle.unwritten import poisoned
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["GradientCheck", "adjoint_gap", "check_gradients", "numerical_jacobian"]
-
 STEP = 1e-200  #: of the complex step: its square is zero
 
 

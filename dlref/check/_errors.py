@@ -12,8 +12,6 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_array, as_floats, check_shape, result
 
-__all__ = ["ErrorReport", "error_report", "ulp_error"]
-
 #: Digits of each dtype, and the exponent of its smallest number.
 FORMATS = {
     "float16": (11, -24),

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
     from .._records import MapSpec
 
-__all__ = ["TestCase", "hard_inputs", "random_inputs"]
-
 
 def as_kind(dtype: Any) -> np.dtype[Any]:
     """Return a dtype of floats, which may be PyTorch's."""

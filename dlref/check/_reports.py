@@ -73,8 +73,6 @@ if TYPE_CHECKING:
 
     from ._oracle.bounds import Limits
 
-__all__ = ["CheckReport", "CheckRow", "check_all"]
-
 
 #: Cases that are off, at most, if others are drawn for the search.
 MAX_FEW_CASES = 3

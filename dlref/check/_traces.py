@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     Arrays = tuple[Mapping[str, Any], Mapping[str, Any]]  # a trace's and the other's
 
-__all__ = ["TraceDifference", "first_difference", "trace"]
-
 #: How many epsilons an element may be off; 1024 in wider dtypes.
 EPSILONS = {"bfloat16": 16, "float16": 32}
 #: An array of fewer different numbers may consist of round ones, which are exact in any dtype.

@@ -27,8 +27,6 @@ from .._core.jit import kernel
 from .._core.threads import as_carray, over_rows
 from ._kernels.windows import ROOM, blocks
 
-__all__ = ["causal_conv", "causal_conv_jvp", "causal_conv_vjp"]
-
 NAMES = ("x", "weight", "bias", "state")
 Operands = dict[str, FloatArray]
 Flags = npt.NDArray[np.bool_]

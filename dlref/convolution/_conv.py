@@ -18,8 +18,6 @@ from .._core.arguments import (
 from ._kernels.layout import Layout, layout_of, spaced
 from ._kernels.windows import check_space, correlate, spread, weight_grad
 
-__all__ = ["conv", "conv_jvp", "conv_vjp"]
-
 NAMES = ("x", "weight", "bias")
 Padding = int | str | tuple[int | tuple[int, int], ...]
 

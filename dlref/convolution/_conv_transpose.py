@@ -18,8 +18,6 @@ from .._core.arguments import (
 from ._kernels.layout import Layout, layout_of, spaced
 from ._kernels.windows import correlate, per_axis, spread, weight_grad
 
-__all__ = ["conv_transpose", "conv_transpose_jvp", "conv_transpose_vjp"]
-
 NAMES = ("x", "weight", "bias")
 
 

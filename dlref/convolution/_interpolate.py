@@ -22,8 +22,6 @@ from .._core.arguments import (
 from .._core.jit import kernel
 from .._core.threads import as_carray, over_rows
 
-__all__ = ["interpolate", "interpolate_jvp", "interpolate_vjp"]
-
 COST = 2.0  #: nanoseconds an element
 Integers = npt.NDArray[np.int64]
 

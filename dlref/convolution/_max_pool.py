@@ -11,8 +11,6 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_floats, as_tangents, check_given, check_shape, result
 from ._kernels.pools import Pool, pool_of
 
-__all__ = ["max_pool", "max_pool_jvp", "max_pool_vjp"]
-
 
 def max_pool(
     x: npt.ArrayLike,

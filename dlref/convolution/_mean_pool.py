@@ -18,8 +18,6 @@ from .._core.arguments import (
 )
 from ._kernels.pools import Pool, pool_of
 
-__all__ = ["mean_pool", "mean_pool_jvp", "mean_pool_vjp"]
-
 
 def mean_pool(
     x: npt.ArrayLike,

@@ -49,8 +49,6 @@ if TYPE_CHECKING:
     from ..check._tracing.common import Mistakes, Options
     from ..check._tracing.models import Change, IsMade
 
-__all__ = ["trace_checkpoint"]
-
 DECODERS = ("gpt2", "llama", *LIKE_GPT2, *KIN)
 #: Files of a folder, the first one that is there.
 NAMES = ("model.safetensors.index.json", "model.safetensors")

@@ -15,8 +15,6 @@ from .._core.arguments import (
     shown,
 )
 
-__all__ = ["Convention", "conventions", "mask_convention"]
-
 #: The meaning of True in a library's mask, or that the mask is a number to be added.
 MASKS = {
     "dlref": "attend",

@@ -28,8 +28,6 @@ from ._tensors import Sizes, Tensor, Zeros, raise_all
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["BertParams", "T5EncoderParams"]
-
 
 @displayed
 class BertParams(NamedTuple):

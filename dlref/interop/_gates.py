@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_array, choice, float_dtype, result, wrong_shape
 
-__all__ = ["convert_gates"]
-
 #: The blocks of the first axis, from top to bottom, in dlref's letters.
 ORDERS = {
     "lstm": {"torch": "ifgo", "onnx": "iofg", "keras": "ifgo", "tensorflow": "igfo"},

@@ -18,8 +18,6 @@ from .._core.arguments import (
 )
 from ..positions import rope_permutation
 
-__all__ = ["to_half_split", "to_interleaved", "transpose_heads"]
-
 #: Axes of queries, keys and values: heads before time, after it, or joined with the channels.
 HEADS = {
     "dlref": "BHTE",

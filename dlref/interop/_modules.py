@@ -17,8 +17,6 @@ from ._tensors import Tensor
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
-__all__ = ["BatchNormParams", "RecurrentParams"]
-
 
 @displayed
 class BatchNormParams(NamedTuple):

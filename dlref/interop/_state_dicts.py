@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from ..transformer import EncoderDecoderParams, LanguageModelConfig, LanguageModelParams
 
-__all__ = ["from_state_dict", "read_state_dict", "to_state_dict"]
-
 KINDS = (*MODULES, *FAMILIES)
 State = dict[str, np.ndarray[Any, Any]]
 

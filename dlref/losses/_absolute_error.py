@@ -10,8 +10,6 @@ from .._core.arguments import FloatArray
 from .._core.jit import inline_fma
 from ._kernels.reduction import Loss, Number, loss, loss_grad, loss_jvp, loss_vjp
 
-__all__ = ["absolute_error", "absolute_error_grad", "absolute_error_jvp", "absolute_error_vjp"]
-
 
 @inline_fma
 def _absolute(p: Number, t: Number, _: Number) -> Number:

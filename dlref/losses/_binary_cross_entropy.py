@@ -13,13 +13,6 @@ from .._core.threads import over_rows
 from .._math.elementary import exp, log1p
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
-__all__ = [
-    "binary_cross_entropy",
-    "binary_cross_entropy_grad",
-    "binary_cross_entropy_jvp",
-    "binary_cross_entropy_vjp",
-]
-
 COST = 6  # nanoseconds, or elementary operations, a logit
 
 

@@ -26,14 +26,6 @@ from .._math.softmax_rows import exponentials, half_digits, sum_pair
 from ._kernels.classes import IntArray, as_classes, check_scores, class_weights
 from ._kernels.reduction import REDUCTIONS, divided_sum
 
-__all__ = [
-    "cross_entropy",
-    "cross_entropy_grad",
-    "cross_entropy_jvp",
-    "cross_entropy_value_and_grad",
-    "cross_entropy_vjp",
-]
-
 COST = 3  # nanoseconds, or elementary operations, a logit
 
 

@@ -28,8 +28,6 @@ from .._math.elementary import exp, log1p, summed
 from ._kernels.classes import IntArray, check_scores
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
-__all__ = ["ctc_loss", "ctc_loss_grad", "ctc_loss_jvp", "ctc_loss_vjp"]
-
 BoolArray = npt.NDArray[np.bool_]
 Number = Any  #: a float64
 COST = 5  # nanoseconds, or elementary operations, a place of the trellis

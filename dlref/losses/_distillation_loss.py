@@ -11,13 +11,6 @@ from .._core.arguments import FloatArray, as_number, check_ndim, choice
 from ._kernels.divergence import divergence_slopes, divergence_values
 from ._kernels.smooth import Smooth
 
-__all__ = [
-    "distillation_loss",
-    "distillation_loss_grad",
-    "distillation_loss_jvp",
-    "distillation_loss_vjp",
-]
-
 KINDS = ("kl", "reverse", "jsd")
 #: Beyond this temperature its square, or the square of a logit over it, may overflow or vanish.
 HOTTEST = 1e100

@@ -13,8 +13,6 @@ from .._core.arguments import FloatArray, as_number, check_ndim, check_shape, ch
 from ..activations import log_sigmoid, sigmoid
 from ._kernels.smooth import Smooth
 
-__all__ = ["dpo_loss", "dpo_loss_grad", "dpo_loss_jvp", "dpo_loss_vjp"]
-
 Curve = Callable[[FloatArray], FloatArray]
 
 

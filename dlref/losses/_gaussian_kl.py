@@ -15,8 +15,6 @@ from .._math.elementary import exp_excess
 from .._math.softmax_rows import added
 from ._kernels.smooth import Smooth
 
-__all__ = ["gaussian_kl", "gaussian_kl_grad", "gaussian_kl_jvp", "gaussian_kl_vjp"]
-
 
 def _check(names: tuple[str, ...], arrays: list[FloatArray]) -> None:
     check_ndim(names[0], arrays[0], 1)

@@ -10,8 +10,6 @@ from .._core.arguments import FloatArray, as_bool
 from .._core.jit import inline_fma
 from ._kernels.reduction import Loss, Number, loss, loss_grad, loss_jvp, loss_vjp
 
-__all__ = ["hinge", "hinge_grad", "hinge_jvp", "hinge_vjp"]
-
 
 @inline_fma
 def _hinge(p: Number, t: Number, squared: Number) -> Number:

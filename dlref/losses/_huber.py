@@ -10,8 +10,6 @@ from .._core.arguments import FloatArray, as_number
 from .._core.jit import inline_fma
 from ._kernels.reduction import Loss, Number, loss, loss_grad, loss_jvp, loss_vjp
 
-__all__ = ["huber", "huber_grad", "huber_jvp", "huber_vjp"]
-
 
 @inline_fma
 def _huber(p: Number, t: Number, delta: Number) -> Number:

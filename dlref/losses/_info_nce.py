@@ -30,8 +30,6 @@ from ._kernels.reduction import REDUCTIONS, reduced, seeds
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["info_nce", "info_nce_grad", "info_nce_jvp", "info_nce_vjp"]
-
 
 def _checked(name: str, s: FloatArray, symmetric: bool, reduction: str) -> bool:
     check_matrix(name, s)

@@ -23,13 +23,6 @@ from .._core.threads import as_carray, over_rows, with_workspace
 from .._math.elementary import Number, log, pair_sum
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
-__all__ = [
-    "kl_divergence",
-    "kl_divergence_grad",
-    "kl_divergence_jvp",
-    "kl_divergence_vjp",
-]
-
 COST = 5  # nanoseconds, or elementary operations, a class
 
 

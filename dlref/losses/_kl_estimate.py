@@ -11,8 +11,6 @@ from .._core.jit import inline_fma
 from .._math.elementary import exp_excess, expm1
 from ._kernels.reduction import Loss, Number, loss, loss_grad, loss_jvp, loss_vjp
 
-__all__ = ["kl_estimate", "kl_estimate_grad", "kl_estimate_jvp", "kl_estimate_vjp"]
-
 
 @inline_fma
 def _difference(log_p: Number, log_ref: Number, _: Number) -> Number:

@@ -22,8 +22,6 @@ from .._core.arguments import (
 from ..activations import sigmoid
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
-__all__ = ["kto_loss", "kto_loss_grad", "kto_loss_jvp", "kto_loss_vjp"]
-
 
 class _Options(NamedTuple):
     beta: float

@@ -28,13 +28,6 @@ from ._kernels.reduction import REDUCTIONS, divided_sum
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = [
-    "linear_cross_entropy",
-    "linear_cross_entropy_grad",
-    "linear_cross_entropy_jvp",
-    "linear_cross_entropy_vjp",
-]
-
 #: Logits that are in memory at a time, unless `chunk` is given.
 LOGITS = 2**22
 

@@ -21,13 +21,6 @@ from .._math.elementary import summed
 from ._kernels.classes import IntArray, class_of_each_row, class_weights, moving_scores
 from ._kernels.reduction import COST, REDUCTIONS, reduced, seeds
 
-__all__ = [
-    "multi_margin_loss",
-    "multi_margin_loss_grad",
-    "multi_margin_loss_jvp",
-    "multi_margin_loss_vjp",
-]
-
 
 @kernel
 def _rows(

@@ -10,13 +10,6 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, FloatDType, as_floats, as_tangents, check_shape, result
 from ._kernels.reduction import divided_sum
 
-__all__ = [
-    "neuron_squared_error",
-    "neuron_squared_error_grad",
-    "neuron_squared_error_jvp",
-    "neuron_squared_error_vjp",
-]
-
 
 def _arguments(
     X: npt.ArrayLike, y: npt.ArrayLike, w: npt.ArrayLike, b: npt.ArrayLike

@@ -17,8 +17,6 @@ from .._core.arguments import (
 from ._kernels.classes import IntArray, as_classes, check_scores, class_weights, moving_scores
 from ._kernels.reduction import REDUCTIONS, divided_sum
 
-__all__ = ["nll", "nll_grad", "nll_jvp", "nll_vjp"]
-
 
 class _Picked(NamedTuple):
     """Checked arguments of the negative log-likelihood."""

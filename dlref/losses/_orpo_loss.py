@@ -12,8 +12,6 @@ from .._core.arguments import FloatArray, as_number, check_ndim, check_shape
 from ..activations import log_sigmoid, sigmoid
 from ._kernels.smooth import Smooth
 
-__all__ = ["orpo_loss", "orpo_loss_grad", "orpo_loss_jvp", "orpo_loss_vjp"]
-
 LN2 = np.log(2.0)
 
 

@@ -25,8 +25,6 @@ from .._core.jit import inline_fma, kernel
 from .._core.threads import as_carray, over_rows, with_workspace
 from .._math.elementary import exp, summed
 
-__all__ = ["policy_loss", "policy_loss_grad", "policy_loss_jvp", "policy_loss_vjp"]
-
 BoolArray = npt.NDArray[np.bool_]
 Number = Any  #: a float64
 NAMES = ("log_p", "old", "advantage")

@@ -19,8 +19,6 @@ from .._core.arguments import (
 from ..activations import sigmoid, softplus
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
-__all__ = ["siglip_loss", "siglip_loss_grad", "siglip_loss_jvp", "siglip_loss_vjp"]
-
 
 def _check(names: tuple[str, str], s: FloatArray, bias: FloatArray, reduction: str) -> None:
     check_matrix(names[0], s)

@@ -20,13 +20,6 @@ from .._core.arguments import (
 from ..activations import sigmoid, softplus
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
-__all__ = [
-    "sigmoid_focal_loss",
-    "sigmoid_focal_loss_grad",
-    "sigmoid_focal_loss_jvp",
-    "sigmoid_focal_loss_vjp",
-]
-
 
 def _share(t: FloatArray, of_yes: FloatArray, of_no: FloatArray) -> FloatArray:
     """Return the mean of two values under a target; a value that does not count may be inf."""

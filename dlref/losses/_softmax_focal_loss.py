@@ -19,13 +19,6 @@ from ._cross_entropy import PLAIN, row_gradients, row_losses
 from ._kernels.classes import as_classes, check_scores, class_weights, moving_scores
 from ._kernels.reduction import REDUCTIONS, divided_sum
 
-__all__ = [
-    "softmax_focal_loss",
-    "softmax_focal_loss_grad",
-    "softmax_focal_loss_jvp",
-    "softmax_focal_loss_vjp",
-]
-
 
 class _Rows:
     """Checked arguments, the cross-entropy b of each row, and its focus."""

@@ -19,8 +19,6 @@ from ..activations import sparsemax
 from ._kernels.classes import class_of_each_row, moving_scores
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
-__all__ = ["sparsemax_loss", "sparsemax_loss_grad", "sparsemax_loss_jvp", "sparsemax_loss_vjp"]
-
 
 class _Rows:
     """Checked arguments, and probabilities minus the target."""

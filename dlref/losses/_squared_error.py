@@ -10,8 +10,6 @@ from .._core.arguments import FloatArray
 from .._core.jit import inline_fma
 from ._kernels.reduction import Loss, Number, loss, loss_grad, loss_jvp, loss_vjp
 
-__all__ = ["squared_error", "squared_error_grad", "squared_error_jvp", "squared_error_vjp"]
-
 
 @inline_fma
 def _square(p: Number, t: Number, _: Number) -> Number:

@@ -10,13 +10,6 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_number, check_flags, check_ndim
 from ._kernels.smooth import Smooth
 
-__all__ = [
-    "triplet_margin_loss",
-    "triplet_margin_loss_grad",
-    "triplet_margin_loss_jvp",
-    "triplet_margin_loss_vjp",
-]
-
 NAMES = ("anchor", "positive", "negative")
 
 

@@ -18,8 +18,6 @@ from .._core.arguments import (
 )
 from .._core.threads import over_rows
 
-__all__ = ["dropout", "dropout_jvp", "dropout_vjp"]
-
 COST = 1 / 16  #: nanoseconds, or elementary operations, a byte of x
 
 

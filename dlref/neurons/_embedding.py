@@ -21,8 +21,6 @@ from .._core.arguments import (
 from .._core.threads import over_rows
 from .._math.scatter import add_rows
 
-__all__ = ["embedding", "embedding_jvp", "embedding_vjp"]
-
 
 def _padding(padding_id: int | None, table: FloatArray) -> int | None:
     if padding_id is None:

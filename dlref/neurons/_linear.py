@@ -17,8 +17,6 @@ from .._core.arguments import (
 )
 from .._math.dense import blas_matmul
 
-__all__ = ["linear", "linear_jacobian", "linear_jvp", "linear_vjp"]
-
 
 def _arguments(
     x: npt.ArrayLike, weight: npt.ArrayLike, bias: npt.ArrayLike | None

@@ -21,8 +21,6 @@ from .._core.arguments import (
 )
 from .._math.dense import affine, as_matrix, blas_matmul, column_sums
 
-__all__ = ["lora_linear", "lora_linear_jvp", "lora_linear_vjp"]
-
 NAMES = ("x", "weight", "a", "b", "bias")
 
 

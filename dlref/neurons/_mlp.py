@@ -15,8 +15,6 @@ from ..activations._by_name import Forms, by_name
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["LinearParams", "mlp", "mlp_deltas", "mlp_jvp", "mlp_vjp"]
-
 
 @displayed
 class LinearParams(NamedTuple):

@@ -17,8 +17,6 @@ from .._core.arguments import (
 )
 from ..activations._by_name import by_name
 
-__all__ = ["neuron", "neuron_grad", "neuron_jvp", "neuron_vjp"]
-
 
 def _check(x: FloatArray, w: FloatArray, b: FloatArray, names: tuple[str, ...]) -> None:
     check_ndim(names[0], x, 1)

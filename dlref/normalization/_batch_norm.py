@@ -11,8 +11,6 @@ from .._core.arguments import FloatArray, as_number, result
 from ._kernels.channels import columns, columns_jvp, columns_vjp
 from ._kernels.rows import jvp_arguments, operands
 
-__all__ = ["batch_norm", "batch_norm_jvp", "batch_norm_vjp"]
-
 
 def _as_one_sample(x: FloatArray) -> FloatArray:
     """Merge all axes before the channels: (1, positions, channels)."""

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_number, in_float64, result
 from ._kernels.rows import jvp_arguments, operands
 
-__all__ = ["batch_norm_inference", "batch_norm_inference_jvp", "batch_norm_inference_vjp"]
-
 
 def batch_norm_inference(
     x: npt.ArrayLike,

@@ -23,8 +23,6 @@ from .._core.arguments import (
 from ._batch_norm import batch_norm, batch_norm_jvp, batch_norm_vjp
 from ._batch_norm_update import batch_norm_update
 
-__all__ = ["batch_norm_train", "batch_norm_train_jvp", "batch_norm_train_vjp"]
-
 
 class _Step(NamedTuple):
     dtype: FloatDType

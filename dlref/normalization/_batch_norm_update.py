@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_floats, as_number, as_tangents, check_shape, result
 
-__all__ = ["batch_norm_update", "batch_norm_update_jvp", "batch_norm_update_vjp"]
-
 
 def batch_norm_update(
     running: npt.ArrayLike, batch: npt.ArrayLike, *, momentum: float

@@ -9,8 +9,6 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray
 from ._kernels.groups import jvp, norm, vjp
 
-__all__ = ["group_norm", "group_norm_jvp", "group_norm_vjp"]
-
 
 def group_norm(
     x: npt.ArrayLike,

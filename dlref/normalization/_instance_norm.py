@@ -9,8 +9,6 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray
 from ._kernels.groups import EACH, jvp, norm, vjp
 
-__all__ = ["instance_norm", "instance_norm_jvp", "instance_norm_vjp"]
-
 
 def instance_norm(
     x: npt.ArrayLike,

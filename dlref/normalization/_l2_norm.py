@@ -13,8 +13,6 @@ from ._kernels.rows import operands, rows, rows_jvp, rows_vjp
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["l2_norm", "l2_norm_jvp", "l2_norm_vjp"]
-
 
 def _as_rms(x: FloatArray, eps: float) -> tuple[FloatArray, float]:
     """Return the weight and eps with which RMS normalization is this map."""

@@ -9,8 +9,6 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_number, result
 from ._kernels.rows import jvp_arguments, operands, rows, rows_jacobian, rows_jvp, rows_vjp
 
-__all__ = ["layer_norm", "layer_norm_jacobian", "layer_norm_jvp", "layer_norm_vjp"]
-
 
 def layer_norm(
     x: npt.ArrayLike,

@@ -10,8 +10,6 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_number, result
 from ._kernels.rows import jvp_arguments, operands, rows, rows_jacobian, rows_jvp, rows_vjp
 
-__all__ = ["rms_norm", "rms_norm_jacobian", "rms_norm_jvp", "rms_norm_vjp"]
-
 
 def _factor(weight: Any, weight_offset: float) -> FloatArray | None:
     with np.errstate(all="ignore"):

@@ -20,8 +20,6 @@ from .._core.arguments import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-__all__ = ["sinkhorn", "sinkhorn_jvp", "sinkhorn_vjp"]
-
 
 def _check_square(x: FloatArray) -> None:
     check_ndim("x", x, 2)

@@ -23,9 +23,6 @@ from .._core.jit import inline_fma, inline_reassoc, kernel
 from .._core.threads import as_carray, over_rows
 from ._kernels.rows import HUGE, TINY, safe_unit
 
-__all__ = ["weight_norm", "weight_norm_jvp", "weight_norm_vjp"]
-
-
 COST = 1.0  #: nanoseconds an element
 
 

@@ -25,9 +25,6 @@ from .._core.threads import over_rows
 from ._kernels.diagonals import distances
 from ._relative_bias import as_grid, diagonal_sums
 
-__all__ = ["alibi_bias", "alibi_bias_jvp", "alibi_bias_vjp", "alibi_slopes"]
-
-
 IntArray = npt.NDArray[np.int64]
 
 

@@ -24,8 +24,6 @@ from .._core.arguments import (
 )
 from ..activations import sigmoid, sigmoid_deriv
 
-__all__ = ["cope", "cope_jvp", "cope_vjp"]
-
 
 def _check(names: list[str], q: FloatArray, scores: FloatArray, table: FloatArray) -> None:
     check_ndim(names[0], q, 2)

@@ -21,8 +21,6 @@ from .._core.arguments import (
 )
 from ._kernels.pairs import Rows, read_rows, row_sums
 
-__all__ = ["disentangled_scores", "disentangled_scores_jvp", "disentangled_scores_vjp"]
-
 
 def _buckets(offset: Any, num_buckets: int | None, max_distance: int | None) -> Rows:
     """Return offsets, the large ones on a logarithmic scale."""

@@ -18,8 +18,6 @@ from .._core.arguments import (
 )
 from ._relative_bias import as_grid
 
-__all__ = ["fire_bias", "fire_bias_jvp", "fire_bias_vjp"]
-
 FIRE = ("w1", "b1", "w2", "b2", "c", "threshold")
 
 

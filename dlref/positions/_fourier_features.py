@@ -18,8 +18,6 @@ from .._core.arguments import (
     result,
 )
 
-__all__ = ["fourier_features", "fourier_features_jvp", "fourier_features_vjp"]
-
 TURN = 2.0 * np.pi
 
 

@@ -19,8 +19,6 @@ from .._core.arguments import (
 from ._kernels.diagonals import distances
 from ._relative_bias import as_grid, diagonal_sums, diagonals
 
-__all__ = ["kerple_bias", "kerple_bias_jvp", "kerple_bias_vjp"]
-
 
 def _check_kerple(names: list[str], r1: FloatArray, r2: FloatArray, kind: str) -> None:
     choice("kind", kind, ("log", "power"))

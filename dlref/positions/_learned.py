@@ -18,8 +18,6 @@ from .._core.arguments import (
 )
 from .._math.scatter import add_rows
 
-__all__ = ["learned_positions", "learned_positions_jvp", "learned_positions_vjp"]
-
 
 def learned_positions(table: npt.ArrayLike, positions: npt.ArrayLike) -> FloatArray:
     r"""

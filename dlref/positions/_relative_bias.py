@@ -26,8 +26,6 @@ from .._core.arguments import (
 from .._core.jit import kernel
 from .._core.threads import over_rows
 
-__all__ = ["relative_bias", "relative_bias_jvp", "relative_bias_vjp"]
-
 
 @kernel
 def _copy_diagonals(start: int, stop: int, table: FloatArray, T: int, out: FloatArray) -> None:

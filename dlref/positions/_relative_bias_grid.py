@@ -16,8 +16,6 @@ from .._core.arguments import (
     result,
 )
 
-__all__ = ["relative_bias_grid", "relative_bias_grid_jvp", "relative_bias_grid_vjp"]
-
 
 def _index(name: str, table: FloatArray, height: int, width: int) -> npt.NDArray[np.int64]:
     """Check the arguments; return the row of the table for each pair of places."""

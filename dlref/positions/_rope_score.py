@@ -20,8 +20,6 @@ from .._core.arguments import (
 from .._core.broadcasting import unbroadcast
 from ._kernels.circle import circles
 
-__all__ = ["rope_score", "rope_score_jvp", "rope_score_vjp"]
-
 
 def rope_score(
     q: npt.ArrayLike,

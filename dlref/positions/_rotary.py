@@ -31,16 +31,6 @@ from .._core.jit import kernel
 from .._core.threads import over_rows
 from ._kernels.circle import circles
 
-__all__ = [
-    "apply_rope",
-    "apply_rope_jvp",
-    "apply_rope_vjp",
-    "rope_angles",
-    "rope_matrix",
-    "rope_permutation",
-    "rope_tables",
-]
-
 
 @kernel
 def _rotate_neighbours(

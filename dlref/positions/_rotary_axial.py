@@ -17,8 +17,6 @@ from .._core.arguments import (
 )
 from ._rotary import checked_tables, rotated, with_constants
 
-__all__ = ["apply_rope_axial", "apply_rope_axial_jvp", "apply_rope_axial_vjp"]
-
 NAMES = ("x", "cos", "sin")
 
 

@@ -22,8 +22,6 @@ from ._rotary import rope_tables
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-__all__ = ["rope_tables_multi"]
-
 
 def _owners(sections: Sequence[int], pairs: int, interleaved: bool) -> npt.NDArray[np.int64]:
     """Return which coordinate turns each pair."""

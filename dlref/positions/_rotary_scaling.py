@@ -30,8 +30,6 @@ from ._kernels.circle import powers
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = ["rope_attention_factor", "rope_frequencies"]
-
 LENGTH = "original_max_position_embeddings"
 FLAGS = {"truncate", "finetuned"}
 EVERYWHERE = {LENGTH, "finetuned"}  #: in dictionaries of all types, whether they need it or not

@@ -11,8 +11,6 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_floats, as_tangents, check_ndim, check_shape, result
 from ._kernels.pairs import Rows, read_rows, row_sums
 
-__all__ = ["shaw_scores", "shaw_scores_jvp", "shaw_scores_vjp"]
-
 
 def _nearest(width: int, T: int) -> Rows:
     """Return the row of Shaw's table for each pair of T tokens."""

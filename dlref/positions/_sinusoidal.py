@@ -20,8 +20,6 @@ from .._core.arguments import (
 )
 from ._kernels.circle import circles_of_turns, fill, powers_in_turns
 
-__all__ = ["sinusoidal", "sinusoidal_grid", "sinusoidal_shift"]
-
 LAYOUTS = ("interleaved", "halves")
 SPACINGS = ("paper", "tensor2tensor")
 

@@ -21,8 +21,6 @@ from .._core.arguments import (
 )
 from ._relative_bias import as_grid, diagonal_sums, diagonals
 
-__all__ = ["t5_bias", "t5_bias_jvp", "t5_bias_vjp", "t5_relative_position_bucket"]
-
 
 @lru_cache(maxsize=64)
 def _thresholds(buckets: int, max_distance: int) -> npt.NDArray[np.int64]:

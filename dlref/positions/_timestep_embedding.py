@@ -16,8 +16,6 @@ from .._core.arguments import (
     result,
 )
 
-__all__ = ["timestep_embedding", "timestep_embedding_jvp", "timestep_embedding_vjp"]
-
 
 def _rates(dim: int, base: float, shift: float, scale: float) -> FloatArray:
     """Return the angle of each pair of channels in a unit of time."""

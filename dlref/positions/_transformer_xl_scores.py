@@ -19,8 +19,6 @@ from .._core.arguments import (
 from .._core.broadcasting import unbroadcast
 from ._kernels.pairs import read_rows
 
-__all__ = ["transformer_xl_scores", "transformer_xl_scores_jvp", "transformer_xl_scores_vjp"]
-
 
 def _check_xl(
     names: list[str], q: FloatArray, k: FloatArray, r: FloatArray, *uv: FloatArray

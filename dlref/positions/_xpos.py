@@ -22,8 +22,6 @@ from .._core.arguments import (
 )
 from ._rotary import checked_tables, rotated, with_constants
 
-__all__ = ["apply_xpos", "apply_xpos_jvp", "apply_xpos_vjp", "xpos_scales"]
-
 
 def _tables(
     names: list[str],

@@ -7,8 +7,6 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_floats, as_integers, result
 
-__all__ = ["gradient_magnitude"]
-
 
 def gradient_magnitude(
     weight: npt.ArrayLike, depth: npt.ArrayLike, *, activation_slope: npt.ArrayLike = 1.0

@@ -16,15 +16,6 @@ from .._core.arguments import (
     shown,
 )
 
-__all__ = [
-    "glorot_normal",
-    "glorot_uniform",
-    "he_normal",
-    "he_uniform",
-    "lecun_normal",
-    "orthogonal",
-]
-
 
 def _fans(shape: Any) -> tuple[tuple[int, ...], int, int]:
     """Return the shape, how many inputs an output sees, and how many outputs an input."""

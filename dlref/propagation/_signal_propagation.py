@@ -29,8 +29,6 @@ from ._initialization import (
     orthogonal,
 )
 
-__all__ = ["SignalPropagation", "critical_gain", "signal_propagation"]
-
 Function = Callable[[FloatArray], FloatArray]
 
 INITIALIZATIONS = {

@@ -25,8 +25,6 @@ from .._core.jit import inline_fma, kernel
 from .._core.threads import as_carray, over_rows, with_workspace
 from .._math.elementary import summed
 
-__all__ = ["fake_quantize", "fake_quantize_jvp", "fake_quantize_vjp"]
-
 Number = Any  #: a float64
 BLOCK = 4096  # elements of a row, where all have one scale
 COST = 2  # nanoseconds, or elementary operations, an element

@@ -25,8 +25,6 @@ from .._core.jit import inline_fma, kernel
 from .._core.threads import as_carray, over_rows
 from .._math.elementary import bits, number
 
-__all__ = ["dequantize_blocks", "quantize_blocks"]
-
 CodeArray = npt.NDArray[np.uint8]
 Number = Any  #: a float64
 COST = 2  # nanoseconds, or elementary operations, an element

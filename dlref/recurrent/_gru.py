@@ -33,8 +33,6 @@ from ._kernels.recurrence import (
     with_first,
 )
 
-__all__ = ["gru", "gru_cell", "gru_cell_jvp", "gru_cell_vjp", "gru_jvp", "gru_vjp"]
-
 GATES = 3
 
 

@@ -33,19 +33,6 @@ from ._kernels.recurrence import (
     with_first,
 )
 
-__all__ = [
-    "LSTMGates",
-    "lstm",
-    "lstm_cell",
-    "lstm_cell_jvp",
-    "lstm_cell_vjp",
-    "lstm_gates",
-    "lstm_gates_jvp",
-    "lstm_gates_vjp",
-    "lstm_jvp",
-    "lstm_vjp",
-]
-
 GATES = 4
 
 

@@ -33,16 +33,6 @@ from ._kernels.recurrence import (
     with_first,
 )
 
-__all__ = [
-    "rnn",
-    "rnn_cell",
-    "rnn_cell_jvp",
-    "rnn_cell_vjp",
-    "rnn_jvp",
-    "rnn_state_jacobian",
-    "rnn_vjp",
-]
-
 #: Values of `activation`: functions whose slope follows from their value.
 ACTIVATIONS = ("tanh", "relu", "sigmoid", "identity")
 

@@ -28,8 +28,6 @@ from .._core.documents import beginnings, of_document
 from ..activations import sigmoid, softplus
 from ._kernels import scan
 
-__all__ = ["selective_scan", "selective_scan_jvp", "selective_scan_vjp"]
-
 NAMES = ("x", "delta", "a", "b", "c", "d", "state")
 
 

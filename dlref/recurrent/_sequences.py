@@ -24,24 +24,6 @@ from ._gru import gru, gru_jvp, gru_vjp
 from ._lstm import lstm, lstm_jvp, lstm_vjp
 from ._rnn import rnn, rnn_jvp, rnn_vjp
 
-__all__ = [
-    "bidirectional",
-    "bidirectional_jvp",
-    "bidirectional_vjp",
-    "encoder_decoder",
-    "encoder_decoder_jvp",
-    "encoder_decoder_vjp",
-    "sequence_to_sequence",
-    "sequence_to_sequence_jvp",
-    "sequence_to_sequence_vjp",
-    "sequence_to_vector",
-    "sequence_to_vector_jvp",
-    "sequence_to_vector_vjp",
-    "vector_to_sequence",
-    "vector_to_sequence_jvp",
-    "vector_to_sequence_vjp",
-]
-
 #: Values of f: its name, its vjp, its jvp, and the number of its states.
 CELLS: dict[str, tuple[Any, Any, Any, int]] = {
     "rnn": (rnn, rnn_vjp, rnn_jvp, 1),

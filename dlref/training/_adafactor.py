@@ -15,8 +15,6 @@ from ._kernels.steps import root_mean_square, walked
 if TYPE_CHECKING:
     from .._core.arguments import FloatArray
 
-__all__ = ["AdafactorState", "adafactor_step"]
-
 
 @displayed
 class AdafactorState(NamedTuple):

@@ -8,8 +8,6 @@ from .._core.arguments import as_number
 from .._core.pytree import as_state, displayed
 from ._kernels.steps import adagrad, updated
 
-__all__ = ["AdagradState", "adagrad_step"]
-
 
 @displayed
 class AdagradState(NamedTuple):

@@ -10,8 +10,6 @@ from .._core.pytree import as_state, displayed
 from ._kernels.steps import adam, updated
 from ._kernels.steps import amsgrad as with_largest
 
-__all__ = ["AdamState", "NAdamState", "adam_step", "adamw_step", "nadam_step"]
-
 
 @displayed
 class AdamState(NamedTuple):

@@ -9,8 +9,6 @@ import numpy as np
 from .._core.arguments import as_number
 from .._core.pytree import leaves, tree_map
 
-__all__ = ["clip_by_norm", "clip_by_value"]
-
 
 def clip_by_value(grads: Any, limit: float) -> Any:
     r"""

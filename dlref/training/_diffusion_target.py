@@ -20,8 +20,6 @@ from .._core.arguments import (
 from .._core.jit import kernel
 from .._core.threads import as_carray, over_rows
 
-__all__ = ["diffusion_target", "min_snr_weight"]
-
 COST = 1  # nanoseconds an element
 KINDS = ("noise", "data", "velocity", "flow")
 

@@ -13,8 +13,6 @@ from ._gradient_descent import gradient_descent
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["FitResult", "fit_neuron"]
-
 
 class FitResult(NamedTuple):
     r"""

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     # a number, or a function of the step that returns one
     Rate = float | Callable[[int], Any]
 
-__all__ = ["gradient_descent"]
-
 
 def gradient_descent(
     value_and_grad: Callable[[Any], tuple[Any, Any]],

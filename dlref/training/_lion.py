@@ -9,8 +9,6 @@ from .._core.pytree import as_state, displayed
 from ._adam import checked_betas
 from ._kernels.steps import lion, updated
 
-__all__ = ["LionState", "lion_step"]
-
 
 @displayed
 class LionState(NamedTuple):

@@ -20,8 +20,6 @@ from .._core.pytree import displayed, tree_map
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-__all__ = ["MinibatchResult", "minibatch_descent", "minibatches"]
-
 
 @displayed
 class MinibatchResult(NamedTuple):

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-__all__ = ["mlp_loss", "mlp_loss_grad", "mlp_loss_hvp", "mlp_loss_value_and_grad"]
-
 IGNORED = -100  #: as a class: the row has no loss
 #: Losses and their gradients.
 LOSSES: dict[str, tuple[Callable[..., FloatArray], Callable[..., Any]]] = {

@@ -9,8 +9,6 @@ from .._core.pytree import as_state, displayed
 from ._kernels.steps import momentum as heavy_ball
 from ._kernels.steps import nesterov, updated
 
-__all__ = ["MomentumState", "momentum_step", "nesterov_step"]
-
 
 @displayed
 class MomentumState(NamedTuple):

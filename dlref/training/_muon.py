@@ -16,8 +16,6 @@ from ._newton_schulz import QUINTIC, checked_polynomial, orthogonalized
 if TYPE_CHECKING:
     from .._core.arguments import FloatArray
 
-__all__ = ["MuonState", "muon_step"]
-
 
 @displayed
 class MuonState(NamedTuple):

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_floats, as_integer, as_number, check_ndim, result
 
-__all__ = ["newton_schulz"]
-
 #: Coefficients of Jordan's quintic, which PyTorch and most code of Muon have.
 QUINTIC = (3.4445, -4.7750, 2.0315)
 

@@ -8,8 +8,6 @@ from .._core.arguments import as_bool, as_number
 from .._core.pytree import as_state, displayed
 from ._kernels.steps import rmsprop, updated
 
-__all__ = ["RMSpropState", "rmsprop_step"]
-
 
 @displayed
 class RMSpropState(NamedTuple):

@@ -12,8 +12,6 @@ from .._core.arguments import FloatArray, as_floats, as_integer, as_number, choi
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["cosine_schedule", "inverse_sqrt_schedule", "warmup_schedule", "wsd_schedule"]
-
 #: Curves of a fall from 1 to 0.
 CURVES: dict[str, Callable[[FloatArray], FloatArray]] = {
     "linear": lambda u: 1.0 - u,

@@ -8,8 +8,6 @@ from .._core.arguments import as_number
 from .._core.pytree import as_state, displayed
 from ._kernels.steps import sgd, updated
 
-__all__ = ["SGDState", "sgd_step"]
-
 
 @displayed
 class SGDState(NamedTuple):

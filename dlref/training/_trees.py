@@ -22,8 +22,6 @@ from .._core.pytree import check_tree, named_leaves, rebuilt, tree_unflatten
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["tree_map", "tree_ravel", "tree_unravel"]
-
 
 def tree_map(f: Callable[..., Any], tree: Any, *others: Any) -> Any:
     r"""

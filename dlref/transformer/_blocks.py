@@ -59,16 +59,6 @@ from ._params import (
 )
 from ._structure import as_block, sublayer_fields
 
-__all__ = [
-    "decoder_block",
-    "decoder_block_jvp",
-    "decoder_block_vjp",
-    "dropout_mask",
-    "encoder_block",
-    "encoder_block_jvp",
-    "encoder_block_vjp",
-]
-
 Block = TypeVar("Block")
 #: Keys and values of earlier positions, and of the memory, by the field of the attention.
 Caches = dict[str, Any]

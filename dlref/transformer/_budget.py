@@ -7,13 +7,6 @@ from typing import NamedTuple
 from .._core.arguments import as_integer
 from ._configuration import T5_BUCKETS, LanguageModelConfig, check_config
 
-__all__ = [
-    "MultiplicationCounts",
-    "ParameterCounts",
-    "multiplication_counts",
-    "parameter_counts",
-]
-
 
 class ParameterCounts(NamedTuple):
     r"""

@@ -45,16 +45,6 @@ from ._stacks import Stack, stack_forward, stack_tangent, stack_value
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "init_sequence_classifier",
-    "sequence_classifier",
-    "sequence_classifier_jvp",
-    "sequence_classifier_loss",
-    "sequence_classifier_loss_grad",
-    "sequence_classifier_loss_value_and_grad",
-    "sequence_classifier_vjp",
-]
-
 
 def init_sequence_classifier(
     rng: np.random.Generator,

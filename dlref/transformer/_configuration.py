@@ -51,8 +51,6 @@ from ._params import (
 )
 from ._structure import norm_fields, sublayer_fields
 
-__all__ = ["LanguageModelConfig", "init_language_model"]
-
 POSITIONS = ("learned", "sinusoidal", "rope", "alibi", "t5", "none")
 T5_BUCKETS = 32
 #: More layers than any model has. Each has options of its own, so that a number alone takes memory.

@@ -50,18 +50,6 @@ from ._stacks import Stack, stack_forward, stack_tangent, stack_value
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "encoder_decoder_generate",
-    "encoder_decoder_model",
-    "encoder_decoder_model_jvp",
-    "encoder_decoder_model_loss",
-    "encoder_decoder_model_loss_grad",
-    "encoder_decoder_model_loss_value_and_grad",
-    "encoder_decoder_model_vjp",
-    "encoder_decoder_weights",
-    "init_encoder_decoder_model",
-]
-
 
 def init_encoder_decoder_model(
     rng: np.random.Generator,

@@ -26,8 +26,6 @@ from ._options import BlockOptions
 from ._params import ExpertParams, GatedFeedForwardParams, MixtureParams
 from ._router import Router, as_router, check_router, route, route_jvp, route_vjp
 
-__all__ = ["mixture_of_experts", "mixture_of_experts_jvp", "mixture_of_experts_vjp"]
-
 
 class Mixture(NamedTuple):
     """Options of a mixture, checked."""

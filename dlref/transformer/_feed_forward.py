@@ -14,16 +14,6 @@ from ..activations._by_name import by_name
 from ._params import FeedForwardParams, GatedFeedForwardParams
 from ._structure import as_network
 
-__all__ = [
-    "feed_forward",
-    "feed_forward_jvp",
-    "feed_forward_vjp",
-    "gated_feed_forward",
-    "gated_feed_forward_jvp",
-    "gated_feed_forward_vjp",
-]
-
-
 GATED = {"glu": "sigmoid", "bilinear": "identity"}  # names of gates, and their activations
 GATED |= {"swiglu": "silu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "reglu": "relu"}
 Kind = TypeVar("Kind")

@@ -34,8 +34,6 @@ if TYPE_CHECKING:
 
     from ._model import IntArray
 
-__all__ = ["beam_search", "generate", "next_token_probabilities"]
-
 
 def next_token_probabilities(
     logits: npt.ArrayLike,

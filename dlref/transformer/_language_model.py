@@ -34,17 +34,6 @@ if TYPE_CHECKING:
 
     from ._padding import Padding
 
-__all__ = [
-    "LanguageModelTrace",
-    "language_model",
-    "language_model_jvp",
-    "language_model_loss",
-    "language_model_loss_grad",
-    "language_model_loss_value_and_grad",
-    "language_model_trace",
-    "language_model_vjp",
-]
-
 
 class LanguageModelTrace(NamedTuple):
     r"""

@@ -26,8 +26,6 @@ from ..attention._block import Heads, as_heads
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-__all__ = ["BlockOptions"]
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BlockOptions:

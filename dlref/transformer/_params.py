@@ -8,20 +8,6 @@ from .._core.arguments import FloatArray
 from .._core.pytree import displayed
 from ..attention import AttentionParams, LatentAttentionParams
 
-__all__ = [
-    "DecoderBlockParams",
-    "EncoderBlockParams",
-    "EncoderDecoderParams",
-    "ExpertParams",
-    "FeedForwardParams",
-    "GatedDeltaParams",
-    "GatedFeedForwardParams",
-    "LanguageModelParams",
-    "MixtureParams",
-    "NormParams",
-    "SequenceClassifierParams",
-]
-
 
 @displayed
 class FeedForwardParams(NamedTuple):

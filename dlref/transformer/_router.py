@@ -28,17 +28,6 @@ from .._core.pytree import displayed
 from .._math.dense import affine, affine_jvp, affine_vjp
 from ..activations import logsumexp, sigmoid, softmax
 
-__all__ = [
-    "Routing",
-    "load_balancing_loss",
-    "load_balancing_loss_grad",
-    "router_z_loss",
-    "router_z_loss_grad",
-    "top_k_router",
-    "top_k_router_jvp",
-    "top_k_router_vjp",
-]
-
 SCORES = ("softmax", "sigmoid", "softmax_of_top")
 TINY = 1e-20  # so that sigmoids that are all 0 have weights
 

@@ -26,15 +26,6 @@ from ._structure import as_block, as_norm, sublayer_fields
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-__all__ = [
-    "decoder",
-    "decoder_jvp",
-    "decoder_vjp",
-    "encoder",
-    "encoder_jvp",
-    "encoder_vjp",
-]
-
 EncoderParams = tuple[EncoderBlockParams, ...]
 DecoderParams = tuple[DecoderBlockParams, ...]
 

@@ -43,8 +43,6 @@ from ._params import (
     SequenceClassifierParams,
 )
 
-__all__ = ["load_params", "save_params"]
-
 VERSION = 1  #: raised when files change so that older code cannot read them
 MANIFEST = "manifest"
 MANIFEST_LIMIT = 2**22  # characters, of four bytes: so many describe 30,000 arrays

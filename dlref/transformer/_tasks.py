@@ -11,8 +11,6 @@ from .._core.arguments import (
     check_size,
 )
 
-__all__ = ["addition_task", "associative_recall_task", "copy_task", "reverse_task"]
-
 IntArray = npt.NDArray[np.int64]
 NOTHING = -100  # where nothing is asked: the default of cross_entropy's ignore_index
 

@@ -26,8 +26,6 @@ from ..._math.elementary import single
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["forward", "jvp", "times_map", "vjp"]
-
 #: Nanoseconds, or elementary operations, an element; and for a formula that calls no other one,
 #: whose time is spent on memory.
 COST, LIGHT = 2.0, 0.25

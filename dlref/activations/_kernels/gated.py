@@ -18,8 +18,6 @@ from .elementwise import times_map
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["_stretched", "gated", "pulled", "pushed"]
-
 
 def gated(
     formula: Callable[..., Any], x: npt.ArrayLike, gate: npt.ArrayLike, *options: float

@@ -42,19 +42,6 @@ from ..._core.threads import as_carray
 from . import flash
 from .flash import Matrices, TileSpec
 
-__all__ = [
-    "Attention",
-    "AttentionOptions",
-    "HeadOptions",
-    "ScoreOptions",
-    "TangentAttention",
-    "TangentHeadOptions",
-    "TangentOptions",
-    "as_side",
-    "as_window",
-    "jvp_arguments",
-]
-
 
 class ScoreOptions(TypedDict, total=False):
     """Options that mask, bias or change the scores or the weights."""

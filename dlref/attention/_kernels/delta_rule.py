@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
     from ..._core.arguments import FloatArray
 
-__all__ = ["forward", "vjp"]
-
 #: How many steps are a chunk: as many as the state is wide, between these bounds, so that the
 #: matrices between the steps are as large as a state.
 LEAST, MOST = 16, 64

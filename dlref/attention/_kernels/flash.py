@@ -38,21 +38,6 @@ from ..._math.gemm import add_product, matmul
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-__all__ = [
-    "Matrices",
-    "TileSpec",
-    "attend",
-    "finite",
-    "grouped",
-    "jvp",
-    "product_with_gaps",
-    "scores_of",
-    "sink_shares",
-    "slope_of",
-    "vjp",
-    "weights_of",
-]
-
 IntArray = npt.NDArray[np.int64]
 
 QUERIES, KEYS = 512, 256  #: rows and columns of a tile

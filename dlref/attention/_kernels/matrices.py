@@ -8,15 +8,6 @@ from ..._core.arguments import FloatArray, check_shape
 from . import flash
 from .arguments import Attention, TangentAttention
 
-__all__ = [
-    "matrix_cotangent",
-    "scores",
-    "scores_jvp",
-    "scores_vjp",
-    "softmax_parts",
-    "weights_jvp",
-]
-
 
 def scores(at: Attention) -> FloatArray:
     """Return all scores (q_heads, T, S), −inf where something is hidden."""

@@ -11,8 +11,6 @@ from ..._core.arguments import FloatArray
 from ..._core.jit import inline_reassoc, kernel
 from ..._core.threads import as_carray, over_rows, with_workspace
 
-__all__ = ["combined", "pulled_back"]
-
 COST = 0.5  #: nanoseconds an element of a part
 
 

@@ -16,8 +16,6 @@ import numpy.typing as npt
 from ..._core.arguments import FloatArray, as_floats, as_tangents, check_shape, result
 from ..._core.chunks import map_chunks
 
-__all__ = ["deriv", "jvp", "vjp"]
-
 Slope = Callable[[FloatArray], FloatArray]
 
 

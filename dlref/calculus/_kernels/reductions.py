@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     # (start, stop, cotangents of the rows, rows, gradients to fill)
     RowKernel = Callable[[int, int, FloatArray, FloatArray, FloatArray], None]
 
-__all__ = ["_vjp", "by_rows", "grad", "jvp", "max_rows", "min_rows"]
-
 
 @kernel
 def max_rows(start: int, stop: int, dout: FloatArray, x: FloatArray, dx: FloatArray) -> None:

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from ..._core.arguments import FloatArray
 
-__all__ = ["Pool", "pool_of"]
-
 
 class Pool(NamedTuple):
     """Where windows lie in an array (..., *space), and how many there are."""

@@ -20,15 +20,6 @@ from ..._core.arguments import (
     entries,
 )
 
-__all__ = [
-    "IntArray",
-    "as_classes",
-    "check_scores",
-    "class_of_each_row",
-    "class_weights",
-    "moving_scores",
-]
-
 IntArray = npt.NDArray[np.int64]
 
 

@@ -18,8 +18,6 @@ from ..._math.softmax_rows import added, softmax_and_logarithm
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = ["divergence_slopes", "divergence_values"]
-
 
 @inline_fma
 def _term(a: Number, b: Number, gap: Number) -> Number:

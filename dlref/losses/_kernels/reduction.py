@@ -17,26 +17,6 @@ from ..._math.elementary import summed
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-__all__ = [
-    "BLOCK",
-    "COST",
-    "REDUCTIONS",
-    "Loss",
-    "Number",
-    "_each",
-    "_formula",
-    "_sums",
-    "divided_sum",
-    "loop",
-    "loss",
-    "loss_grad",
-    "loss_jvp",
-    "loss_vjp",
-    "mapped",
-    "reduced",
-    "seeds",
-]
-
 Number: TypeAlias = Any  #: a float64
 
 

@@ -29,8 +29,6 @@ from .reduction import REDUCTIONS, reduced, seeds
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-__all__ = ["Smooth"]
-
 
 class Smooth(NamedTuple):
     """A loss of several arrays of one shape; gradients are with respect to the first `wanted`."""

@@ -37,8 +37,6 @@ from .rows import (
     safe_unit,
 )
 
-__all__ = ["columns", "columns_jvp", "columns_vjp"]
-
 IntArray = npt.NDArray[np.int64]
 ROW = 256  #: numbers that a row has at least, if there are positions enough
 PIECE = 2**16  #: numbers of a piece, at most

@@ -19,8 +19,6 @@ from ..._core.arguments import (
 from .channels import columns, columns_jvp, columns_vjp
 from .rows import jvp_arguments, operands
 
-__all__ = ["EACH", "_count", "_samples", "jvp", "norm", "vjp"]
-
 EACH = object()  #: as many groups as there are channels
 
 

@@ -33,20 +33,6 @@ from ..._core.jit import inline_fma, inline_reassoc, inline_strict, kernel
 from ..._core.threads import as_carray, over_rows
 from ..._math.elementary import summed
 
-__all__ = [
-    "affine",
-    "as_vector",
-    "difference",
-    "jvp_arguments",
-    "lost",
-    "operands",
-    "rows",
-    "rows_jacobian",
-    "rows_jvp",
-    "rows_vjp",
-    "safe_unit",
-]
-
 COST = 0.5  #: nanoseconds an element
 PIECE = 256  #: numbers that are added to one total
 #: Variances between which no square was lost: float64 overflows beyond, and has few digits before.

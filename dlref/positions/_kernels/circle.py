@@ -45,8 +45,6 @@ from ..._core.jit import inline_fma, inline_strict, kernel
 from ..._core.threads import over_rows, with_workspace
 from ..._math.elementary import SHIFT, SINGLE, Number, bits, single, two_prod_error
 
-__all__ = ["circles", "circles_of_turns", "fill", "powers", "powers_in_turns"]
-
 COST = 4  #: nanoseconds a pair
 STEPS = 32  #: rows that one use of the series serves in float32
 NEAR = 2.0**-16  #: results below it have too few digits if they are differences

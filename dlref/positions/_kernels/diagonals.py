@@ -15,8 +15,6 @@ from ..._core.arguments import (
     check_flags,
 )
 
-__all__ = ["distances"]
-
 
 def distances(T: int, S: int, first: int | npt.NDArray[np.int64], *, symmetric: bool) -> FloatArray:
     """Return how far back the key lies on each diagonal; 0 where it lies ahead, or as far."""

@@ -9,8 +9,6 @@ import numpy.typing as npt
 
 from ..._core.arguments import FloatArray
 
-__all__ = ["Rows", "read_rows", "row_sums"]
-
 Rows = npt.NDArray[np.int64]
 
 

@@ -59,26 +59,6 @@ from ..._math.gemm_tiles import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-__all__ = [
-    "ONE_STEP",
-    "Inputs",
-    "Steps",
-    "add_product",
-    "by_time",
-    "cotangents",
-    "for_float32",
-    "inputs",
-    "jvp_arguments",
-    "over_batch",
-    "over_steps",
-    "padded",
-    "product_of_steps",
-    "project",
-    "rows_of",
-    "total",
-    "with_first",
-]
-
 STATES = ("h", "c")
 NEEDED = {"x", "w_ih", "w_hh"}  # the arguments that may not be None
 Number = Any

@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
     from ..._core.arguments import FloatArray
 
-__all__ = ["forward", "vjp"]
-
 BLOCK = 64  #: channels of a block
 STEPS = 16  #: steps from one state that is kept to the next
 COST, COST_VJP = 1.0, 4.0  #: nanoseconds for each number of a state, at each step

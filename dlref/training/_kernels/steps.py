@@ -32,20 +32,6 @@ if TYPE_CHECKING:
     Shape = tuple[int, ...]
     ShapeOf = Callable[[Shape], Shape | None]
 
-__all__ = [
-    "adagrad",
-    "adam",
-    "amsgrad",
-    "lion",
-    "momentum",
-    "nesterov",
-    "rmsprop",
-    "root_mean_square",
-    "sgd",
-    "updated",
-    "walked",
-]
-
 COST = 1.0  #: nanoseconds an element
 PIECE = 4096  #: squares that are added to one total
 Number = Any
