@@ -10,14 +10,13 @@ from __future__ import annotations
 import inspect
 import re
 import zlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .check import CheckReport
 
 #: The cases of each marked function, by its name.

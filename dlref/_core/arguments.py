@@ -10,18 +10,15 @@ import contextlib
 import importlib
 import math
 import operator
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 import numpy.typing as npt
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from .foreign import as_numpy_array, kind_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
 
 FloatArray = npt.NDArray[np.floating[Any]]
 FloatDType = np.dtype[np.floating[Any]]

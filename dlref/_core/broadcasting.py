@@ -10,6 +10,7 @@ All three forms follow from the two partial derivatives, arrays of the shape of 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +18,6 @@ import numpy as np
 from .arguments import FloatArray, as_floats, as_tangents, check_shape, result
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy.typing as npt
 
     # an array each, of any shape that broadcasts to the output's; a scalar if constant

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,8 +10,6 @@ import numpy as np
 from .threads import over_rows
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from .arguments import FloatArray
 
 COST = 10  #: nanoseconds, or elementary operations, a number of an input

@@ -31,6 +31,7 @@ import pickle
 import sys
 import threading
 import warnings
+from collections.abc import Callable, Iterator
 from functools import cache
 from pathlib import Path
 from queue import SimpleQueue
@@ -42,7 +43,6 @@ import numpy as np
 from .cache import folder_of, read, write
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
     from types import FunctionType
 
 try:

@@ -13,14 +13,12 @@ import difflib
 import math
 import re
 from collections import Counter
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import lazy_loader
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 PACKAGE = Path(__file__).parents[1]
 #: Endings of the forms of a map.

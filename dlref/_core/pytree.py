@@ -7,10 +7,10 @@ A tree is an array, None (no parameter there), or a tuple or named tuple of tree
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterator
 from html import escape
 from types import NoneType, UnionType
 from typing import (
-    TYPE_CHECKING,
     Any,
     NamedTuple,
     TypeVar,
@@ -33,9 +33,6 @@ from .arguments import (
     result,
     shown,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
 
 T = TypeVar("T")
 Tree = TypeVar("Tree")

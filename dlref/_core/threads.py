@@ -22,18 +22,16 @@ import math
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path, PurePosixPath
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from .arguments import FloatArray, as_integer
 from .jit import COMPILED
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 #: Minimum work before a call uses a second thread, and per additional thread, in operations of
 #: about 1 ns.  To hand work to a thread takes some 25 microseconds.

@@ -76,6 +76,7 @@ float64.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
@@ -86,8 +87,6 @@ from .._core.jit import inline_fma, inline_reassoc, inline_strict, intrinsic
 from .._core.specialize import specialize
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .._core.arguments import FloatArray
 
     F = TypeVar("F", bound=Callable[..., Any])

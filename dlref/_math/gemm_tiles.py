@@ -25,13 +25,12 @@ this function is written in LLVM's intermediate language, through llvmlite. It c
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .._core.jit import COMPILED, intrinsic, target_has
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from .._core.arguments import FloatArray
 
 if COMPILED:

@@ -13,8 +13,9 @@ the logarithm.  Other sums are taken over pieces of a row, each in the order tha
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -35,9 +36,6 @@ from .elementary import (
     summed,
     two_diff_error,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 COST = 3  # nanoseconds an element
 PIECE = 256

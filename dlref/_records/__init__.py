@@ -11,13 +11,11 @@ import functools
 import importlib
 import pkgutil
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from ._spec import FORMS, NOT_ARRAYS
 from ._spec import MapSpec as MapSpec
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 #: Chapters that have a module of records here.
 CHAPTERS = tuple(m.name for m in pkgutil.iter_modules(__path__) if not m.name.startswith("_"))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +13,6 @@ from .._core.pytree import map_floats
 from ._spec import NOT_ARRAYS, RANDOM, Cases, MapSpec, call, each, option_case, without
 from .attention import HEADS, blind, each_of, rotated, rotations
 from .neurons import sequence
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def model(rng: Any, init: Callable[..., Any], *more: Any, **changes: Any) -> tuple[Any, Any]:

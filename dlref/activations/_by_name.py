@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from .. import activations
 from .._core.arguments import FloatArray, choice
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 #: Values of an option `activation`. A new element-wise function is added here on purpose, or to
 #: the exceptions in tests/neurons/test_neuron.py.

@@ -2,7 +2,8 @@ r"""Gumbel-softmax: a sample of a class that has a gradient."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +23,6 @@ from .._core.threads import over_rows, with_workspace
 from .._math.softmax_rows import as_rows_along
 from ._hardmax import hardmax
 from ._softmax import _product, _softmax, softmax_jvp
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 COST = 4  # nanoseconds an element
 #: Below this temperature a sum over it may overflow; its distance from the largest may, too, but

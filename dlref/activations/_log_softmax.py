@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
@@ -12,9 +12,6 @@ from .._core.jit import kernel
 from .._math.elementary import log1p_pair, two_diff_error
 from .._math.softmax_rows import added, as_rows_along, dot, exponentials, run_on_rows
 from ._softmax import softmax
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 @kernel

@@ -11,8 +11,9 @@ second derivatives have no such form: near their zeros the error is absolute.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy.typing as npt
 
@@ -32,9 +33,6 @@ from .._math.elementary import (
     two_prod_error,
 )
 from ._kernels.elementwise import forward, jvp, vjp
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 #: The zero of the derivative, as a float64 and its low-order part; there the usual formula cancels.
 SILU_ZERO = (-1.2784645427610737, -1.0946994183093437e-16)

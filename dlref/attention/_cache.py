@@ -2,8 +2,8 @@ r"""A cache of keys and values, for decoding token by token."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -20,9 +20,6 @@ from .._core.arguments import (
     float_dtype,
     shown,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 class KVCache:

@@ -2,13 +2,12 @@ r"""The cost of a chain of Jacobians, by the order of multiplication."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from .._core.arguments import as_integer, choice
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     # the index of a Jacobian, or the pair of products that are multiplied
     Order = int | tuple["Order", "Order"]
 

@@ -2,6 +2,7 @@ r"""The chain rule, from one variable to vectors, and the total derivative."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,8 +12,6 @@ from .._core.arguments import FloatArray, as_floats, result, shown
 from ._accumulation import chain_cost
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from ._accumulation import Order
 
 

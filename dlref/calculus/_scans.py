@@ -7,7 +7,8 @@ exclusive one leaves the last element out and begins with 0, 1 or -inf.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +25,6 @@ from .._core.jit import kernel
 from .._core.threads import over_rows
 from .._math.elementary import exp
 from .._math.softmax_rows import as_rows_along
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 COST = 2.0  #: elementary operations an element
 

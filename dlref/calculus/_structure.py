@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import string
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -36,9 +37,6 @@ from .._core.arguments import (
 )
 from .._core.broadcasting import broadcast_shape, unbroadcast
 from .._math.scatter import add_rows
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 PADDINGS = ("constant", "edge", "reflect", "symmetric", "wrap")
 Gradients = FloatArray | tuple[FloatArray, ...]

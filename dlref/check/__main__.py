@@ -10,14 +10,12 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._core.arguments import printable
 from . import check_all
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def _parser() -> argparse.ArgumentParser:

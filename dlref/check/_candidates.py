@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -26,8 +27,6 @@ from ._oracle.stochastic_rounding import EPS
 from ._oracle.unwritten import NAN, NOT_WRITTEN, ZERO, needs_another_call, poisoned, unwritten
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ._oracle.error_maps import ErrorMap
 
 #: If an error exceeds its bound by less than the factor, the bound is measured again at so many

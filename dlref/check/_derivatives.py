@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 import importlib
+from collections.abc import Callable
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -28,9 +29,6 @@ from ._oracle.arrays import as_numpy, calling, framework_of, handed
 from ._oracle.autograd import own_vjp
 from ._oracle.differences import ridders
 from ._oracle.unwritten import poisoned
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 STEP = 1e-200  #: of the complex step: its square is zero
 

@@ -3,6 +3,7 @@ r"""Inputs to test with: random ones that are valid, and hard ones."""
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,6 @@ from ._oracle.calls import ReferenceCall
 from ._oracle.pairwise_options import pairwise_cases
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
     from .._records import MapSpec
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -17,8 +18,6 @@ from ._tracing.fits import fits_of, least
 from ._tracing.models import LEFT_OUT, MODELS, OF_HEADS, Change, Trace, step_before, traced
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
-
     from .._core.arguments import FloatArray
     from ._tracing.common import Steps
     from ._tracing.fits import Fit

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -41,8 +42,6 @@ from ._settings import family_of
 from ._state_dicts import in_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-
     import numpy.typing as npt
 
     from .._core.arguments import FloatArray, FloatDType

@@ -3,7 +3,8 @@ r"""Families with an encoder, alone or before a decoder: BERT and T5, and their 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,9 +25,6 @@ from ..transformer import (
 from ._modules import linear_layout, norm_layout
 from ._settings import GATES, Settings
 from ._tensors import Sizes, Tensor, Zeros, raise_all
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 
 @displayed

@@ -6,8 +6,8 @@ import contextlib
 import dataclasses
 import functools
 import re
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,10 +52,6 @@ from ._like_gpt2 import LIKE_GPT2, config_like_gpt2, conv_layout, layout_like_gp
 from ._modules import linear_layout, norm_layout
 from ._settings import INSIDE, SIMILAR, Settings, rope_settings, text_config
 from ._tensors import Sizes, Tensor, by_other_names, raise_all, read, write
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
 
 # GPT-2.
 

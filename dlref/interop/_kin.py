@@ -2,16 +2,14 @@ r"""Families of decoders as records, and their configurations."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from .._core.arguments import as_integer
 from ..transformer import LanguageModelConfig
 from . import _kin_layouts as layouts
 from ._settings import Settings, rope_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
 
 SLIDING = "sliding_attention"
 NO_NAMES: Mapping[str, str] = MappingProxyType({})

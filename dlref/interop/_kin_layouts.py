@@ -2,7 +2,8 @@ r"""Layouts of decoders: under which names the parts of a block are stored."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 from ..attention import AttentionParams, LatentAttentionParams
 from ..transformer import (
@@ -18,9 +19,6 @@ from ..transformer import (
 )
 from ._modules import linear_layout, norm_layout
 from ._tensors import Tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 #: A family, which is a record of `_kin`: that module imports this one, and so is not named here.
 Kin = Any

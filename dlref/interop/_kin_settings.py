@@ -3,14 +3,13 @@ r"""Configurations of families of decoders: the entries that LLaMA does not have
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from .._core.arguments import as_integer, as_number, shown
 from ._kin import SLIDING, Kin, plain
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ._settings import Settings
 
 OF_LATENTS = 1e-6  # the epsilon of their norms, whatever the configuration says

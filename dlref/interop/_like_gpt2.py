@@ -2,8 +2,8 @@ r"""Decoders besides GPT-2 whose checkpoints resemble its: configurations and la
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from .._core.arguments import shown
 from ..attention import AttentionParams
@@ -17,9 +17,6 @@ from ..transformer import (
 from ._modules import linear_layout, norm_layout
 from ._settings import Settings, rope_settings
 from ._tensors import Tensor, by_other_names
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class LikeGPT2(NamedTuple):

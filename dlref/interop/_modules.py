@@ -3,7 +3,8 @@ r"""Layouts of the state dicts of PyTorch's modules."""
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,9 +14,6 @@ from ..attention import AttentionParams
 from ..neurons import LinearParams
 from ..transformer import DecoderBlockParams, EncoderBlockParams, FeedForwardParams, NormParams
 from ._tensors import Tensor
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
 
 
 @displayed

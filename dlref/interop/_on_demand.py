@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,8 +14,6 @@ from ._safetensors import InFile
 from ._tensors import Sizes, Tensor, Zeros, is_node, misfit, raise_all, without_optional
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
-
     from .._core.arguments import FloatArray, FloatDType
 
 AT_ONCE = 2**25  # bytes of the rows that are in memory together, in the dtype of the products

@@ -14,16 +14,14 @@ import contextlib
 import json
 import math
 import os
+from collections.abc import Callable
 from functools import cache, cached_property
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from .._core.archives import UNREADABLE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 Array = np.ndarray[Any, Any]
 

@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import zipfile
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 import numpy as np
@@ -21,8 +22,6 @@ from ._settings import family_of
 from ._tensors import read, write
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from ..transformer import EncoderDecoderParams, LanguageModelConfig, LanguageModelParams
 
 KINDS = (*MODULES, *FAMILIES)

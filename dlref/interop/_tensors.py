@@ -6,7 +6,8 @@ read with the parameters, it gives the state dict.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,9 +15,6 @@ from .._core.arguments import as_array, check_mapping, float_dtype, result
 from .._core.pytree import map_tree
 from ..positions import rope_permutation
 from ._safetensors import InFile
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
 
 Array = np.ndarray[Any, Any]
 Sizes = dict[str, int]

@@ -3,7 +3,8 @@ r"""The contrastive loss of pairs: each of one kind has to find its partner of t
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +27,6 @@ from .._core.threads import over_rows
 from ..activations import log_softmax, softmax
 from ._cross_entropy import COST, row_gradients, row_losses
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def _checked(name: str, s: FloatArray, symmetric: bool, reduction: str) -> bool:

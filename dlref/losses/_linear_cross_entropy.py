@@ -2,7 +2,8 @@ r"""Linear layer and cross-entropy in one, so that no array of all logits is nee
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -24,9 +25,6 @@ from .._math.dense import blas_matmul
 from ._cross_entropy import _Options, _problem
 from ._kernels.classes import as_classes
 from ._kernels.reduction import REDUCTIONS, divided_sum
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 #: Logits that are in memory at a time, unless `chunk` is given.
 LOGITS = 2**22

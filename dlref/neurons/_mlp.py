@@ -2,7 +2,8 @@ r"""The multilayer perceptron: dense layers and activations, forward and backwar
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -11,9 +12,6 @@ from .._core.arguments import FloatArray, check_axes, check_broadcast, check_ndi
 from .._core.pytree import as_float_trees, as_tree_tangents, displayed, rounded, shaped_like
 from .._math.dense import affine, affine_jvp, affine_vjp
 from ..activations._by_name import Forms, by_name
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @displayed

@@ -2,16 +2,14 @@ r"""Rows divided by their length, and both Jacobian products."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_bool, as_number, as_tangents, check_ndim, result
 from ._kernels.rows import operands, rows, rows_jvp, rows_vjp
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def _as_rms(x: FloatArray, eps: float) -> tuple[FloatArray, float]:

@@ -2,7 +2,8 @@ r"""Square matrices with rows and columns of sum 1, and both Jacobian products."
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +17,6 @@ from .._core.arguments import (
     check_shape,
     result,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 def _check_square(x: FloatArray) -> None:

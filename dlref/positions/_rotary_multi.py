@@ -2,7 +2,7 @@ r"""Rotary embedding of positions with several coordinates, which share one set 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,6 @@ from .._core.arguments import (
     shown,
 )
 from ._rotary import rope_tables
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 def _owners(sections: Sequence[int], pairs: int, interleaved: bool) -> npt.NDArray[np.int64]:

@@ -8,7 +8,8 @@ A pair that rotates once in 50 000 tokens has seen only a part of its circle whe
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -26,9 +27,6 @@ from .._core.arguments import (
     present,
 )
 from ._kernels.circle import powers
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 LENGTH = "original_max_position_embeddings"
 FLAGS = {"truncate", "finetuned"}

@@ -2,16 +2,14 @@ r"""A neuron learns: gradient descent on the squared error of its outputs."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_floats, as_integer, result
 from ..losses import neuron_squared_error, neuron_squared_error_grad
 from ._gradient_descent import gradient_descent
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class FitResult(NamedTuple):

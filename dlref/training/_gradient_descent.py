@@ -2,6 +2,7 @@ r"""Gradient descent over parameters in any nesting of tuples."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,8 +12,6 @@ from .._core.pytree import tree_map
 from ._kernels.steps import sgd, updated
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     # a number, or a function of the step that returns one
     Rate = float | Callable[[int], Any]
 

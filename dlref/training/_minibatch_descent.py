@@ -2,7 +2,8 @@ r"""Training on minibatches: shuffled batches, epochs, a validation set and earl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -16,9 +17,6 @@ from .._core.arguments import (
     check_shape,
 )
 from .._core.pytree import displayed, tree_map
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
 
 
 @displayed

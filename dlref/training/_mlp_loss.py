@@ -2,6 +2,7 @@ r"""The loss of a multilayer perceptron over a batch, its gradient, and its curv
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +15,6 @@ from ..losses import cross_entropy, cross_entropy_grad, squared_error, squared_e
 from ..neurons import LinearParams, linear, linear_jvp, linear_vjp, mlp, mlp_vjp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import numpy.typing as npt
 
 IGNORED = -100  #: as a class: the row has no loss

@@ -2,15 +2,12 @@ r"""Learning rates that follow the step number."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_floats, as_integer, as_number, choice, result
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 #: Curves of a fall from 1 to 0.
 CURVES: dict[str, Callable[[FloatArray], FloatArray]] = {

@@ -3,7 +3,8 @@ r"""Parameters in nested tuples, array by array or as one vector."""
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +19,6 @@ from .._core.arguments import (
     result,
 )
 from .._core.pytree import check_tree, named_leaves, rebuilt, tree_unflatten
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def tree_map(f: Callable[..., Any], tree: Any, *others: Any) -> Any:

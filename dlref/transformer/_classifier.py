@@ -2,7 +2,8 @@ r"""Encoder-only classifier: a class token gathers the content of the text."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -41,9 +42,6 @@ from ._model import (
 from ._options import Call
 from ._params import EncoderBlockParams, SequenceClassifierParams
 from ._stacks import Stack, stack_forward, stack_tangent, stack_value
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def init_sequence_classifier(

@@ -2,7 +2,8 @@ r"""Encoder and decoder together: a text in, another out."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -46,9 +47,6 @@ from ._model import (
 from ._options import Call
 from ._params import DecoderBlockParams, EncoderBlockParams, EncoderDecoderParams
 from ._stacks import Stack, stack_forward, stack_tangent, stack_value
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 def init_encoder_decoder_model(

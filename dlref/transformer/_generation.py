@@ -2,6 +2,7 @@ r"""Text from a language model: a token at a time, with a cache of keys and valu
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,8 +31,6 @@ from ._model import model_arguments
 from ._params import LanguageModelParams
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from ._model import IntArray
 
 

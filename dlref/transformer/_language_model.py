@@ -2,6 +2,7 @@ r"""The decoder-only language model, its loss, and the gradient of that."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -30,8 +31,6 @@ from ._params import LanguageModelParams
 from ._stacks import stack_forward, stack_tangent, stack_value
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from ._padding import Padding
 
 

@@ -2,9 +2,10 @@ r"""The kind of a block: every option in one object."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +23,6 @@ from .._core.arguments import (
 )
 from ..activations._by_name import by_name
 from ..attention._block import Heads, as_heads
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -2,7 +2,8 @@ r"""Encoder and decoder: stacks of blocks, with an optional norm at the end."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -22,9 +23,6 @@ from ._feed_forward import Pullback
 from ._options import BlockOptions, Call, Setup, options_of_blocks, set_up_blocks
 from ._params import DecoderBlockParams, EncoderBlockParams, NormParams
 from ._structure import as_block, as_norm, sublayer_fields
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
 
 EncoderParams = tuple[EncoderBlockParams, ...]
 DecoderParams = tuple[DecoderBlockParams, ...]

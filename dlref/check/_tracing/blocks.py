@@ -10,7 +10,8 @@ forward pass.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -31,9 +32,6 @@ from ...transformer import (
 from .common import GATES, Options, Steps, in_part, inner_eps, joined, linear, split
 from .delta import delta_steps
 from .latent import attention_options, latent_steps
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 #: Mistakes inside of RMS norms, by their names in the options.
 IN_NORMS = {

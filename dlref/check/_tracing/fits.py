@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,8 +14,6 @@ from ...transformer import LanguageModelConfig
 from .common import LENGTH, inner_eps
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
     from ..._core.arguments import FloatArray
     from .common import Options
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -11,8 +12,6 @@ from ...attention import LatentAttentionParams
 from ...transformer import GatedDeltaParams, GatedFeedForwardParams, MixtureParams
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from numpy.typing import NDArray
 
     from .common import Mistakes, Options

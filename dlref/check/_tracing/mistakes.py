@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -17,9 +18,6 @@ from .delta import delta_mistakes
 from .fused import fused_attention, fused_networks
 from .latent import latent_mistakes
 from .pieces import attention_pieces, network_pieces, norm_pieces
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
 
 
 def _reordered(w: FloatArray | None, heads: int, *, halves: bool) -> FloatArray | None:

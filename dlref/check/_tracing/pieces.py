@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 
@@ -10,9 +11,6 @@ from ...transformer import MixtureParams
 from ...transformer._structure import norm_fields
 from .blocks import BOUNDS, IN_NORMS, ROUTING, SHARED
 from .common import Mistakes, Options, of_other_heads
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
 
 #: Mistakes by their names in the steps of attention.
 GATES = {
