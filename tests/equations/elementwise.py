@@ -233,13 +233,11 @@ def curvature_of_the_silu():
     return unit("silu", more={"u": Of(lambda x: B * x, "x")}, beta=B)
 
 
-@reads(r"f' = \Phi(x) + x\, \phi(x) , \qquad \phi(x) = \frac{e^{-x^2/2}}{\sqrt{2\pi}}")
-def slope_of_gelu():
-    return unit("gelu")
-
-
-@reads(r"f'' = \Phi' + (x \phi)' = 2 \phi(x) + x\, \phi'(x) = (2 - x^2)\, \phi(x) .")
-def curvature_of_gelu():
+@reads(
+    r"f' = \Phi(x) + x\, \phi(x) , \qquad \phi(x) = \frac{e^{-x^2/2}}{\sqrt{2\pi}}",
+    r"f'' = \Phi' + (x \phi)' = 2 \phi(x) + x\, \phi'(x) = (2 - x^2)\, \phi(x) .",
+)
+def derivatives_of_gelu():
     return unit("gelu")
 
 

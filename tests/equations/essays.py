@@ -531,6 +531,10 @@ def mixture(alpha, sigma):
     return x, q, parts, lambda y: sum(c * part(y) for c, part in zip(q, parts, strict=True))
 
 
+@reads(
+    r"\hat x = \frac{1}{\alpha} \bigl( y + \sigma^2\, \ell'(y) \bigr) .",
+    r"\hat z = \frac{y - \alpha \hat x}{\sigma} = -\sigma\, \ell'(y) .",
+)
 def noisy(y=0.37, alpha=0.8, sigma=0.6):
     """Return the values of the symbols, with the best guess as the mean given y."""
     x, q, parts, p = mixture(alpha, sigma)
@@ -568,14 +572,6 @@ def density_of_noisy_examples():
     guess = noisy(y, alpha, sigma)[r"\hat{x}"]
     slope = sum(q * (alpha * x - y) / sigma**2 * n)
     yield complex_step(p, y), slope, (alpha * guess - y) / sigma**2 * p(y)
-
-
-@reads(
-    r"\hat x = \frac{1}{\alpha} \bigl( y + \sigma^2\, \ell'(y) \bigr) .",
-    r"\hat z = \frac{y - \alpha \hat x}{\sigma} = -\sigma\, \ell'(y) .",
-)
-def the_best_guesses():
-    return noisy()
 
 
 @reads(r"u = \alpha' \hat x + \sigma' \hat z = \frac{\alpha'}{\alpha}\, y…")

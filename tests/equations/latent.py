@@ -134,6 +134,7 @@ def of_latents(**options):
     r"\begin{pmatrix} \vec z_j \\ \vec t_j \end{pmatrix} = \mat W_{DKV}\, \vec x_j , \qquad…",
     r"\begin{pmatrix} \vec q_{hi} \\ \vec r_{hi} \end{pmatrix} = \mat W_{UQ}^{(h)}…",
     r"s_{hij} = c \bigl( \vec q_{hi} \cdot \vec k_{hj} + (\mat R_i \vec r_{hi}) \cdot (\mat R_j…",
+    r"\pdv{L}{\mat W_{DKV}} = \sum_j \begin{pmatrix} \vec g^z_j \\ \pdv{L}{\vec t_j}…",
 )
 def latent_attention_head_by_head():
     return of_latents()
@@ -190,11 +191,6 @@ def gradients_of_the_projections_up():
     found = {r"\pdv{L}{W_{UK}}": From(1, parts[0]), r"\pdv{L}{W_{UV}}": From(1, parts[1])}
     env = {**of_latents(), "o": of_heads()[1]}
     return [env, {**env, **found}]
-
-
-@reads(r"\pdv{L}{\mat W_{DKV}} = \sum_j \begin{pmatrix} \vec g^z_j \\ \pdv{L}{\vec t_j}…")
-def gradients_of_the_projections_down():
-    return of_latents()
 
 
 @reads(

@@ -119,6 +119,7 @@ def a_price():
     return {"w": 1, "x": 2, "y": 5, r"\hat{y}": 2, "L": 9}
 
 
+@reads("slope", 5)
 def the_line(w=1.0):
     value = Of(lambda w, x: w * x, "w", "x")
     return {"w": w, "x": 2.0, "y": 5.0, r"\hat{y}": value, "L": Of(squared, r"\hat{y}", "y")}
@@ -126,11 +127,6 @@ def the_line(w=1.0):
 
 def squared(first, second):
     return (first - second) ** 2
-
-
-@reads("slope", 5)
-def its_slope():
-    return the_line()
 
 
 @reads("chain_rule", 1, 2, 4)
@@ -184,6 +180,7 @@ def a_neuron_that_is_wrong():
 W1 = np.array([[1.0, -1.0], [-1.0, 1.0], [1.0, 0.0]])
 
 
+@reads("layer", 1, 2, 3, 4, 5)
 def a_layer():
     rng = np.random.default_rng(0)
     W, b, x, delta = (
@@ -194,11 +191,6 @@ def a_layer():
     )
     z = Of(lambda W, x, b: W @ x + b, "W", "x", "b")
     return {"W": W, "b": b, "x": x, "z": z, r"\delta": delta, "L": Of(lambda z: delta @ z, "z")}
-
-
-@reads("layer", 1, 2, 3, 4, 5)
-def a_dense_layer():
-    return a_layer()
 
 
 @reads("relu", 2)
@@ -247,6 +239,7 @@ def prediction_minus_truth():
 BETA, STEPS = 0.5, range(1, 5)
 
 
+@reads("momentum", 1)
 def with_momentum():
     g = np.array([0.5, -1.0, 2.0, 0.25])
     m = [sum(BETA ** (t - s) * g[s] for s in range(t + 1)) for t in range(4)]
@@ -259,11 +252,6 @@ def with_momentum():
         "m": From(0, [0.0, *m]),
         "w": From(0, w),
     }
-
-
-@reads("momentum", 1)
-def the_ball():
-    return with_momentum()
 
 
 @reads("momentum", 2)
@@ -451,17 +439,13 @@ def the_gates_of_a_step():
     return {**GATES, "c": 1.099, "h": 0.4}
 
 
+@reads("lstm", 1)
+@reads("lstm_backward", 1, 2, 3, atol=1e-3)
 def an_lstm_step():
     c = Of(lambda f, c, i, g: f * c + i * g, "f", "c_{t-1}", "i", "g")
     h = Of(lambda o, c: o * np.tanh(c), "o", "c_t")
     step = {"c_{t-1}": 1.0540, "c_t": c, "h_t": h, "L": Of(lambda h: h, "h_t")}
     return {**GATES, **step, r"\text{later}": 0.0, "later": 0.0}
-
-
-@reads("lstm", 1)
-@reads("lstm_backward", 1, 2, 3, atol=1e-3)
-def a_step_and_back():
-    return an_lstm_step()
 
 
 @reads("lstm_backward", 4, atol=1e-3)
@@ -507,6 +491,7 @@ def a_gru_back():
 # Attention and positions
 
 
+@reads("attention_backward", 1)
 def an_attention():
     rng = np.random.default_rng(2)
     Q, K, V = rng.normal(size=(3, 4)), rng.normal(size=(5, 4)), rng.normal(size=(5, 2))
@@ -516,11 +501,6 @@ def an_attention():
         "Q": Q, "K": K, "V": V, "d": 4, "S": S, "P": Of(softmax, "S"), "softmax": softmax,
         "O": Of(lambda P, V: P @ V, "P", "V"), "L": Of(lambda O: np.sum(up * O), "O"), "up": up,
     }  # fmt: skip
-
-
-@reads("attention_backward", 1)
-def attention():
-    return an_attention()
 
 
 @reads("attention_backward", 2, 4, 5)
@@ -658,6 +638,7 @@ def a_convolution():
     }
 
 
+@reads("lora", 2, 3, 4, 5, 6)
 def low_rank():
     rng = np.random.default_rng(5)
     W, B, A, x, delta = (rng.normal(size=n) for n in [(4, 4), (4, 2), (2, 4), 4, 4])
@@ -675,11 +656,6 @@ def low_rank():
         r"\delta": delta,
         "L": Of(lambda z: delta @ z, "z"),
     }
-
-
-@reads("lora", 2, 3, 4, 5, 6)
-def lora():
-    return low_rank()
 
 
 @reads("preference", 1, 3, 4)

@@ -309,14 +309,6 @@ def row_of_length_one_and_its_derivatives():
     return LENGTH
 
 
-def of_weight_norm():
-    """Return the environment of one row with its length."""
-    f = functools.partial(formulas.weight_norm, axis=None)
-    env = mapped(f, {"v": ROW, "g": 1.7}, "w", e=Of(lambda v: v / np.linalg.norm(v), "v"))
-    env |= {r"\dot v": V[0], r"\dot g": -0.6, r"\eta": 0.3}
-    return {**env, "d": formulas.weight_norm_vjp(env["u"], ROW, 1.7, axis=None)[0]}
-
-
 @reads(
     r"\vec w = g\, \frac{\vec v}{\norm{\vec v}} .",
     r"\norm{\vec v - \eta \vec d}^2 = \norm{\vec v}^2 + \eta^2 \norm{\vec d}^2 , \qquad \vec d…",
@@ -325,8 +317,12 @@ def of_weight_norm():
     r"\pdv{L}{g} = \vec e \cdot \vec u , \qquad \pdv{L}{\vec v}…",
     r"\dot{\vec w} = \dot g\, \vec e + \frac{g}{\norm{\vec v}} \bigl( \dot{\vec v} - \vec e\,…",
 )
-def weight_of_a_length_and_a_direction():
-    return of_weight_norm()
+def of_weight_norm():
+    """Return the environment of one row with its length."""
+    f = functools.partial(formulas.weight_norm, axis=None)
+    env = mapped(f, {"v": ROW, "g": 1.7}, "w", e=Of(lambda v: v / np.linalg.norm(v), "v"))
+    env |= {r"\dot v": V[0], r"\dot g": -0.6, r"\eta": 0.3}
+    return {**env, "d": formulas.weight_norm_vjp(env["u"], ROW, 1.7, axis=None)[0]}
 
 
 @reads(r"y_n = w\, \frac{x_n - \mu}{\sqrt{\sigma^2 + \epsilon}} + b , \qquad \mu_\text{run}'…")

@@ -342,6 +342,7 @@ def of_axes():
     return mapped(f, {"x": RNG.normal(size=(2, 2 * PAIRS))}, p=places, R=rotation)
 
 
+@reads(r"\dot s = \sum_i \bigl( \dot a_i \cos\phi_i + \dot b_i \sin\phi_i + (b_i \cos\phi_i - a_i…")
 def of_score():
     """Return the environment of the score of a query and a key at a distance."""
     names = "q", "k", "r", r"\theta"
@@ -396,11 +397,6 @@ def score_gradients_of_angles_by_complex_step():
     g = u * (b * np.cos(r * THETA) - a * np.sin(r * THETA))
     loss = Of(lambda r, theta: u * score(X, Y, r, theta), "r", r"\theta")
     return {"r": r, r"\theta": THETA, "g": g, "L": loss}
-
-
-@reads(r"\dot s = \sum_i \bigl( \dot a_i \cos\phi_i + \dot b_i \sin\phi_i + (b_i \cos\phi_i - a_i…")
-def score_tangent_by_complex_step():
-    return of_score()
 
 
 @reads(r"\phi_{pi} = p\, \theta_i")

@@ -326,6 +326,7 @@ def gru_cell_jvp():
     return differentials.gru_step("x", "h", "h'")
 
 
+@reads(r"\vec h_t = \Bigl( \prod_{k=1}^t \vec z_k \Bigr) \odot \vec h_0 + \sum_{s=1}^t \Bigl(…")
 def of_gru():
     """Return the environment of a sequence of a GRU."""
     _, z, n, h = (np.array(values) for values in zip(*gru_states(), strict=True))
@@ -355,11 +356,6 @@ def gru_states():
 @reads(r"\vec h_t = (1 - \vec z_t) \odot \vec n_t + \vec z_t \odot \vec h_{t-1} .")
 def gru():
     return {**of_gru(), "h": From(0, [START, *formulas.gru(X, *GRU[1:])])}
-
-
-@reads(r"\vec h_t = \Bigl( \prod_{k=1}^t \vec z_k \Bigr) \odot \vec h_0 + \sum_{s=1}^t \Bigl(…")
-def gru_unrolled():
-    return of_gru()
 
 
 def gru_gradients(*, after):

@@ -39,6 +39,11 @@ def last(bump, t, to="h"):
     return h
 
 
+@reads(
+    r"\bar h_4 = \frac{\partial L}{\partial h_4} = 1",
+    *(rf"\bar z_{t} = (1 - h_{t}^2)\, \bar h_{t}" for t in range(1, STEPS + 1)),
+    *(rf"\bar h_{t} = w\, \bar z_{t + 1}" for t in range(STEPS)),
+)
 def of_one_unit(t=0):
     """Return the environment of the way back; the weight's gradient grows at step t."""
     dh = [jacobian_of(lambda b, s=s: last(b, s), 0.0) for s in range(STEPS + 1)]
@@ -47,15 +52,6 @@ def of_one_unit(t=0):
     grown = {r"\bar w": np.sum(by_weight[t:]), r"\bar w'": np.sum(by_weight[t - 1 :])}
     bar = {r"\bar h": From(0, dh), r"\bar z": From(1, dz), r"\pdv{L}{h}": From(0, dh)}
     return {**bar, **grown, "h": From(0, H), "w": WEIGHT}
-
-
-@reads(
-    r"\bar h_4 = \frac{\partial L}{\partial h_4} = 1",
-    *(rf"\bar z_{t} = (1 - h_{t}^2)\, \bar h_{t}" for t in range(1, STEPS + 1)),
-    *(rf"\bar h_{t} = w\, \bar z_{t + 1}" for t in range(STEPS)),
-)
-def gradients_of_one_unit():
-    return of_one_unit()
 
 
 def register(t):
