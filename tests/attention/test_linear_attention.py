@@ -152,28 +152,36 @@ def by_steps(torch, q, k, v, decay, beta, state):
 CHUNKS = [1, 2, 3, 5, 8, 11, 64, None]
 
 
+def assert_near(got, want, tolerance):
+    """Compare arrays with others, each normwise."""
+    for one, other in zip(got, want, strict=True):
+        np.testing.assert_allclose(one, other, rtol=0, atol=tolerance * abs(other).max())
+
+
+def assert_pytorch(rng, f, arrays, *steps, tolerances, **options):
+    """Compare output and last state, in one array, and the gradients, with f in PyTorch."""
+    dout = rng.normal(size=(2, 11 + 5, 4))
+    given = [x for x in arrays if x is not None]
+    value, grads = peers.value_and_vjp(f, *given, dout=dout)
+    got = np.concatenate(recurrent_linear_attention(*steps, **options), -2)
+    assert_near([got], [value], tolerances[0])
+    u = dout[:, :11], dout[:, 11:]
+    assert_near(recurrent_linear_attention_vjp(u, *steps, **options), grads, tolerances[1])
+
+
 class TestChunks:
     @pytest.mark.parametrize("chunk", CHUNKS)
     @pytest.mark.parametrize("beta", [False, True])
     @pytest.mark.parametrize("decay", ["none", "head", "channel"])
     def test_pytorch(self, rng, decay, beta, chunk):
         operands = remembered(rng, 11, decay=decay, beta=beta)
-        given = [x for x in operands if x is not None]
         places = [i for i, x in enumerate(operands) if x is not None]
 
         def f(*arrays):
             found = dict(zip(places, arrays, strict=True))
             return by_steps(peers.torch, *(found.get(i) for i in range(6)))
 
-        dout = rng.normal(size=(2, 11 + 5, 4))
-        value, grads = peers.value_and_vjp(f, *given, dout=dout)
-        got = np.concatenate(recurrent_linear_attention(*operands, chunk=chunk), -2)
-        np.testing.assert_allclose(got, value, rtol=0, atol=8e-15 * abs(value).max())
-        u = dout[:, :11], dout[:, 11:]
-        for one, want in zip(
-            recurrent_linear_attention_vjp(u, *operands, chunk=chunk), grads, strict=True
-        ):
-            np.testing.assert_allclose(one, want, rtol=0, atol=2e-14 * abs(want).max())
+        assert_pytorch(rng, f, operands, *operands, tolerances=(8e-15, 2e-14), chunk=chunk)
 
     @pytest.mark.parametrize("chunk", CHUNKS)
     def test_adjoint(self, rng, chunk):
@@ -198,9 +206,7 @@ class TestChunks:
             (recurrent_linear_attention, operands),
             (recurrent_linear_attention_vjp, (u, *operands)),
         ):
-            wanted = f(*arguments, chunk=1)
-            for got, want in zip(f(*arguments, chunk=chunk), wanted, strict=True):
-                np.testing.assert_allclose(got, want, rtol=0, atol=2e-14 * abs(want).max())
+            assert_near(f(*arguments, chunk=chunk), f(*arguments, chunk=1), 2e-14)
 
     @pytest.mark.parametrize("chunk", [1, 4, None])
     def test_nan_reaches_later_steps_only(self, rng, chunk):
@@ -274,23 +280,14 @@ class TestErase:
     def test_pytorch(self, rng, decay, chunk):
         q, k, v, g, _, state = remembered(rng, 11, decay=decay, beta=False)
         operands = q, k, v, g, state, *rng.normal(size=(2, *q.shape)) / 2
-        given = [x for x in operands if x is not None]
 
         def f(*arrays):
             each = iter(arrays)
             return erasing(peers.torch, *(None if x is None else next(each) for x in operands))
 
-        dout = rng.normal(size=(2, 11 + 5, 4))
-        value, grads = peers.value_and_vjp(f, *given, dout=dout)
         *inputs, state, a, b = operands
         options = {"state": state, "erase": (a, b), "chunk": chunk}
-        got = np.concatenate(recurrent_linear_attention(*inputs, **options), -2)
-        np.testing.assert_allclose(got, value, rtol=0, atol=4e-15 * abs(value).max())
-        u = dout[:, :11], dout[:, 11:]
-        for one, want in zip(
-            recurrent_linear_attention_vjp(u, *inputs, **options), grads, strict=True
-        ):
-            np.testing.assert_allclose(one, want, rtol=0, atol=4e-15 * abs(want).max())
+        assert_pytorch(rng, f, operands, *inputs, tolerances=(4e-15, 4e-15), **options)
 
     @pytest.mark.parametrize("decay", ["none", "head", "channel"])
     def test_is_the_formula(self, rng, assert_close, decay):
@@ -340,8 +337,7 @@ class TestErase:
         got = recurrent_linear_attention(
             q, k, b * v, g, state=state, erase=(-np.exp(g) * k, b * k), chunk=chunk
         )
-        for one, other in zip(got, want, strict=True):
-            np.testing.assert_allclose(one, other, rtol=0, atol=1e-14 * abs(other).max())
+        assert_near(got, want, 1e-14)
 
     @pytest.mark.parametrize("width", [1, 5])
     @pytest.mark.parametrize("chunk", [3, 16, 64])
@@ -354,9 +350,8 @@ class TestErase:
             (recurrent_linear_attention, operands),
             (recurrent_linear_attention_vjp, (u, *operands)),
         ):
-            wanted = f(*arguments, **options, chunk=1)
-            for got, want in zip(f(*arguments, **options, chunk=chunk), wanted, strict=True):
-                np.testing.assert_allclose(got, want, rtol=0, atol=2e-14 * abs(want).max())
+            got = f(*arguments, **options, chunk=chunk)
+            assert_near(got, f(*arguments, **options, chunk=1), 2e-14)
 
     @pytest.mark.parametrize("chunk", [1, 4, None])
     def test_nan_reaches_later_steps_only(self, rng, chunk):
@@ -488,8 +483,7 @@ class TestPackedDocuments:
 
         want = np.stack(by_documents(alone, np.concatenate, steps, state, keys))
         got = recurrent_linear_attention(*steps, state, erase=keys, chunk=chunk, segment_ids=ROWS)
-        got = np.concatenate(got, -2)
-        np.testing.assert_allclose(got, want, rtol=0, atol=4e-15 * abs(want).max())
+        assert_near([np.concatenate(got, -2)], [want], 4e-15)
 
     @pytest.mark.parametrize("chunk", [1, 3, 8, None])
     @pytest.mark.parametrize(("decay", "beta", "erase"), KINDS)
@@ -512,17 +506,8 @@ class TestPackedDocuments:
             pair = None if a is None else (a, b)
             return peers.torch.stack(by_documents(alone, peers.torch.cat, steps, state, pair))
 
-        dout = rng.normal(size=(2, 11 + 5, 4))
-        given = [x for x in every if x is not None]
-        value, grads = peers.value_and_vjp(f, *given, dout=dout)
         options = {"erase": keys, "chunk": chunk, "segment_ids": ROWS}
-        got = np.concatenate(recurrent_linear_attention(*steps, state, **options), -2)
-        np.testing.assert_allclose(got, value, rtol=0, atol=4e-15 * abs(value).max())
-        u = dout[:, :11], dout[:, 11:]
-        for one, want in zip(
-            recurrent_linear_attention_vjp(u, *steps, state, **options), grads, strict=True
-        ):
-            np.testing.assert_allclose(one, want, rtol=0, atol=8e-15 * abs(want).max())
+        assert_pytorch(rng, f, every, *steps, state, tolerances=(4e-15, 8e-15), **options)
 
     @pytest.mark.parametrize(("decay", "beta", "erase"), KINDS)
     def test_tangents_are_the_complex_step_of_each(self, rng, assert_close, decay, beta, erase):

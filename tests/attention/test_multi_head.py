@@ -293,9 +293,10 @@ class TestNormsGateAndSinks:
         *_, dsink = multi_head_attention_vjp(u, x, y, without, sink=params.sink, **options)
         np.testing.assert_array_equal(dparams.sink, dsink)
 
-    def test_decoding_with_a_cache_is_one_pass(self, rng, assert_close):
+    @pytest.mark.parametrize("bound", [{}, {"clip_qkv": 0.6}])
+    def test_decoding_with_a_cache_is_one_pass(self, rng, assert_close, bound):
         params, x = whole(rng, width=(D, D)), rng.normal(size=(T, D))
-        options = {"num_heads": H, "num_kv_heads": Hk, "is_causal": True}
+        options = {"num_heads": H, "num_kv_heads": Hk, "is_causal": True, **bound}
         cache, parts = KVCache.empty((), Hk, E, V, dtype=np.float64), []
         for t in range(T):
             part, rope = x[t : t + 1], rope_tables(np.arange(t, t + 1), [1.0])
@@ -305,18 +306,23 @@ class TestNormsGateAndSinks:
         rope = rope_tables(np.arange(T), [1.0])
         want = multi_head_attention(x, x, params, rope=rope, **options)
         assert_close(np.concatenate(parts), want)
+        assert not bound or abs(cache.values).max() == 0.6
 
-    def test_float32(self, rng):
-        params = AttentionParams(*(p.astype(np.float32) for p in whole(rng)))
+    @pytest.mark.parametrize(
+        ("drawn", "bound"), [(whole, {}), (lambda rng: draw(rng)[:8], {"clip_qkv": 0.7})]
+    )
+    def test_float32(self, rng, drawn, bound):
+        arrays = drawn(rng)
+        params = AttentionParams(*(p.astype(np.float32) for p in arrays))
         x, y = rng.normal(size=(T, D)).astype("f4"), rng.normal(size=(S, D_KV)).astype("f4")
-        options = {"num_heads": H, "num_kv_heads": Hk}
+        options = {"num_heads": H, "num_kv_heads": Hk, **bound}
         got = multi_head_attention(x, y, params, **options)
-        wide = AttentionParams(*(p.astype(np.float64) for p in params))
+        wide = AttentionParams(*(p.astype(np.float64) for p in params[: len(arrays)]))
         want = multi_head_attention(x.astype(float), y.astype(float), wide, **options)
         assert got.dtype == np.float32
         assert abs(got - want).max() <= 64 * 2**-24 * abs(want).max()
         *_, dparams = multi_head_attention_vjp(got, x, y, params, **options)
-        assert {p.dtype for p in dparams} == {np.dtype(np.float32)}
+        assert {p.dtype for p in dparams[: len(arrays)]} == {np.dtype(np.float32)}
 
     def test_errors(self, rng):
         params, x, y = whole(rng), rng.normal(size=(T, D)), rng.normal(size=(S, D_KV))
@@ -385,32 +391,6 @@ class TestBounds:
             for x in (-2.5, -2.0, 2.0, 2.5)
         ]
         assert [float(g[0, 0]) for g in grads] == [0.0, 1.0, 1.0, 0.0]
-
-    def test_decoding_with_a_cache_is_one_pass(self, rng, assert_close):
-        params, x = whole(rng, width=(D, D)), rng.normal(size=(T, D))
-        options = {"num_heads": H, "num_kv_heads": Hk, "is_causal": True, "clip_qkv": 0.6}
-        cache, parts = KVCache.empty((), Hk, E, V, dtype=np.float64), []
-        for t in range(T):
-            part, rope = x[t : t + 1], rope_tables(np.arange(t, t + 1), [1.0])
-            parts.append(
-                multi_head_attention(part, part, params, rope=rope, cache=cache, **options)
-            )
-        rope = rope_tables(np.arange(T), [1.0])
-        want = multi_head_attention(x, x, params, rope=rope, **options)
-        assert_close(np.concatenate(parts), want)
-        assert abs(cache.values).max() == 0.6
-
-    def test_float32(self, rng):
-        params = AttentionParams(*(p.astype(np.float32) for p in draw(rng)[:8]))
-        x, y = rng.normal(size=(T, D)).astype("f4"), rng.normal(size=(S, D_KV)).astype("f4")
-        options = {"num_heads": H, "num_kv_heads": Hk, "clip_qkv": 0.7}
-        got = multi_head_attention(x, y, params, **options)
-        wide = AttentionParams(*(p.astype(np.float64) for p in params[:8]))
-        want = multi_head_attention(x.astype(float), y.astype(float), wide, **options)
-        assert got.dtype == np.float32
-        assert abs(got - want).max() <= 64 * 2**-24 * abs(want).max()
-        *_, dparams = multi_head_attention_vjp(got, x, y, params, **options)
-        assert {p.dtype for p in dparams if p is not None} == {np.dtype(np.float32)}
 
 
 class TestHeads:

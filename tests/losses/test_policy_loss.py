@@ -43,23 +43,28 @@ def published(torch, log_p, old, advantage, mask, kind, low, high, **others):
     return (per_token_loss * mask).sum() / divisor
 
 
+def assert_published(kind, tokens, mask, **options):
+    """Compare the loss and its gradient with the published code in PyTorch."""
+    peers = pytest.importorskip("peers")
+    log_p, *_, advantage = tokens
+    fixed = [
+        peers.torch.tensor(a)
+        for a in (*tokens[1:], np.ones((G, T), bool) if mask is None else mask)
+    ]
+    value, (grad,) = peers.value_and_vjp(
+        lambda x: published(peers.torch, x, *fixed, kind, 0.1, 0.3, **options), log_p
+    )
+    options |= {"clip": 0.1, "clip_high": 0.3, "kind": kind, "mask": mask}
+    got = policy_loss(*tokens, **options)
+    np.testing.assert_allclose(got, value, rtol=0, atol=4e-15 * abs(advantage).max())
+    got = policy_loss_grad(*tokens, **options)
+    np.testing.assert_allclose(got, grad, rtol=0, atol=4e-15 * abs(grad).max())
+
+
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("kind", KINDS)
 def test_published_code(kind, masked, tokens, mask):
-    peers = pytest.importorskip("peers")
-    log_p, old, advantage = tokens
-    m = mask if masked else np.ones((G, T), bool)
-    options = {"clip": 0.1, "clip_high": 0.3, "kind": kind}
-    fixed = [peers.torch.tensor(a) for a in (old, advantage, m)]
-    value, (grad,) = peers.value_and_vjp(
-        lambda x: published(peers.torch, x, *fixed, kind, 0.1, 0.3), log_p
-    )
-    if masked:
-        options["mask"] = mask
-    got = policy_loss(log_p, old, advantage, **options)
-    np.testing.assert_allclose(got, value, rtol=0, atol=4e-15 * abs(advantage).max())
-    got = policy_loss_grad(log_p, old, advantage, **options)
-    np.testing.assert_allclose(got, grad, rtol=0, atol=4e-15 * abs(grad).max())
+    assert_published(kind, tokens, mask if masked else None)
 
 
 CHOICES = [
@@ -73,19 +78,9 @@ CHOICES = [
 @pytest.mark.parametrize("choices", CHOICES, ids=str)
 @pytest.mark.parametrize("kind", ["ppo", "gspo", "cispo"])
 def test_published_code_with_every_choice(kind, choices, tokens, mask):
-    peers = pytest.importorskip("peers")
-    log_p, old, advantage = tokens
     if kind == "cispo":
         choices = {**choices, "delta": None}
-    fixed = [peers.torch.tensor(a) for a in (old, advantage, mask)]
-    value, (grad,) = peers.value_and_vjp(
-        lambda x: published(peers.torch, x, *fixed, kind, 0.1, 0.3, **choices), log_p
-    )
-    options = {"clip": 0.1, "clip_high": 0.3, "kind": kind, "mask": mask, **choices}
-    got = policy_loss(log_p, old, advantage, **options)
-    np.testing.assert_allclose(got, value, rtol=0, atol=4e-15 * abs(advantage).max())
-    got = policy_loss_grad(log_p, old, advantage, **options)
-    np.testing.assert_allclose(got, grad, rtol=0, atol=4e-15 * abs(grad).max())
+    assert_published(kind, tokens, mask, **choices)
 
 
 def test_the_dual_clip_bounds_bad_tokens_alone():
@@ -278,26 +273,16 @@ def with_the_maximum(log_p, old, advantage, **_):
 
 class TestVerdicts:
     @pytest.mark.parametrize(
-        ("mistake", "words"),
+        ("judge", "mistake", "words"),
         [
-            (through_the_clip, "does not stop where the ratio is clipped"),
-            (on_both_sides, "clipped on both sides"),
+            (check.check_vjp, through_the_clip, "does not stop where the ratio is clipped"),
+            (check.check_vjp, on_both_sides, "clipped on both sides"),
+            (check.check_forward, without_a_minimum, "clipped on both sides"),
+            (check.check_forward, with_the_maximum, "the maximum of the two gains"),
         ],
     )
-    def test_mistakes_of_gradients(self, mistake, words, tokens):
-        verdict = check.check_vjp(mistake, policy_loss, 1.7, *tokens)
-        assert not verdict
-        assert words in verdict.cause
-
-    @pytest.mark.parametrize(
-        ("mistake", "words"),
-        [
-            (without_a_minimum, "clipped on both sides"),
-            (with_the_maximum, "the maximum of the two gains"),
-        ],
-    )
-    def test_mistakes_of_values(self, mistake, words, tokens):
-        verdict = check.check_forward(mistake, policy_loss, *tokens)
+    def test_mistakes(self, judge, mistake, words, tokens):
+        verdict = judge(mistake, policy_loss, *([1.7] if judge is check.check_vjp else []), *tokens)
         assert not verdict
         assert words in verdict.cause
 

@@ -173,15 +173,15 @@ class TestAttentionFactor:
         assert P.rope_attention_factor({"type": kind, "factor": 4}) == 1.0
 
 
+STEEP = {**LLAMA3, "low_freq_factor": 4, "high_freq_factor": 1}
+UNSURE = {**YARN, "truncate": "no"}
+
+
 class TestErrors:
     @pytest.mark.parametrize("dim", [3, 0, -2])
     def test_dim(self, dim):
         with pytest.raises(ValueError, match=r"^Argument 'dim' must be"):
             P.rope_frequencies(dim)
-
-    def test_dim_of_ntk(self):
-        with pytest.raises(ValueError, match=r"^Argument 'dim' must be at least 4, not 2\.$"):
-            P.rope_frequencies(2, scaling={"type": "ntk", "factor": 2})
 
     @pytest.mark.parametrize("base", [1.0, 0.0, -3.0, np.nan])
     def test_base(self, base):
@@ -196,10 +196,53 @@ class TestErrors:
         with pytest.raises(ValueError, match=words):
             P.rope_frequencies(4, scaling=scaling)
 
-    @pytest.mark.parametrize("scaling", ["linear", 4, ["linear"]])
-    def test_no_dictionary(self, scaling):
-        with pytest.raises(TypeError, match=r"^Argument 'scaling' must be a dictionary, not"):
-            P.rope_frequencies(4, scaling=scaling)
+    @pytest.mark.parametrize(
+        ("scaling", "words", "dim"),
+        [
+            (
+                {"type": "linear", "factor": 2, 3: 1, "x": 2},
+                "'scaling' must have only 'factor', not 3",
+                4,
+            ),
+            (
+                {"type": "linear", "factor": 2, "beta": 1},
+                r"'scaling' must have only 'factor', not 'beta'\.$",
+                4,
+            ),
+            (
+                {"type": "default", "factor": 2},
+                r"'scaling' must have no parameters, not 'factor'\.$",
+                4,
+            ),
+            (
+                {"type": "yarn"},
+                r"'scaling' must have 'factor' and '.*embeddings', not only \[\]\.$",
+                4,
+            ),
+            ({"type": "ntk", "factor": 2}, r"'dim' must be at least 4, not 2\.$", 2),
+            (STEEP, r".*high_freq_factor'\]\" must be greater than 4, not 1", 4),
+            (LONGROPE, r".*short_factor'\]\" must have shape \(4,\), not \(2,\)", 8),
+        ],
+    )
+    def test_of_value(self, scaling, words, dim):
+        with pytest.raises(ValueError, match=f"^Argument {words}"):
+            P.rope_frequencies(dim, scaling=scaling)
+
+    @pytest.mark.parametrize(
+        ("options", "words"),
+        [
+            ({"scaling": "linear"}, "'scaling' must be a dictionary, not"),
+            ({"scaling": 4}, "'scaling' must be a dictionary, not"),
+            ({"scaling": ["linear"]}, "'scaling' must be a dictionary, not"),
+            ({"scaling": UNSURE}, r"\"scaling\['truncate'\]\" must be True or False, not 'no'\.$"),
+            ({"scaling": {"type": "linear", "factor": "two"}}, r".*must be a number, not 'two'\.$"),
+            ({"scaling": {**YARN, LENGTH: 4096.0}}, r".*must be an integer, not 4096\.0\.$"),
+            ({"seq_len": 1.5}, r"'seq_len' must be an integer"),
+        ],
+    )
+    def test_of_type(self, options, words):
+        with pytest.raises(TypeError, match=f"^Argument {words}"):
+            P.rope_frequencies(4, **options)
 
     @pytest.mark.parametrize(
         "scaling",
@@ -218,32 +261,10 @@ class TestErrors:
         got = P.rope_frequencies(128, scaling={**YARN, "finetuned": True})
         np.testing.assert_array_equal(got, want)
 
-    def test_flags(self):
-        words = r"^Argument \"scaling\['truncate'\]\" must be True or False, not 'no'\.$"
-        with pytest.raises(TypeError, match=words):
-            P.rope_frequencies(4, scaling={**YARN, "truncate": "no"})
-
     def test_a_training_of_one_token(self):
         scaling = {**LONGROPE, LENGTH: 1, "factor": 2.0}
         with pytest.raises(ValueError, match=r"embeddings'\]\" must be at least 2, not 1\.$"):
             P.rope_attention_factor(scaling)
-
-    def test_keys_of_other_types(self):
-        with pytest.raises(ValueError, match=r"^Argument 'scaling' must have only 'factor', not 3"):
-            P.rope_frequencies(4, scaling={"type": "linear", "factor": 2, 3: 1, "x": 2})
-
-    def test_missing(self):
-        words = r"^Argument 'scaling' must have 'factor' and '.*embeddings', not only \[\]\.$"
-        with pytest.raises(ValueError, match=words):
-            P.rope_frequencies(4, scaling={"type": "yarn"})
-
-    def test_unknown(self):
-        words = r"^Argument 'scaling' must have only 'factor', not 'beta'\.$"
-        with pytest.raises(ValueError, match=words):
-            P.rope_frequencies(4, scaling={"type": "linear", "factor": 2, "beta": 1})
-        words = r"^Argument 'scaling' must have no parameters, not 'factor'\.$"
-        with pytest.raises(ValueError, match=words):
-            P.rope_frequencies(4, scaling={"type": "default", "factor": 2})
 
     @pytest.mark.parametrize(
         ("change", "words"),
@@ -258,26 +279,6 @@ class TestErrors:
         (name,) = change
         with pytest.raises(ValueError, match=rf"^Argument \"scaling\['{name}'\]\" {words}\.$"):
             P.rope_frequencies(4, scaling={**YARN, **change})
-
-    def test_parameters_of_wrong_type(self):
-        with pytest.raises(TypeError, match=r"must be a number, not 'two'\.$"):
-            P.rope_frequencies(4, scaling={"type": "linear", "factor": "two"})
-        with pytest.raises(TypeError, match=r"must be an integer, not 4096\.0\.$"):
-            P.rope_frequencies(4, scaling={**YARN, LENGTH: 4096.0})
-        with pytest.raises(TypeError, match=r"^Argument 'seq_len' must be an integer"):
-            P.rope_frequencies(4, seq_len=1.5)
-
-    def test_llama3_order(self):
-        with pytest.raises(
-            ValueError, match=r"high_freq_factor'\]\" must be greater than 4, not 1"
-        ):
-            P.rope_frequencies(4, scaling={**LLAMA3, "low_freq_factor": 4, "high_freq_factor": 1})
-
-    def test_longrope_lists(self):
-        with pytest.raises(
-            ValueError, match=r"short_factor'\]\" must have shape \(4,\), not \(2,\)"
-        ):
-            P.rope_frequencies(8, scaling=LONGROPE)
 
 
 def test_the_square_of_longrope_is_a_ratio_of_logarithms():

@@ -1,5 +1,7 @@
 """Stacks: the formula, the last norm, and the memory that all blocks read."""
 
+import functools
+
 import numpy as np
 import pytest
 import trees
@@ -23,25 +25,21 @@ def drawing_here(drawing):
     globals()["Draw"] = drawing
 
 
-def encoding(count=2, norm=True, options=None, **kind):
+def encoding(count=2, norm=True, options=None, *, memory=False, **kind):
+    """Return what draws the arguments of a stack of the encoder, or of the decoder."""
+
     def problem(rng):
         draw = Draw(rng)  # noqa: F821
-        params = tuple(draw.encoder_block(**kind) for _ in range(count))
+        block = draw.decoder_block if memory else draw.encoder_block
+        params = tuple(block(**kind) for _ in range(count))
         last = (draw.norm(4),) if norm else ()
-        return (rng.normal(size=(2, 3, 4)), params, *last), (), {"num_heads": 2, **(options or {})}
+        inputs = [rng.normal(size=size) for size in [(2, 3, 4), (2, 5, 3)][: 1 + memory]]
+        return (*inputs, params, *last), (), {"num_heads": 2, **(options or {})}
 
     return problem
 
 
-def decoding(count=2, norm=True, options=None, **kind):
-    def problem(rng):
-        draw = Draw(rng)  # noqa: F821
-        params = tuple(draw.decoder_block(**kind) for _ in range(count))
-        last = (draw.norm(4),) if norm else ()
-        x, memory = rng.normal(size=(2, 3, 4)), rng.normal(size=(2, 5, 3))
-        return (x, memory, params, *last), (), {"num_heads": 2, **(options or {})}
-
-    return problem
+decoding = functools.partial(encoding, memory=True)
 
 
 class TestEncoder(trees.Contract):

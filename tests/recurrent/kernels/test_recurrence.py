@@ -66,44 +66,30 @@ class TestOrderOfSteps:
 
 
 @pytest.mark.skipif(not COMPILED, reason="the arrays are the same, the loops take long")
+@pytest.mark.parametrize("form", ["", "_vjp"])
 @pytest.mark.parametrize(("cell", "gates", "held"), [("rnn", 1, 2), ("gru", 3, 5), ("lstm", 4, 6)])
 @pytest.mark.parametrize(("D", "H"), [(4, 64), (32, 32), (64, 16)])
-def test_the_vjp_holds_as_many_states_as_it_says(cell, gates, held, D, H, rng):
+def test_a_pass_holds_as_much_as_it_says(cell, gates, held, D, H, form, rng):
     B, T = 8, 1600
     x, u = rng.normal(size=(B, T, D)), rng.normal(size=(B, T, H))
     weights = [rng.normal(size=(gates * H, n)) / H for n in (D, H)]
     initial, dout = ((None, None), (u, u)) if cell == "lstm" else ((None,), u)
-    pull = getattr(dlref.recurrent, f"{cell}_vjp")
-    pull(dout, x, *initial, *weights)
+    run = getattr(dlref.recurrent, cell + form)
+    given = *([dout] if form else []), x, *initial, *weights
+    run(*given)
     tracemalloc.start()
-    pull(dout, x, *initial, *weights)
+    run(*given)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    numbers = held * H + 2 * D + D  # for each entry and step; the last D are a result
-    assert numbers < peak / (8 * B * T) < 1.1 * numbers  # and panels of 1024 rows, and weights
-    assert f"{held} B T H + 2 B T D numbers in addition to inputs" in re.sub(
-        r"\s+", " ", pull.__doc__
-    )
-
-
-@pytest.mark.skipif(not COMPILED, reason="the arrays are the same, the loops take long")
-@pytest.mark.parametrize(("cell", "gates", "held"), [("rnn", 1, 2), ("gru", 3, 5), ("lstm", 4, 6)])
-@pytest.mark.parametrize(("D", "H"), [(4, 64), (32, 32), (64, 16)])
-def test_the_forward_pass_holds_as_much_as_it_says(cell, gates, held, D, H, rng):
-    B, T = 8, 1600
-    x, weights = rng.normal(size=(B, T, D)), [rng.normal(size=(gates * H, n)) / H for n in (D, H)]
-    initial = (None, None) if cell == "lstm" else (None,)
-    run = getattr(dlref.recurrent, cell)
-    run(x, *initial, *weights)
-    tracemalloc.start()
-    run(x, *initial, *weights)
-    _, peak = tracemalloc.get_traced_memory()
-    tracemalloc.stop()
-    numbers = held * H + D
-    assert numbers < peak / (8 * B * T) < (1.1 if H > D else 1.4) * numbers
-    assert re.search(
-        rf"{held} B T H \+ B T D numbers[^.]*results? included", re.sub(r"\s+", " ", run.__doc__)
-    )
+    text = re.sub(r"\s+", " ", run.__doc__)
+    if form:
+        numbers, more = held * H + 2 * D + D, 1.1  # the last D are a result
+        assert f"{held} B T H + 2 B T D numbers in addition to inputs" in text
+    else:
+        numbers, more = held * H + D, 1.1 if H > D else 1.4
+        assert re.search(rf"{held} B T H \+ B T D numbers[^.]*results? included", text)
+    # for each entry and step; there are panels of 1024 rows and weights, too
+    assert numbers < peak / (8 * B * T) < more * numbers
 
 
 @pytest.mark.parametrize("rows", [1, 2, 4, 7, 8, 13])
