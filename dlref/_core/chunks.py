@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from .arguments import FloatArray
 from .threads import over_rows
-
-if TYPE_CHECKING:
-    from .arguments import FloatArray
 
 COST = 10  #: nanoseconds, or elementary operations, a number of an input
 PIECE = 2**16  #: numbers of an input whose formulas are computed at a time

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-from .arguments import as_integers, check_fits
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from .arguments import FloatArray
+from .arguments import FloatArray, as_integers, check_fits
 
 
 def beginnings(segment_ids: Any, shape: tuple[int, ...]) -> npt.NDArray[np.bool_] | None:

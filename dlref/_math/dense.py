@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 
-if TYPE_CHECKING:
-    from .._core.arguments import FloatArray
+from .._core.arguments import FloatArray
 
 #: Multiplications per BLAS call, about a tenth of a second: BLAS does not check for Ctrl-C.
 AT_ONCE = 2**31

@@ -11,15 +11,11 @@ element of the result is a sum over k in ascending order, in blocks of 512, for 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
+from .._core.arguments import FloatArray
 from .._core.jit import kernel
 from .gemm_tiles import PANELS, ROWS, WIDTH_BYTES, add_part_of_row, add_row, add_tile
-
-if TYPE_CHECKING:
-    from .._core.arguments import FloatArray
 
 DEPTH = 512  # terms that are summed before they are added to the result; a panel then has 64 KiB
 

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
+import numpy.typing as npt
 
+from .._core.arguments import FloatArray
 from .._core.jit import kernel
 from .._core.threads import over_rows
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
-
-    from .._core.arguments import FloatArray
 
 
 @kernel

@@ -8,7 +8,7 @@ Arrays have one dtype; only the options of `Attention` are checked here.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -38,13 +38,10 @@ from ..normalization import (
 )
 from ..positions import apply_rope, apply_rope_vjp
 from ._cache import KVCache, appended
-from ._kernels.arguments import Attention, as_window
+from ._kernels.arguments import Attention, AttentionOptions, as_window
 from ._kernels.matrices import scores, softmax_parts
 from ._params import AttentionParams
 from ._scaled_dot_product import gradients, scaled_dot_product_attention_jvp
-
-if TYPE_CHECKING:
-    from ._kernels.arguments import AttentionOptions
 
 
 class Heads(NamedTuple):

@@ -2,7 +2,7 @@ r"""Differential attention: the difference of two softmax maps."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -18,14 +18,12 @@ from .._core.arguments import (
     result,
 )
 from .._core.broadcasting import unbroadcast
+from ._kernels.arguments import AttentionOptions
 from ._scaled_dot_product import (
     scaled_dot_product_attention,
     scaled_dot_product_attention_jvp,
     scaled_dot_product_attention_vjp,
 )
-
-if TYPE_CHECKING:
-    from ._kernels.arguments import AttentionOptions
 
 NAMES = ("q1", "k1", "q2", "k2", "v", "lam")
 

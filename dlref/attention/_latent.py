@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any, NamedTuple, Unpack
+from typing import Any, NamedTuple, Unpack
 
 import numpy as np
 
@@ -18,14 +18,12 @@ from ..normalization import rms_norm, rms_norm_jvp, rms_norm_vjp
 from ._attention_weights import attention_weights
 from ._block import Heads, merge, split
 from ._cache import KVCache, appended
+from ._kernels.arguments import AttentionOptions
 from ._scaled_dot_product import (
     scaled_dot_product_attention,
     scaled_dot_product_attention_jvp,
     scaled_dot_product_attention_vjp,
 )
-
-if TYPE_CHECKING:
-    from ._kernels.arguments import AttentionOptions
 
 
 def check_latent_params(labels: list[str], p: Any, width: int, heads: Heads) -> None:

@@ -2,7 +2,7 @@ r"""Latent attention: keys and values are projected from a small vector, the onl
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -25,10 +25,8 @@ from .._core.arguments import (
 from .._core.pytree import displayed
 from ._block import Heads, as_heads
 from ._cache import KVCache
+from ._kernels.arguments import AttentionOptions
 from ._latent import LatentBlock, check_latent_params
-
-if TYPE_CHECKING:
-    from ._kernels.arguments import AttentionOptions
 
 
 @displayed

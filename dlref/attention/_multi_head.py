@@ -2,7 +2,7 @@ r"""Multi-head attention: projections and heads."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -23,10 +23,8 @@ from .._core.arguments import (
 )
 from ._block import AttentionBlock, Heads, as_heads, check_attention_params
 from ._cache import KVCache
+from ._kernels.arguments import AttentionOptions, HeadOptions, TangentHeadOptions
 from ._params import AttentionParams
-
-if TYPE_CHECKING:
-    from ._kernels.arguments import AttentionOptions, HeadOptions, TangentHeadOptions
 
 
 def _params(arrays: list[FloatArray | None]) -> AttentionParams:

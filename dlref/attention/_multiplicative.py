@@ -2,7 +2,7 @@ r"""Multiplicative attention: a bilinear form compares query and key."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,12 @@ from .._core.arguments import (
     result,
 )
 from .._math.dense import affine, affine_jvp, affine_vjp
+from ._kernels.arguments import ScoreOptions, TangentOptions
 from ._scaled_dot_product import (
     scaled_dot_product_attention,
     scaled_dot_product_attention_jvp,
     scaled_dot_product_attention_vjp,
 )
-
-if TYPE_CHECKING:
-    from ._kernels.arguments import ScoreOptions, TangentOptions
 
 
 def _check(names: tuple[str, ...], q: FloatArray, k: FloatArray, w: FloatArray) -> None:

@@ -2,7 +2,7 @@ r"""Scaled dot-product attention."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal, Unpack, overload
+from typing import Any, Literal, Unpack, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -13,11 +13,8 @@ from .._core.arguments import (
     check_shape,
 )
 from ._kernels import flash
-from ._kernels.arguments import Attention, jvp_arguments
+from ._kernels.arguments import Attention, ScoreOptions, TangentOptions, jvp_arguments
 from ._kernels.matrices import scores, softmax_parts, weights_jvp
-
-if TYPE_CHECKING:
-    from ._kernels.arguments import ScoreOptions, TangentOptions
 
 
 @overload

@@ -8,16 +8,12 @@ multiplies by it.
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_number
-from ._kernels.elementwise import deriv, jvp, vjp
-
-if TYPE_CHECKING:
-    from ._kernels.elementwise import Slope
+from ._kernels.elementwise import Slope, deriv, jvp, vjp
 
 
 def _log_slope(x: FloatArray) -> FloatArray:

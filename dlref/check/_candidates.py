@@ -7,7 +7,7 @@ import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from html import escape
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,13 +21,10 @@ from ._oracle.calls import ReferenceCall, as_form, learned_options, separate, wi
 from ._oracle.causes import cause_in_common, cause_of, common_cause, is_settled
 from ._oracle.causes.evidence import Evidence
 from ._oracle.causes.heuristics import NARROW_SUMS
-from ._oracle.error_maps import as_html, as_text, error_map_of
+from ._oracle.error_maps import ErrorMap, as_html, as_text, error_map_of
 from ._oracle.sampled_bounds import Split, sampled_baselines, sampled_bounds, split_of
 from ._oracle.stochastic_rounding import EPS
 from ._oracle.unwritten import NAN, NOT_WRITTEN, ZERO, needs_another_call, poisoned, unwritten
-
-if TYPE_CHECKING:
-    from ._oracle.error_maps import ErrorMap
 
 #: If an error exceeds its bound by less than the factor, the bound is measured again at so many
 #: times as many points: the maximum over few points can be less than half of the true one.

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import as_bool, as_generator, check_callable, float_dtype, shown
 from .._core.pytree import map_tree
-from .._records import UNKNOWN, spec_of
+from .._records import UNKNOWN, MapSpec, spec_of
 from .._records._spec import Case, Cases, option_case
 from ._oracle import examples
 from ._oracle.arrays import copied
 from ._oracle.calls import ReferenceCall
 from ._oracle.pairwise_options import pairwise_cases
-
-if TYPE_CHECKING:
-    from .._records import MapSpec
 
 
 def as_kind(dtype: Any) -> np.dtype[Any]:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +50,7 @@ from ._inputs import (
 )
 from ._oracle.arrays import as_numpy
 from ._oracle.autograd import in_layout, own_vjp
+from ._oracle.bounds import Limits
 from ._oracle.calls import ReferenceCall, as_form, learned_options
 from ._oracle.causes import (
     cause_in_common,
@@ -67,10 +68,6 @@ from ._oracle.causes.heuristics import NARROW_SUMS, NOISE
 from ._oracle.error_maps import as_html
 from ._oracle.examples import drawn_like, is_valid, jvp_arguments
 from ._oracle.pairwise_options import shapes_of
-
-if TYPE_CHECKING:
-    from ._oracle.bounds import Limits
-
 
 #: Cases that are off, at most, if others are drawn for the search.
 MAX_FEW_CASES = 3

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from .._core.arguments import as_integer, as_number, shown
 from ._kin import SLIDING, Kin, plain
-
-if TYPE_CHECKING:
-    from ._settings import Settings
+from ._settings import Settings
 
 OF_LATENTS = 1e-6  # the epsilon of their norms, whatever the configuration says
 GELU = "gelu_pytorch_tanh"

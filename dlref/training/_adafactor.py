@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.arguments import as_number
+from .._core.arguments import FloatArray, as_number
 from .._core.pytree import as_state, displayed
 from ._kernels.steps import root_mean_square, walked
-
-if TYPE_CHECKING:
-    from .._core.arguments import FloatArray
 
 
 @displayed

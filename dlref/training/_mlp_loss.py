@@ -3,9 +3,10 @@ r"""The loss of a multilayer perceptron over a batch, its gradient, and its curv
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from .._core.arguments import FloatArray, choice
 from .._core.pytree import as_float_trees, check_tree, filled, rounded
@@ -13,9 +14,6 @@ from ..activations import softmax_vjp
 from ..activations._by_name import by_name
 from ..losses import cross_entropy, cross_entropy_grad, squared_error, squared_error_grad
 from ..neurons import LinearParams, linear, linear_jvp, linear_vjp, mlp, mlp_vjp
-
-if TYPE_CHECKING:
-    import numpy.typing as npt
 
 IGNORED = -100  #: as a class: the row has no loss
 #: Losses and their gradients.

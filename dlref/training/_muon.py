@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import math
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from .._core.arguments import as_bool, as_number, choice
+from .._core.arguments import FloatArray, as_bool, as_number, choice
 from .._core.pytree import as_state, displayed
 from ._kernels.steps import walked
 from ._newton_schulz import QUINTIC, checked_polynomial, orthogonalized
-
-if TYPE_CHECKING:
-    from .._core.arguments import FloatArray
 
 
 @displayed

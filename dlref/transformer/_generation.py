@@ -3,7 +3,7 @@ r"""Text from a language model: a token at a time, with a cache of keys and valu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -27,11 +27,8 @@ from .._core.arguments import (
 from ..activations import log_softmax, softmax
 from ._configuration import LanguageModelConfig, check_config
 from ._decoding import Decoding
-from ._model import model_arguments
+from ._model import IntArray, model_arguments
 from ._params import LanguageModelParams
-
-if TYPE_CHECKING:
-    from ._model import IntArray
 
 
 def next_token_probabilities(

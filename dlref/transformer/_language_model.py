@@ -3,7 +3,7 @@ r"""The decoder-only language model, its loss, and the gradient of that."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -26,12 +26,9 @@ from ._model import (
     next_tokens,
     shared,
 )
-from ._padding import IGNORED, as_padding
+from ._padding import IGNORED, Padding, as_padding
 from ._params import LanguageModelParams
 from ._stacks import stack_forward, stack_tangent, stack_value
-
-if TYPE_CHECKING:
-    from ._padding import Padding
 
 
 class LanguageModelTrace(NamedTuple):

@@ -4,18 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..._core.arguments import as_array
+from ..._core.arguments import FloatArray, as_array
 from ...positions import rope_frequencies, rope_tables
 from ...transformer import LanguageModelConfig
-from .common import LENGTH, inner_eps
-
-if TYPE_CHECKING:
-    from ..._core.arguments import FloatArray
-    from .common import Options
+from .common import LENGTH, Options, inner_eps
 
 #: Steps of the search for a minimum between three values, each 0.62 as far apart. SciPy's searches
 #: stop at the root of epsilon, which is too far from the minimum to say that two arrays agree.

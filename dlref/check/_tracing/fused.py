@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...attention import LatentAttentionParams
 from ...transformer import GatedDeltaParams, GatedFeedForwardParams, MixtureParams
-
-if TYPE_CHECKING:
-    from numpy.typing import NDArray
-
-    from .common import Mistakes, Options
+from .common import Mistakes, Options
 
 COUNTS = {2: "two", 3: "three", 4: "four"}
 #: How many processors may have parts of a matrix.

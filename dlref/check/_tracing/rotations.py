@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+from ..._core.arguments import FloatArray
 from ...positions import rope_attention_factor, rope_frequencies, rope_tables
-from .common import LENGTH
-
-if TYPE_CHECKING:
-    from ..._core.arguments import FloatArray
-    from .common import Options
-
+from .common import LENGTH, Options
 
 #: Types of scalings that multiply the tables by a factor of their own.
 SHARPENED = ("yarn", "longrope")
