@@ -5,7 +5,7 @@ Those of `LOOKED_UP` were copied from public repositories that hold them whole; 
 memory, so that a size may be wrong there.
 """
 
-from published import LLAMA, LLAMA3, OPT, QWEN, _file, _sizes
+from published import ENCODERS, LLAMA, LLAMA3, OPT, PUBLISHED, QWEN, _file, _sizes
 
 #: In the model presets of MLC LLM, in Tenstorrent's tt-metal, in NVIDIA's aiconfigurator, and in
 #: repositories of people who keep their fine-tuned models there.
@@ -47,12 +47,10 @@ LATER = {
         eos_token_id=2, head_dim=128, internal_version="7b-alpha-v2.33.0.30", rope_scaling=None,
         rope_theta=1000000.0, **_sizes(64000, 4096, 11008, 32, 32, 32, 4096),
     ),
-    "Qwen/Qwen3-Embedding-0.6B": _file(
-        "qwen3", "Qwen3", version="4.51.3", **QWEN | {"eos_token_id": 151643},
-        attention_bias=False, head_dim=128, max_window_layers=28, rope_scaling=None,
-        rope_theta=1000000, sliding_window=None,
-        **_sizes(151669, 1024, 3072, 28, 16, 8, 32768),
-    ) | {"tie_word_embeddings": True},
+    "Qwen/Qwen3-Embedding-0.6B": PUBLISHED["Qwen/Qwen3-0.6B-Base"] | {
+        "transformers_version": "4.51.3", "eos_token_id": 151643, "sliding_window": None,
+        "vocab_size": 151669,
+    },
     "Qwen/Qwen1.5-1.8B-Chat": _file(
         "qwen2", "Qwen2", version="4.37.2", **QWEN, _name_or_path="Qwen/Qwen1.5-1.8B-Chat",
         max_window_layers=21, rope_theta=1000000.0, sliding_window=32768,
@@ -78,21 +76,15 @@ LATER = {
         "llama", "Llama", version="4.35.0", attention_bias=False, **OLD_LLAMA,
         rope_theta=10000.0, **_sizes(32000, 2048, 5632, 22, 32, 4, 2048),
     ),
-    "mistralai/Mistral-7B-v0.3": _file(
-        "mistral", "Mistral", version="4.42.0.dev0", attention_dropout=0.0, bos_token_id=1,
-        eos_token_id=2, hidden_act="silu", rms_norm_eps=1e-5, rope_theta=1000000.0,
-        sliding_window=None, tie_word_embeddings=False,
-        **_sizes(32768, 4096, 14336, 32, 32, 8, 32768),
-    ),
-    "togethercomputer/RedPajama-INCITE-Base-3B-v1": {
-        "_name_or_path": "/root/fm/models/rp_3b_800b_real_fp16",
-        "architectures": ["GPTNeoXForCausalLM"], "bos_token_id": 0, "eos_token_id": 0,
-        "hidden_act": "gelu", "hidden_size": 2560, "initializer_range": 0.02,
-        "intermediate_size": 10240, "layer_norm_eps": 1e-05, "max_position_embeddings": 2048,
-        "model_type": "gpt_neox", "num_attention_heads": 32, "num_hidden_layers": 32,
-        "rotary_emb_base": 10000, "rotary_pct": 1.0, "tie_word_embeddings": False,
-        "torch_dtype": "float16", "transformers_version": "4.28.1", "use_cache": True,
-        "use_parallel_residual": False, "vocab_size": 50432,
+    "mistralai/Mistral-7B-v0.3": PUBLISHED["mistralai/Mistral-7B-v0.1"] | {
+        "transformers_version": "4.42.0.dev0", "attention_dropout": 0.0, "rope_theta": 1000000.0,
+        "sliding_window": None, "vocab_size": 32768,
+    },
+    "togethercomputer/RedPajama-INCITE-Base-3B-v1": PUBLISHED["EleutherAI/pythia-160m"] | {
+        "_name_or_path": "/root/fm/models/rp_3b_800b_real_fp16", "hidden_size": 2560,
+        "intermediate_size": 10240, "num_attention_heads": 32, "num_hidden_layers": 32,
+        "rotary_pct": 1.0, "transformers_version": "4.28.1", "use_parallel_residual": False,
+        "vocab_size": 50432,
     },
     "microsoft/Phi-4-mini-instruct": _file(
         "phi3", "Phi3", version="4.45.0", _name_or_path="Phi-4-mini-instruct",
@@ -156,19 +148,11 @@ LATER = {
         tie_word_embeddings=False, use_qkv_bias=True,
         **_sizes(100352, 2048, 5632, 24, 32, 32, 4096),
     ),
-    "bigcode/starcoder2-15b, by MLC": _file(
-        "starcoder2", "Starcoder2", version="4.37.0.dev0", activation_function="gelu",
-        attention_dropout=0.1, residual_dropout=0.1, embedding_dropout=0.1,
-        attention_softmax_in_fp32=True, bos_token_id=0, eos_token_id=0,
-        hidden_act="gelu_pytorch_tanh", layer_norm_epsilon=1e-5, mlp_type="default",
-        norm_epsilon=1e-5, norm_type="layer_norm", rope_theta=1000000,
-        scale_attention_softmax_in_fp32=True, scale_attn_weights=True, sliding_window=4096,
-        use_bias=True, **_sizes(49152, 4608, 18432, 32, 36, 4, 16384),
-    ),
-    "openai-community/gpt2-medium": GPT2 | {
-        "n_ctx": 1024, "n_embd": 1024, "n_head": 16, "n_layer": 24, "n_positions": 1024,
-        "n_special": 0, "predict_special_tokens": True,
-        "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}},
+    "bigcode/starcoder2-15b, by MLC": PUBLISHED["bigcode/starcoder2-7b"] | {
+        "activation_function": "gelu", "attention_softmax_in_fp32": True,
+    },
+    "openai-community/gpt2-medium": PUBLISHED["openai-community/gpt2"] | {
+        "n_embd": 1024, "n_head": 16, "n_layer": 24, "n_special": 0, "predict_special_tokens": True,
     },
     "bigcode/santacoder, by MLC": {
         k: v for k, v in GPT2.items() if k not in ("model_type", "architectures")
@@ -289,14 +273,10 @@ LATER = {
         "torch_dtype": "float16", "use_cache": True, "use_parallel_residual": False,
         "vocab_size": 32000, "classifier_dropout": 0.1, "attention_bias": True,
     },
-    "stabilityai/stablelm-base-alpha-7b": {
-        "architectures": ["GPTNeoXForCausalLM"], "bos_token_id": 0, "eos_token_id": 0,
-        "hidden_act": "gelu", "hidden_size": 6144, "initializer_range": 0.02,
-        "intermediate_size": 24576, "layer_norm_eps": 1e-05, "max_position_embeddings": 4096,
-        "model_type": "gpt_neox", "num_attention_heads": 48, "num_hidden_layers": 16,
-        "rotary_emb_base": 10000, "rotary_pct": 0.25, "tie_word_embeddings": False,
-        "torch_dtype": "float16", "transformers_version": "4.28.1", "use_cache": True,
-        "use_parallel_residual": True, "vocab_size": 50432,
+    "stabilityai/stablelm-base-alpha-7b": PUBLISHED["EleutherAI/pythia-160m"] | {
+        "hidden_size": 6144, "intermediate_size": 24576, "max_position_embeddings": 4096,
+        "num_attention_heads": 48, "num_hidden_layers": 16, "transformers_version": "4.28.1",
+        "vocab_size": 50432,
     },
     "tiiuae/falcon-180B": {
         "alibi": False, "architectures": ["FalconForCausalLM"], "attention_dropout": 0.0,
@@ -350,25 +330,21 @@ LATER = {
         "torch_dtype": "float16", "transformers_version": "4.21.0.dev0", "use_cache": True,
         "word_embed_proj_dim": 7168,
     },
-    "ibm-granite/granite-3.3-8b-instruct": _file(
-        "granite", "Granite", version="4.49.0", attention_bias=False, attention_dropout=0.0,
-        attention_multiplier=0.0078125, bos_token_id=0, embedding_multiplier=12.0, eos_token_id=0,
-        hidden_act="silu", logits_scaling=16.0, mlp_bias=False, pad_token_id=0,
-        residual_multiplier=0.22, rms_norm_eps=1e-5, rope_scaling=None, rope_theta=10000000.0,
-        tie_word_embeddings=True, **_sizes(49159, 4096, 12800, 40, 32, 8, 131072),
-    ),
+    "ibm-granite/granite-3.3-8b-instruct": PUBLISHED["ibm-granite/granite-3.1-2b-base"] | {
+        "transformers_version": "4.49.0", "attention_dropout": 0.0,
+        "attention_multiplier": 0.0078125, "logits_scaling": 16.0, "rope_theta": 10000000.0,
+        "vocab_size": 49159, "hidden_size": 4096, "intermediate_size": 12800,
+    },
     "ibm-granite/granite-8b-code-base-4k": _file(
         "llama", "Llama", version="4.41.0.dev0", attention_bias=True, attention_dropout=0.1,
         bos_token_id=0, eos_token_id=0, hidden_act="silu", mlp_bias=True, pad_token_id=0,
         pretraining_tp=1, rms_norm_eps=1e-5, rope_scaling=None, rope_theta=10000,
         tie_word_embeddings=True, **_sizes(49152, 4096, 14336, 36, 32, 8, 4096),
     ),
-    "zai-org/GLM-4-32B-0414": _file(
-        "glm4", "Glm4", version="4.52.0.dev0", attention_bias=False, attention_dropout=0.0,
-        eos_token_id=[151329, 151336, 151338], head_dim=128, hidden_act="silu",
-        pad_token_id=151329, partial_rotary_factor=0.5, rms_norm_eps=1e-5, rope_theta=10000.0,
-        tie_word_embeddings=False, **_sizes(151552, 6144, 23040, 61, 48, 2, 32768),
-    ),
+    "zai-org/GLM-4-32B-0414": PUBLISHED["zai-org/GLM-4-9B-0414"] | {
+        "hidden_size": 6144, "intermediate_size": 23040, "num_hidden_layers": 61,
+        "num_attention_heads": 48,
+    },
     "deepseek-ai/DeepSeek-Coder-V2-Lite-Instruct": _file(
         "deepseek_v2", "DeepseekV2", version="4.39.3", attention_bias=False,
         attention_dropout=0.0, aux_loss_alpha=0.001, bos_token_id=100000, eos_token_id=100001,
@@ -465,14 +441,8 @@ LATER_ENCODERS = {
         "pooler_size_per_head": 128, "pooler_type": "first_token_transform",
         "transformers_version": "4.49.0", "vocab_size": 21128,
     },
-    "ASSERT-KTH/RewardRepair": {
-        "_name_or_path": "./model/T5Coconut", "architectures": ["T5ForConditionalGeneration"],
-        "d_ff": 2048, "d_kv": 64, "d_model": 512, "decoder_start_token_id": 0,
-        "dropout_rate": 0.1, "eos_token_id": 1, "initializer_factor": 1.0,
-        "is_encoder_decoder": True, "layer_norm_epsilon": 1e-06, "model_type": "t5",
-        "n_positions": 512, "num_decoder_layers": 6, "num_heads": 8, "num_layers": 6,
-        "output_hidden_states": True, "output_past": True, "pad_token_id": 0,
-        "relative_attention_num_buckets": 32, "vocab_size": 32128,
+    "ASSERT-KTH/RewardRepair": ENCODERS["google-t5/t5-small"] | {
+        "_name_or_path": "./model/T5Coconut", "num_decoder_layers": 6, "output_hidden_states": True,
         "task_specific_params": {"summarization": {"early_stopping": True, "num_beams": 4}},
     },
     "google/byt5-small": {
@@ -527,12 +497,9 @@ ALL_OF_4_38 = {
     "task_specific_params": None, "problem_type": None,
 }  # fmt: skip
 LATER |= {
-    "jiahe7ay/infini-mini-transformer, its Gemma": _file(
-        "gemma", "Gemma", version="4.38.0.dev0", attention_bias=False, attention_dropout=0.0,
-        bos_token_id=2, eos_token_id=1, head_dim=256, hidden_act="gelu", pad_token_id=0,
-        rms_norm_eps=1e-6, rope_scaling=None, rope_theta=10000.0,
-        **_sizes(151936, 2048, 16384, 14, 8, 1, 8192),
-    ),
+    "jiahe7ay/infini-mini-transformer, its Gemma": PUBLISHED["google/gemma-2b"] | {
+        "vocab_size": 151936, "num_hidden_layers": 14,
+    },
     "mistralai/Mistral-7B-Instruct-v0.3": _file(
         "mistral", "Mistral", version="4.38.0", attention_dropout=0.0, hidden_act="silu",
         rms_norm_eps=1e-5, rope_theta=1000000.0, sliding_window=None, tie_word_embeddings=False,
@@ -568,44 +535,20 @@ LATER |= {
         **OLD_LLAMA | {"rope_scaling": {"factor": 8.0, "type": "linear"}}, pad_token_id=0,
         **_sizes(32000, 4096, 11008, 32, 32, 32, 32768),
     ),
-    "cyberagent/open-calm-7b": {
-        "architectures": ["GPTNeoXForCausalLM"], "bos_token_id": 0, "eos_token_id": 0,
-        "hidden_act": "gelu", "hidden_size": 4096, "initializer_range": 0.02,
-        "intermediate_size": 16384, "layer_norm_eps": 1e-05, "max_position_embeddings": 2048,
-        "model_type": "gpt_neox", "num_attention_heads": 32, "num_hidden_layers": 32,
-        "rotary_emb_base": 10000, "rotary_pct": 1.0, "tie_word_embeddings": False,
-        "torch_dtype": "float16", "transformers_version": "4.27.0.dev0", "use_cache": True,
+    "cyberagent/open-calm-7b": PUBLISHED["EleutherAI/pythia-160m"] | {
+        "hidden_size": 4096, "intermediate_size": 16384, "num_attention_heads": 32,
+        "num_hidden_layers": 32, "rotary_pct": 1.0, "transformers_version": "4.27.0.dev0",
         "use_parallel_residual": False, "vocab_size": 52224,
     },
-    "openai/gpt-oss-120b": _file(
-        "gpt_oss", "GptOss", version="4.55.0.dev0", attention_bias=True, attention_dropout=0.0,
-        eos_token_id=200002, experts_per_token=4, head_dim=64, hidden_act="silu",
-        initial_context_length=4096, layer_types=["sliding_attention", "full_attention"] * 18,
-        num_experts_per_tok=4, num_local_experts=128, output_router_logits=False,
-        pad_token_id=199999, rms_norm_eps=1e-5, rope_theta=150000, router_aux_loss_coef=0.9,
-        rope_scaling={
-            "beta_fast": 32.0, "beta_slow": 1.0, "factor": 32.0,
-            "original_max_position_embeddings": 4096, "rope_type": "yarn", "truncate": False,
-        },
-        sliding_window=128, swiglu_limit=7.0, tie_word_embeddings=False,
-        **_sizes(201088, 2880, 2880, 36, 64, 8, 131072),
-    ),
-    "zai-org/GLM-4.6": _file(
-        "glm4_moe", "Glm4Moe", version="4.54.0", attention_bias=True, attention_dropout=0.0,
-        eos_token_id=[151329, 151336, 151338], first_k_dense_replace=3, head_dim=128,
-        hidden_act="silu", moe_intermediate_size=1536, n_group=1, n_routed_experts=160,
-        n_shared_experts=1, norm_topk_prob=True, num_experts_per_tok=8,
-        num_nextn_predict_layers=1, pad_token_id=151329, partial_rotary_factor=0.5,
-        rms_norm_eps=1e-5, rope_scaling=None, rope_theta=1000000, routed_scaling_factor=2.5,
-        tie_word_embeddings=False, topk_group=1, use_qk_norm=True,
-        **_sizes(151552, 5120, 12288, 92, 96, 8, 202752),
-    ),
-    "allenai/OLMo-2-0325-32B": _file(
-        "olmo2", "Olmo2", "float32", "4.49.0", attention_bias=False, attention_dropout=0.0,
-        eos_token_id=100257, hidden_act="silu", pad_token_id=100277, rms_norm_eps=1e-6,
-        rope_scaling=None, rope_theta=500000, tie_word_embeddings=False,
-        **_sizes(100352, 5120, 27648, 64, 40, 8, 4096),
-    ),
+    "openai/gpt-oss-120b": PUBLISHED["openai/gpt-oss-20b"] | {
+        "layer_types": ["sliding_attention", "full_attention"] * 18, "num_local_experts": 128,
+        "num_hidden_layers": 36,
+    },
+    "zai-org/GLM-4.6": PUBLISHED["zai-org/GLM-4.5"] | {"max_position_embeddings": 202752},
+    "allenai/OLMo-2-0325-32B": PUBLISHED["allenai/OLMo-2-1124-7B"] | {
+        "transformers_version": "4.49.0", "hidden_size": 5120, "intermediate_size": 27648,
+        "num_hidden_layers": 64, "num_attention_heads": 40, "num_key_value_heads": 8,
+    },
     "deepseek-ai/DeepSeek-V3.1-Base": _file(
         "deepseek_v3", "DeepseekV3", version="4.44.2", attention_bias=False,
         attention_dropout=0.0,
@@ -627,56 +570,41 @@ LATER |= {
         tie_word_embeddings=False, topk_group=4, topk_method="noaux_tc", v_head_dim=128,
         **_sizes(129280, 7168, 18432, 61, 128, 128, 163840),
     ),
-    "bigcode/tiny_starcoder_py": GPT2 | {
-        "activation_function": "gelu_pytorch_tanh", "architectures": ["GPTBigCodeForCausalLM"],
-        "attention_softmax_in_fp32": True, "bos_token_id": 0, "eos_token_id": 0,
-        "inference_runner": 0, "max_batch_size": None, "max_sequence_length": None,
-        "model_type": "gpt_bigcode", "multi_query": True, "n_embd": 768, "n_head": 12,
-        "n_inner": 3072, "n_layer": 20, "n_positions": 8192, "pad_key_length": True,
-        "pre_allocate_kv_cache": False, "scale_attention_softmax_in_fp32": True,
-        "scale_attn_weights": True, "torch_dtype": "float32", "transformers_version": "4.28.1",
-        "use_cache": True, "validate_runner_input": True, "vocab_size": 49152,
+    "bigcode/tiny_starcoder_py": PUBLISHED["bigcode/starcoderbase"] | {
+        "activation_function": "gelu_pytorch_tanh", "n_embd": 768, "n_head": 12, "n_inner": 3072,
+        "n_layer": 20,
     },
 }  # fmt: skip
 LATER_ENCODERS |= {
-    "a1701s/politicalbiasdetection": {
+    "a1701s/politicalbiasdetection": ENCODERS["distilbert/distilbert-base-uncased"] | {
         "_name_or_path": "/content/drive/MyDrive/colab_data/models/distilbert-political-tweets",
-        "activation": "gelu", "architectures": ["DistilBertForSequenceClassification"],
-        "attention_dropout": 0.1, "dim": 768, "dropout": 0.1, "hidden_dim": 3072,
-        "id2label": {"0": "Republican", "1": "Democrat"}, "initializer_range": 0.02,
-        "label2id": {"Democrat": "1", "Republican": "0"}, "max_position_embeddings": 512,
-        "model_type": "distilbert", "n_heads": 12, "n_layers": 6, "pad_token_id": 0,
-        "problem_type": "single_label_classification", "qa_dropout": 0.1,
-        "seq_classif_dropout": 0.2, "sinusoidal_pos_embds": False, "tie_weights_": True,
-        "torch_dtype": "float32", "transformers_version": "4.16.2", "vocab_size": 30522,
+        "architectures": ["DistilBertForSequenceClassification"],
+        "id2label": {"0": "Republican", "1": "Democrat"},
+        "label2id": {"Democrat": "1", "Republican": "0"},
+        "problem_type": "single_label_classification", "torch_dtype": "float32",
+        "transformers_version": "4.16.2",
     },
-    "djacoo/nlp-llm-project": {
-        "activation": "gelu", "architectures": ["DistilBertForSequenceClassification"],
-        "attention_dropout": 0.1, "bos_token_id": None, "dim": 768, "dropout": 0.1,
-        "dtype": "float32", "eos_token_id": None, "hidden_dim": 3072,
+    "djacoo/nlp-llm-project": ENCODERS["distilbert/distilbert-base-uncased"] | {
+        "architectures": ["DistilBertForSequenceClassification"], "bos_token_id": None,
+        "dtype": "float32", "eos_token_id": None,
         "id2label": {"0": "Billing and Payments", "1": "Customer Service"},
         "label2id": {"Billing and Payments": 0, "Customer Service": 1},
-        "initializer_range": 0.02, "max_position_embeddings": 512, "model_type": "distilbert",
-        "n_heads": 12, "n_layers": 6, "pad_token_id": 0, "qa_dropout": 0.1,
-        "problem_type": "single_label_classification", "seq_classif_dropout": 0.2,
-        "sinusoidal_pos_embds": False, "tie_weights_": True, "tie_word_embeddings": True,
-        "transformers_version": "5.1.0", "vocab_size": 30522,
+        "problem_type": "single_label_classification", "tie_word_embeddings": True,
+        "transformers_version": "5.1.0",
     },
     "Suryanarayanan-Balaji/GPT-MolBERTa": BERT | SAVED | ROBERTA | {
         "architectures": ["RobertaForMaskedLM"], "layer_norm_eps": 1e-12, "num_hidden_layers": 6,
         "transformers_version": "4.24.0", "type_vocab_size": 2, "vocab_size": 50000,
     },
-    "4lhafz/streamlit-ner-beritakorupsi": BERT | {
+    "4lhafz/streamlit-ner-beritakorupsi": ENCODERS["google-bert/bert-base-multilingual-cased"] | {
         "_num_labels": 5, "add_cross_attention": False, "bos_token_id": None,
         "architectures": ["BertForTokenClassification"], "classifier_dropout": None,
-        "decoder_start_token_id": None, "directionality": "bidi", "dtype": "float32",
-        "eos_token_id": None, "finetuning_task": None, "is_decoder": False, "output_past": True,
+        "decoder_start_token_id": None, "dtype": "float32", "eos_token_id": None,
+        "finetuning_task": None, "is_decoder": False, "output_past": True,
         "id2label": {"0": "O", "1": "B-PERSON"}, "label2id": {"B-PERSON": 1, "O": 0},
-        "pooler_fc_size": 768, "pooler_num_attention_heads": 12, "pooler_num_fc_layers": 3,
-        "pooler_size_per_head": 128, "pooler_type": "first_token_transform", "prefix": None,
-        "pruned_heads": {}, "task_specific_params": None, "tie_word_embeddings": True,
-        "torchscript": False, "transformers_version": "5.0.0", "use_bfloat16": False,
-        "use_cache": False, "vocab_size": 50000,
+        "prefix": None, "pruned_heads": {}, "task_specific_params": None,
+        "tie_word_embeddings": True, "torchscript": False, "transformers_version": "5.0.0",
+        "use_bfloat16": False, "use_cache": False, "vocab_size": 50000,
     },
     "intfloat/multilingual-e5-small": BERT | SAVED | {
         "_name_or_path": "intfloat/multilingual-e5-small", "architectures": ["BertModel"],
@@ -729,13 +657,11 @@ LATER |= {
         "tokenizer_name": "mosaicml/mpt-30b", "torch_dtype": "bfloat16",
         "transformers_version": "4.28.1", "use_cache": False, "verbose": 0, "vocab_size": 50432,
     },
-    "CohereForAI/aya-expanse-32b": _file(
-        "cohere", "Cohere", "float16", "4.44.0", attention_bias=False, attention_dropout=0.0,
-        bos_token_id=5, eos_token_id=255001, hidden_act="silu", layer_norm_eps=1e-5,
-        logit_scale=0.0625, model_max_length=128000, pad_token_id=0, rope_scaling=None,
-        rope_theta=4000000, use_qk_norm=False,
-        **_sizes(256000, 8192, 24576, 40, 64, 8, 8192),
-    ),
+    "CohereForAI/aya-expanse-32b": PUBLISHED["CohereForAI/c4ai-command-r-v01"] | {
+        "transformers_version": "4.44.0", "model_max_length": 128000, "rope_scaling": None,
+        "rope_theta": 4000000, "use_qk_norm": False, "intermediate_size": 24576,
+        "num_key_value_heads": 8,
+    },
     "stabilityai/stablelm-2-1_6b": _file(
         "stablelm", "StableLm", "float16", "4.40.0", attention_dropout=0.0, bos_token_id=100257,
         eos_token_id=100257, hidden_act="silu", hidden_dropout=0.0, layer_norm_eps=1e-5,
@@ -743,23 +669,18 @@ LATER |= {
         rotary_scaling_factor=1.0, tie_word_embeddings=False, use_parallel_residual=False,
         use_qkv_bias=True, **_sizes(100352, 2048, 5632, 24, 32, 32, 4096),
     ),
-    "google/medgemma-27b-text-it": _file(
-        "gemma3_text", "Gemma3", version="4.52.0.dev0", attention_bias=False,
-        attention_dropout=0.0, attn_logit_softcapping=None, bos_token_id=2, eos_token_id=106,
-        cache_implementation="hybrid", final_logit_softcapping=None, head_dim=128,
-        hidden_activation="gelu_pytorch_tanh", pad_token_id=0, query_pre_attn_scalar=168,
-        rms_norm_eps=1e-6, rope_local_base_freq=10000.0, rope_theta=1000000.0,
-        rope_scaling={"factor": 8.0, "rope_type": "linear"}, sliding_window=1024,
-        sliding_window_pattern=6, **_sizes(262144, 5376, 21504, 62, 32, 16, 131072),
-    ),
-    "Qwen/Qwen3-235B-A22B-Instruct-2507": _file(
-        "qwen3_moe", "Qwen3Moe", version="4.51.0", **QWEN, attention_bias=False,
-        decoder_sparse_step=1, head_dim=128, max_window_layers=94, mlp_only_layers=[],
-        moe_intermediate_size=1536, norm_topk_prob=True, num_experts=128, num_experts_per_tok=8,
-        output_router_logits=False, rope_scaling=None, rope_theta=5000000,
-        router_aux_loss_coef=0.001, sliding_window=None,
-        **_sizes(151936, 4096, 12288, 94, 64, 4, 262144),
-    ),
+    "google/medgemma-27b-text-it": PUBLISHED["google/gemma-3-1b-it"] | {
+        "transformers_version": "4.52.0.dev0", "eos_token_id": 106, "head_dim": 128,
+        "query_pre_attn_scalar": 168, "rope_local_base_freq": 10000.0, "rope_theta": 1000000.0,
+        "rope_scaling": {"factor": 8.0, "rope_type": "linear"}, "sliding_window": 1024,
+        "hidden_size": 5376, "intermediate_size": 21504, "num_hidden_layers": 62,
+        "num_attention_heads": 32, "num_key_value_heads": 16, "max_position_embeddings": 131072,
+    },
+    "Qwen/Qwen3-235B-A22B-Instruct-2507": PUBLISHED["Qwen/Qwen3-30B-A3B"] | {
+        "max_window_layers": 94, "moe_intermediate_size": 1536, "rope_theta": 5000000,
+        "hidden_size": 4096, "intermediate_size": 12288, "num_hidden_layers": 94,
+        "num_attention_heads": 64, "max_position_embeddings": 262144,
+    },
     "ibm-granite/granite-3.1-1b-a400m-instruct": _file(
         "granitemoe", "GraniteMoe", version="4.47.0", attention_bias=False,
         attention_dropout=0.1, attention_multiplier=0.015625, bos_token_id=0,
@@ -794,19 +715,12 @@ LATER |= {
         "transformers_version": "4.25.0.dev0", "use_cache": True, "vocab_size": 50000,
         "word_embed_proj_dim": 2048,
     },
-    "EleutherAI/pythia-12b": {
-        "architectures": ["GPTNeoXForCausalLM"], "bos_token_id": 0, "eos_token_id": 0,
-        "hidden_act": "gelu", "hidden_size": 5120, "initializer_range": 0.02,
-        "intermediate_size": 20480, "layer_norm_eps": 1e-05, "max_position_embeddings": 2048,
-        "model_type": "gpt_neox", "num_attention_heads": 40, "num_hidden_layers": 36,
-        "rotary_emb_base": 10000, "rotary_pct": 0.25, "tie_word_embeddings": False,
-        "torch_dtype": "float16", "transformers_version": "4.24.0", "use_cache": True,
-        "use_parallel_residual": True, "vocab_size": 50688,
+    "EleutherAI/pythia-12b": PUBLISHED["EleutherAI/pythia-160m"] | {
+        "hidden_size": 5120, "intermediate_size": 20480, "num_attention_heads": 40,
+        "num_hidden_layers": 36, "vocab_size": 50688,
     },
-    "distilbert/distilgpt2": GPT2 | {
-        "_num_labels": 1, "id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0},
-        "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_layer": 6, "n_positions": 1024,
-        "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}},
+    "distilbert/distilgpt2": PUBLISHED["openai-community/gpt2"] | {
+        "_num_labels": 1, "id2label": {"0": "LABEL_0"}, "label2id": {"LABEL_0": 0}, "n_layer": 6,
     },
     "NousResearch/Hermes-3-Llama-3.2-3B": _file(
         "llama", "Llama", version="4.46.3", **LLAMA | {"tie_word_embeddings": True},
@@ -848,15 +762,9 @@ LATER_ENCODERS |= {
         "tie_word_embeddings": False, "torch_dtype": "float32",
         "transformers_version": "4.24.0.dev0", "use_cache": True, "vocab_size": 32128,
     },
-    "google/mt5-xl": {
-        "_name_or_path": "/home/patrick/hugging_face/t5/mt5-xl", "model_type": "mt5",
-        "architectures": ["MT5ForConditionalGeneration"], "d_ff": 5120, "d_kv": 64,
-        "d_model": 2048, "decoder_start_token_id": 0, "dropout_rate": 0.1, "eos_token_id": 1,
-        "feed_forward_proj": "gated-gelu", "initializer_factor": 1.0, "is_encoder_decoder": True,
-        "layer_norm_epsilon": 1e-06, "num_decoder_layers": 24, "num_heads": 32, "num_layers": 24,
-        "output_past": True, "pad_token_id": 0, "relative_attention_num_buckets": 32,
-        "tie_word_embeddings": False, "tokenizer_class": "T5Tokenizer",
-        "transformers_version": "4.10.0.dev0", "use_cache": True, "vocab_size": 250112,
+    "google/mt5-xl": ENCODERS["google/mt5-small"] | {
+        "_name_or_path": "/home/patrick/hugging_face/t5/mt5-xl", "d_ff": 5120, "d_model": 2048,
+        "num_decoder_layers": 24, "num_heads": 32, "num_layers": 24, "output_past": True,
     },
     "BAAI/bge-m3": BERT | ROBERTA | SAVED | {
         "_name_or_path": "", "architectures": ["XLMRobertaModel"], "hidden_size": 1024,

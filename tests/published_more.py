@@ -119,13 +119,9 @@ MORE = {
         sliding_window=None, use_sliding_window=False,
         **_sizes(128256, 2048, 11008, 36, 16, 4, 4096),
     ),
-    "allenai/OLMoE-1B-7B-0125-Instruct": _file(
-        "olmoe", "Olmoe", version="4.48.1", attention_bias=False, attention_dropout=0.0,
-        clip_qkv=None, eos_token_id=50279, hidden_act="silu", norm_topk_prob=False,
-        num_experts=64, num_experts_per_tok=8, output_router_logits=False, pad_token_id=1,
-        rms_norm_eps=1e-5, rope_scaling=None, rope_theta=10000.0, router_aux_loss_coef=0.01,
-        tie_word_embeddings=False, use_cache=False, **_sizes(50304, 2048, 1024, 16, 16, 16, 4096),
-    ),
+    "allenai/OLMoE-1B-7B-0125-Instruct": PUBLISHED["allenai/OLMoE-1B-7B-0924"] | {
+        "transformers_version": "4.48.1", "use_cache": False,
+    },
     "zai-org/GLM-4.7-Flash, saved again": _resaved("zai-org/GLM-4.7-Flash"),
     "Qwen/Qwen3-Coder-Next": PUBLISHED["Qwen/Qwen3-Next-80B-A3B-Instruct"] | {
         "attention_bias": False, "layer_types": _cycle(DELTAS, 48), "rope_theta": 5000000,
@@ -157,13 +153,11 @@ MORE = {
         pad_token_id=3, rms_norm_eps=1e-8, rope_theta=100000.0, tie_word_embeddings=False,
         **_sizes(48000, 2560, 7040, 24, 20, 20, 4096),
     ),
-    "baidu/ERNIE-4.5-0.3B-Base-PT": _file(
-        "ernie4_5", "Ernie4_5_", version="4.54.0.dev0", bos_token_id=1, eos_token_id=2,
-        auto_map={"AutoConfig": "configuration_ernie4_5.Ernie4_5_Config"}, compression_ratio=1.0,
-        head_dim=128, hidden_act="silu", pad_token_id=0, rms_norm_eps=1e-5, rope_scaling=None,
-        rope_theta=500000.0, tie_word_embeddings=True, use_bias=False, _attn_implementation="eager",
-        **_sizes(103424, 1024, 3072, 18, 16, 2, 131072),
-    ),
+    "baidu/ERNIE-4.5-0.3B-Base-PT": PUBLISHED["baidu/ERNIE-4.5-0.3B-PT"] | {
+        "architectures": ["Ernie4_5_ForCausalLM"],
+        "auto_map": {"AutoConfig": "configuration_ernie4_5.Ernie4_5_Config"},
+        "compression_ratio": 1.0, "rope_scaling": None, "_attn_implementation": "eager",
+    },
     "ByteDance-Seed/Seed-OSS-36B-Base, saved again": _resaved(
         "ByteDance-Seed/Seed-OSS-36B-Instruct"
     ),
@@ -210,18 +204,13 @@ MORE = {
             "partial_rotary_factor": 0.5, "rope_theta": 5000000, "rope_type": "default",
         },
     ),
-    "allenai/OLMo-1B-hf": _file(
-        "olmo", "Olmo", "float32", "4.40.0.dev0", attention_bias=False, attention_dropout=0.0,
-        clip_qkv=None, eos_token_id=50279, hidden_act="silu", pad_token_id=1, rope_scaling=None,
-        rope_theta=10000.0, tie_word_embeddings=True,
-        **_sizes(50304, 2048, 8192, 16, 16, 16, 2048),
-    ),
-    "allenai/OLMo-7B-0724-hf": _file(
-        "olmo", "Olmo", "float32", "4.40.0.dev0", attention_bias=False, attention_dropout=0.0,
-        clip_qkv=8.0, eos_token_id=50279, hidden_act="silu", pad_token_id=1, rope_scaling=None,
-        rope_theta=10000.0, tie_word_embeddings=False,
-        **_sizes(50304, 4096, 11008, 32, 32, 32, 4096),
-    ),
+    "allenai/OLMo-1B-hf": PUBLISHED["allenai/OLMo-7B-hf"] | {
+        "tie_word_embeddings": True, "hidden_size": 2048, "intermediate_size": 8192,
+        "num_hidden_layers": 16, "num_attention_heads": 16, "num_key_value_heads": 16,
+    },
+    "allenai/OLMo-7B-0724-hf": PUBLISHED["allenai/OLMo-7B-hf"] | {
+        "clip_qkv": 8.0, "max_position_embeddings": 4096,
+    },
     "HuggingFaceTB/SmolLM2-135M": _file(
         "llama", "Llama", version="4.40.1", attention_bias=False, attention_dropout=0.0,
         bos_token_id=0, eos_token_id=0, hidden_act="silu", is_llama_config=True, pretraining_tp=1,
