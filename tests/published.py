@@ -109,19 +109,6 @@ PUBLISHED = {
         "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}},
         "vocab_size": 50257,
     },
-    "stanford-crfm/alias-gpt2-small-x21": {
-        "activation_function": "gelu_new", "architectures": ["GPT2LMHeadModel"], "attn_pdrop": 0.1,
-        "bos_token_id": 50256, "embd_pdrop": 0.1, "eos_token_id": 50256,
-        "gradient_checkpointing": False, "initializer_range": 0.02, "layer_norm_epsilon": 1e-05,
-        "model_type": "gpt2", "n_ctx": 1024, "n_embd": 768, "n_head": 12, "n_inner": None,
-        "n_layer": 12, "n_positions": 1024, "reorder_and_upcast_attn": True, "resid_pdrop": 0.1,
-        "scale_attn_by_inverse_layer_idx": True, "scale_attn_weights": True,
-        "summary_activation": None, "summary_first_dropout": 0.1, "summary_proj_to_labels": True,
-        "summary_type": "cls_index", "summary_use_proj": True,
-        "task_specific_params": {"text-generation": {"do_sample": True, "max_length": 50}},
-        "torch_dtype": "float32", "transformers_version": "4.10.0.dev0", "use_cache": True,
-        "vocab_size": 50257,
-    },
     "meta-llama/Llama-2-7b-hf": _file(
         "llama", "Llama", "float16", "4.31.0.dev0", _name_or_path="meta-llama/Llama-2-7b-hf",
         bos_token_id=1, eos_token_id=2, hidden_act="silu", pretraining_tp=1, rms_norm_eps=1e-5,
@@ -188,14 +175,6 @@ PUBLISHED = {
         router_aux_loss_coef=0.001, sliding_window=None,
         **_sizes(151936, 2048, 6144, 48, 32, 4, 40960),
     ),
-    "Qwen/Qwen3-30B-A3B, with the window of Qwen3-0.6B": _file(
-        "qwen3_moe", "Qwen3Moe", version="4.51.0", **QWEN, attention_bias=False,
-        decoder_sparse_step=1, head_dim=128, max_window_layers=48, mlp_only_layers=[],
-        moe_intermediate_size=768, norm_topk_prob=True, num_experts=128, num_experts_per_tok=8,
-        output_router_logits=False, rope_scaling=None, rope_theta=1000000.0,
-        router_aux_loss_coef=0.001, sliding_window=32768,
-        **_sizes(151936, 2048, 6144, 48, 32, 4, 40960),
-    ),
     "Qwen/Qwen3-Next-80B-A3B-Instruct": _file(
         "qwen3_next", "Qwen3Next", version="4.57.0.dev0", attention_dropout=0.0,
         bos_token_id=151643, decoder_sparse_step=1, eos_token_id=151645,
@@ -235,14 +214,6 @@ PUBLISHED = {
         eos_token_id=1, final_logit_softcapping=30.0, head_dim=256, hidden_act=GELU,
         hidden_activation=GELU, pad_token_id=0, query_pre_attn_scalar=256, rms_norm_eps=1e-6,
         rope_theta=10000.0, sliding_window=4096, **_sizes(256000, 2304, 9216, 26, 8, 4, 8192),
-    ),
-    "google/gemma-2-27b": _file(
-        "gemma2", "Gemma2", "float32", "4.42.0.dev0", attention_bias=False, attention_dropout=0.0,
-        attn_logit_softcapping=50.0, bos_token_id=2, cache_implementation="hybrid",
-        eos_token_id=1, final_logit_softcapping=30.0, head_dim=128, hidden_act=GELU,
-        hidden_activation=GELU, pad_token_id=0, query_pre_attn_scalar=144, rms_norm_eps=1e-6,
-        rope_theta=10000.0, sliding_window=4096, sliding_window_size=4096,
-        _attn_implementation="eager", **_sizes(256000, 4608, 36864, 46, 32, 16, 8192),
     ),
     "google/gemma-3-1b-it": _file(
         "gemma3_text", "Gemma3", version="4.50.0.dev0", attention_bias=False,
@@ -611,16 +582,6 @@ PUBLISHED = {
         tie_word_embeddings=False, topk_group=1, use_qk_norm=True,
         **_sizes(151552, 5120, 12288, 92, 96, 8, 131072),
     ),
-    "zai-org/GLM-4.5-Air": _file(
-        "glm4_moe", "Glm4Moe", version="4.54.0", attention_bias=True, attention_dropout=0.0,
-        eos_token_id=[151329, 151336, 151338], first_k_dense_replace=1, head_dim=128,
-        hidden_act="silu", moe_intermediate_size=1408, n_group=1, n_routed_experts=128,
-        n_shared_experts=1, norm_topk_prob=True, num_experts_per_tok=8,
-        num_nextn_predict_layers=1, pad_token_id=151329, partial_rotary_factor=0.5,
-        rms_norm_eps=1e-5, rope_scaling=None, rope_theta=1000000, routed_scaling_factor=1.0,
-        tie_word_embeddings=False, topk_group=1, use_qk_norm=False,
-        **_sizes(151552, 4096, 10944, 46, 96, 8, 131072),
-    ),
     "MiniMaxAI/MiniMax-M2": _file(
         "minimax_m2", "MiniMaxM2", version="4.57.1", attention_dropout=0.0,
         attn_type_list=[1] * 62, bos_token_id=None, eos_token_id=None, head_dim=128,
@@ -736,11 +697,6 @@ PUBLISHED = {
     "databricks/dbrx-instruct": _file(
         "dbrx", "Dbrx", version="4.38.2", **DBRX,
     ),
-    "mosaicml/mpt-7b-storywriter": _file(
-        "mpt", "MPT", version="4.28.1", **MPT,
-        attn_config=OF_MPT | {"alibi_bias_max": 16, "clip_qkv": 6}, d_model=4096, n_heads=32,
-        n_layers=32, max_seq_len=65536, vocab_size=50432,
-    ),
     "naver-hyperclovax/HyperCLOVAX-SEED-Think-14B": _file(
         "hyperclovax", "HyperCLOVAX", "float32", "4.52.4",
         **_sizes(110592, 6144, 14336, 38, 48, 8, 131072), head_dim=128, attention_bias=False,
@@ -749,19 +705,6 @@ PUBLISHED = {
         hidden_act="silu", rms_norm_eps=1e-5, rope_scaling=None, rope_theta=100000000,
         summary_first_dropout=0.0, pretraining_tp=1, tie_word_embeddings=False, use_post_norm=True,
         bos_token_id=100257, eos_token_id=100257, pad_token_id=100257, end_token_id=100257,
-    ),
-    "mistralai/Mixtral-8x22B-v0.1": _file(
-        "mixtral", "Mixtral", version="4.38.0", **_sizes(32000, 6144, 16384, 56, 48, 8, 65536),
-        attention_dropout=0.0, bos_token_id=1, eos_token_id=2, hidden_act="silu",
-        num_experts_per_tok=2, num_local_experts=8, output_router_logits=False,
-        rms_norm_eps=1e-5, rope_theta=1000000, router_aux_loss_coef=0.001, sliding_window=None,
-        tie_word_embeddings=False,
-    ),
-    "allenai/OLMo-2-1124-13B": _file(
-        "olmo2", "Olmo2", "float32", "4.47.0.dev0", **_sizes(100352, 5120, 13824, 40, 40, 40, 4096),
-        attention_bias=False, attention_dropout=0.0, hidden_act="silu", rms_norm_eps=1e-6,
-        rope_scaling=None, rope_theta=500000, tie_word_embeddings=False, eos_token_id=100257,
-        pad_token_id=100277,
     ),
     "bigcode/starcoder2-7b": _file(
         "starcoder2", "Starcoder2", version="4.37.0.dev0",
@@ -779,13 +722,43 @@ PUBLISHED = {
         rope_theta=1000000.0, router_aux_loss_coef=0.001, shared_expert_intermediate_size=20480,
         sliding_window=65536,
     ),
-    "ibm-granite/granite-3.1-2b-base": _file(
-        "granite", "Granite", version="4.47.0.dev0", **_sizes(49152, 2048, 8192, 40, 32, 8, 131072),
-        attention_bias=False, attention_dropout=0.1, attention_multiplier=0.015625,
-        bos_token_id=0, embedding_multiplier=12.0, eos_token_id=0, hidden_act="silu",
-        logits_scaling=8.0, mlp_bias=False, pad_token_id=0, residual_multiplier=0.22,
-        rms_norm_eps=1e-5, rope_scaling=None, rope_theta=5000000.0, tie_word_embeddings=True,
-    ),
+}  # fmt: skip
+PUBLISHED |= {  # relatives of the files above
+    "stanford-crfm/alias-gpt2-small-x21": PUBLISHED["openai-community/gpt2"] | {
+        "gradient_checkpointing": False, "n_inner": None, "reorder_and_upcast_attn": True,
+        "scale_attn_by_inverse_layer_idx": True, "scale_attn_weights": True,
+        "torch_dtype": "float32", "transformers_version": "4.10.0.dev0", "use_cache": True,
+    },
+    "Qwen/Qwen3-30B-A3B, with the window of Qwen3-0.6B": PUBLISHED["Qwen/Qwen3-30B-A3B"] | {
+        "sliding_window": 32768,
+    },
+    "google/gemma-2-27b": PUBLISHED["google/gemma-2-2b"] | {
+        "transformers_version": "4.42.0.dev0", "head_dim": 128, "query_pre_attn_scalar": 144,
+        "sliding_window_size": 4096, "_attn_implementation": "eager", "hidden_size": 4608,
+        "intermediate_size": 36864, "num_hidden_layers": 46, "num_attention_heads": 32,
+        "num_key_value_heads": 16,
+    },
+    "zai-org/GLM-4.5-Air": PUBLISHED["zai-org/GLM-4.5"] | {
+        "first_k_dense_replace": 1, "moe_intermediate_size": 1408, "n_routed_experts": 128,
+        "routed_scaling_factor": 1.0, "use_qk_norm": False, "hidden_size": 4096,
+        "intermediate_size": 10944, "num_hidden_layers": 46,
+    },
+    "mosaicml/mpt-7b-storywriter": PUBLISHED["mosaicml/mpt-7b"] | {
+        "attn_config": OF_MPT | {"alibi_bias_max": 16, "clip_qkv": 6}, "max_seq_len": 65536,
+    },
+    "mistralai/Mixtral-8x22B-v0.1": PUBLISHED["mistralai/Mixtral-8x7B-v0.1"] | {
+        "transformers_version": "4.38.0", "hidden_size": 6144, "intermediate_size": 16384,
+        "num_hidden_layers": 56, "num_attention_heads": 48, "max_position_embeddings": 65536,
+        "rope_theta": 1000000, "router_aux_loss_coef": 0.001,
+    },
+    "allenai/OLMo-2-1124-13B": PUBLISHED["allenai/OLMo-2-1124-7B"] | {
+        "hidden_size": 5120, "intermediate_size": 13824, "num_hidden_layers": 40,
+        "num_attention_heads": 40, "num_key_value_heads": 40,
+    },
+    "ibm-granite/granite-3.1-2b-base": PUBLISHED["ibm-granite/granite-3.0-2b-base"] | {
+        "transformers_version": "4.47.0.dev0", "vocab_size": 49152,
+        "max_position_embeddings": 131072, "rope_theta": 5000000.0,
+    },
 }  # fmt: skip
 
 #: Models with an encoder, alone or before a decoder.

@@ -638,37 +638,22 @@ LATER_ENCODERS |= {
 
 # Files of a third round, once more written down first.
 LATER |= {
-    "mosaicml/mpt-30b-instruct": {
-        "architectures": ["MPTForCausalLM"],
-        "attn_config": {
-            "alibi": True, "alibi_bias_max": 8, "attn_impl": "torch", "attn_pdrop": 0,
-            "attn_type": "multihead_attention", "attn_uses_sequence_id": False, "clip_qkv": None,
-            "prefix_lm": False, "qk_ln": False, "softmax_scale": None,
-        },
-        "auto_map": {
-            "AutoConfig": "configuration_mpt.MPTConfig",
-            "AutoModelForCausalLM": "modeling_mpt.MPTForCausalLM",
-        },
-        "d_model": 7168, "emb_pdrop": 0, "embedding_fraction": 1.0, "expansion_ratio": 4,
+    "mosaicml/mpt-30b-instruct": LATER["mosaicml/mpt-7b-8k-chat"] | {
+        "d_model": 7168,
         "init_config": {"fan_mode": "fan_in", "init_nonlinearity": "relu", "name": "kaiming"},
-        "init_device": "cpu", "learned_pos_emb": True, "logit_scale": None, "max_seq_len": 8192,
-        "model_type": "mpt", "n_heads": 64, "n_layers": 48, "no_bias": True,
-        "norm_type": "low_precision_layernorm", "resid_pdrop": 0,
-        "tokenizer_name": "mosaicml/mpt-30b", "torch_dtype": "bfloat16",
-        "transformers_version": "4.28.1", "use_cache": False, "verbose": 0, "vocab_size": 50432,
+        "n_heads": 64, "n_layers": 48, "tokenizer_name": "mosaicml/mpt-30b",
+        "transformers_version": "4.28.1",
     },
     "CohereForAI/aya-expanse-32b": PUBLISHED["CohereForAI/c4ai-command-r-v01"] | {
         "transformers_version": "4.44.0", "model_max_length": 128000, "rope_scaling": None,
         "rope_theta": 4000000, "use_qk_norm": False, "intermediate_size": 24576,
         "num_key_value_heads": 8,
     },
-    "stabilityai/stablelm-2-1_6b": _file(
-        "stablelm", "StableLm", "float16", "4.40.0", attention_dropout=0.0, bos_token_id=100257,
-        eos_token_id=100257, hidden_act="silu", hidden_dropout=0.0, layer_norm_eps=1e-5,
-        partial_rotary_factor=0.25, qk_layernorm=False, rope_scaling=None, rope_theta=10000,
-        rotary_scaling_factor=1.0, tie_word_embeddings=False, use_parallel_residual=False,
-        use_qkv_bias=True, **_sizes(100352, 2048, 5632, 24, 32, 32, 4096),
-    ),
+    "stabilityai/stablelm-2-1_6b": LATER["stabilityai/stablelm-2-zephyr-1_6b"] | {
+        "transformers_version": "4.40.0", "attention_dropout": 0.0, "hidden_dropout": 0.0,
+        "qk_layernorm": False, "rope_scaling": None, "rotary_scaling_factor": 1.0,
+        "use_parallel_residual": False,
+    },
     "google/medgemma-27b-text-it": PUBLISHED["google/gemma-3-1b-it"] | {
         "transformers_version": "4.52.0.dev0", "eos_token_id": 106, "head_dim": 128,
         "query_pre_attn_scalar": 168, "rope_local_base_freq": 10000.0, "rope_theta": 1000000.0,
@@ -706,14 +691,12 @@ LATER |= {
         },
         **_sizes(128256, 4096, 14336, 32, 32, 8, 32768),
     ),
-    "facebook/galactica-1.3b": OPT | {
-        "_name_or_path": "./", "architectures": ["OPTForCausalLM"], "attention_dropout": 0.1,
-        "bos_token_id": 0, "enable_bias": True, "eos_token_id": 2, "ffn_dim": 8192,
-        "hidden_size": 2048, "activation_function": "gelu", "layer_norm_elementwise_affine": True,
-        "model_type": "opt", "num_attention_heads": 32, "num_hidden_layers": 24,
-        "scale_embeddings": False, "learned_embeddings": True, "torch_dtype": "float16",
-        "transformers_version": "4.25.0.dev0", "use_cache": True, "vocab_size": 50000,
-        "word_embed_proj_dim": 2048,
+    "facebook/galactica-1.3b": LATER["facebook/opt-30b"] | {
+        "activation_function": "gelu", "attention_dropout": 0.1, "bos_token_id": 0,
+        "vocab_size": 50000, "_name_or_path": "./", "enable_bias": True, "ffn_dim": 8192,
+        "hidden_size": 2048, "layer_norm_elementwise_affine": True, "num_attention_heads": 32,
+        "num_hidden_layers": 24, "scale_embeddings": False, "learned_embeddings": True,
+        "transformers_version": "4.25.0.dev0", "word_embed_proj_dim": 2048,
     },
     "EleutherAI/pythia-12b": PUBLISHED["EleutherAI/pythia-160m"] | {
         "hidden_size": 5120, "intermediate_size": 20480, "num_attention_heads": 40,
@@ -751,16 +734,10 @@ LATER |= {
     },
 }  # fmt: skip
 LATER_ENCODERS |= {
-    "google/flan-t5-xxl": {
-        "architectures": ["T5ForConditionalGeneration"], "d_ff": 10240, "d_kv": 64,
-        "d_model": 4096, "decoder_start_token_id": 0, "dense_act_fn": "gelu_new",
-        "dropout_rate": 0.1, "eos_token_id": 1, "feed_forward_proj": "gated-gelu",
-        "initializer_factor": 1.0, "is_encoder_decoder": True, "is_gated_act": True,
-        "layer_norm_epsilon": 1e-06, "model_type": "t5", "num_decoder_layers": 24,
-        "num_heads": 64, "num_layers": 24, "output_past": True, "pad_token_id": 0,
-        "relative_attention_max_distance": 128, "relative_attention_num_buckets": 32,
-        "tie_word_embeddings": False, "torch_dtype": "float32",
-        "transformers_version": "4.24.0.dev0", "use_cache": True, "vocab_size": 32128,
+    "google/flan-t5-xxl": LATER_ENCODERS["google/ul2"] | {
+        "d_ff": 10240, "d_kv": 64, "dense_act_fn": "gelu_new", "dropout_rate": 0.1,
+        "feed_forward_proj": "gated-gelu", "num_decoder_layers": 24, "num_heads": 64,
+        "num_layers": 24, "torch_dtype": "float32", "transformers_version": "4.24.0.dev0",
     },
     "google/mt5-xl": ENCODERS["google/mt5-small"] | {
         "_name_or_path": "/home/patrick/hugging_face/t5/mt5-xl", "d_ff": 5120, "d_model": 2048,
