@@ -12,13 +12,13 @@ from .._core.arguments import (
 )
 
 IntArray = npt.NDArray[np.int64]
-NOTHING = -100  # where nothing is asked: the default of cross_entropy's ignore_index
+IGNORED = -100  # where nothing is asked: the default of cross_entropy's ignore_index
 
 
 def _next(tokens: IntArray, first: int) -> tuple[IntArray, IntArray]:
     """Return inputs, and as targets the next token from place `first` on."""
     inputs, targets = tokens[:, :-1].copy(), tokens[:, 1:].copy()
-    targets[:, : first - 1] = NOTHING
+    targets[:, : first - 1] = IGNORED
     return inputs, targets
 
 
@@ -221,7 +221,7 @@ def associative_recall_task(
         )
     ]
     tokens, targets = _next(np.concatenate(halves, axis=1), 2 * n + 1)
-    targets[:, 1::2] = NOTHING
+    targets[:, 1::2] = IGNORED
     return tokens, targets
 
 
