@@ -49,6 +49,14 @@ def test_right_and_wrong(kernels, capsys, tmp_path):
     assert main([f"{kernels}.relu", op, "--repeats", "2", "--strict"]) == 0
 
 
+def exit_of(arguments, code, capsys):
+    """Return what a call prints that ends with an exit code."""
+    with pytest.raises(SystemExit) as error:
+        main(arguments)
+    assert error.value.code == code
+    return capsys.readouterr()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -59,10 +67,7 @@ def test_right_and_wrong(kernels, capsys, tmp_path):
     ],
 )
 def test_errors_in_words(arguments, message, capsys):
-    with pytest.raises(SystemExit) as error:
-        main(arguments)
-    assert error.value.code == 2
-    assert message in capsys.readouterr().err
+    assert message in exit_of(arguments, 2, capsys).err
 
 
 def test_as_a_program(kernels):
@@ -73,10 +78,8 @@ def test_as_a_program(kernels):
 
 
 def test_a_file_that_cannot_be_written(kernels, capsys):
-    with pytest.raises(SystemExit) as raised:
-        main([f"{kernels}:relu", "dlref.activations.relu", "--json", "nowhere/report.json"])
-    assert raised.value.code == 2
-    captured = capsys.readouterr()
+    arguments = [f"{kernels}:relu", "dlref.activations.relu", "--json", "nowhere/report.json"]
+    captured = exit_of(arguments, 2, capsys)
     assert "relu, float32: right in all cases" in captured.out
     assert "nowhere/report.json" in captured.err
 
@@ -93,16 +96,10 @@ def test_a_module_that_fails_is_a_wrong_argument(tmp_path, monkeypatch, capsys, 
     name = f"failing_{message.lower()}"
     (tmp_path / f"{name}.py").write_text(f"{line}\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(SystemExit) as error:
-        main([f"{name}:relu", "dlref.activations.relu"])
-    assert error.value.code == 2
-    assert message in capsys.readouterr().err
+    assert message in exit_of([f"{name}:relu", "dlref.activations.relu"], 2, capsys).err
 
 
 def test_a_kernel_that_ends_the_process_is_not_right(tmp_path, monkeypatch, capsys):
     (tmp_path / "ending.py").write_text("def relu(x):\n    raise SystemExit(0)\n")
     monkeypatch.syspath_prepend(tmp_path)
-    with pytest.raises(SystemExit) as error:
-        main(["ending:relu", "dlref.activations.relu"])
-    assert error.value.code == 1
-    assert "SystemExit(0)" in capsys.readouterr().err
+    assert "SystemExit(0)" in exit_of(["ending:relu", "dlref.activations.relu"], 1, capsys).err

@@ -10,6 +10,7 @@ from check.test_pieces import traced
 from check.test_traces import V, filled
 
 from dlref.check import first_difference, trace
+from dlref.formulas.activations import sigmoid, softmax
 from dlref.positions import rope_frequencies, rope_tables
 from dlref.transformer import LanguageModelConfig, language_model
 
@@ -303,14 +304,6 @@ def test_other_sinks(message):
 
 
 # Experts.
-
-
-def softmax(x):
-    return np.exp(x) / np.exp(x).sum(-1, keepdims=True)
-
-
-def sigmoid(x):
-    return 1 / (1 + np.exp(-x))
 
 
 def largest(scores, k, of=None):

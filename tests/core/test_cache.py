@@ -68,6 +68,10 @@ class TestUserFolder:
         assert cache.folder_of(KEY) is None
 
 
+def read_only(*_, **__):
+    raise OSError(errno.EROFS, "Read-only file system")
+
+
 class TestFolder:
     @posix_only
     def test_is_made_for_the_user_alone(self, root):
@@ -122,10 +126,7 @@ class TestFolder:
         assert cache.read(folder, "name") is None
 
     def test_that_cannot_be_changed_is_read(self, root, folder, monkeypatch):
-        def fail(*_, **__):
-            raise OSError(errno.EROFS, "Read-only file system")
-
-        monkeypatch.setattr(os, "utime", fail)
+        monkeypatch.setattr(os, "utime", read_only)
         assert cache.folder_of(KEY) == folder
 
     def test_old_ones_are_removed_when_a_new_one_is_made(self, root):
@@ -272,10 +273,7 @@ class TestFiles:
         self.file(folder)  # nothing else is left there
 
     def test_on_a_disk_that_became_read_only_are_not_written(self, folder, monkeypatch):
-        def fail(*_, **__):
-            raise OSError(errno.EROFS, "Read-only file system")
-
-        monkeypatch.setattr(tempfile, "mkstemp", fail)
+        monkeypatch.setattr(tempfile, "mkstemp", read_only)
         cache.write(folder, "a", b"1")
         assert cache.read(folder, "a") is None
 

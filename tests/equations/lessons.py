@@ -12,6 +12,8 @@ import numpy as np
 from equations import evaluate, ledger
 from equations.evaluate import From, Of
 
+from dlref.formulas.activations import relu, sigmoid, softmax
+
 FOLDER = ledger.ROOT / "docs" / "learn"
 READ = {}  # (lesson, number) -> (function, tolerance)
 GROUP = r"[^{}]*(?:\{(?:[^{}]|\{[^{}]*\})*\}[^{}]*)*"
@@ -96,19 +98,6 @@ def sides(lesson, number):
         for environment in [values] if isinstance(values, dict) else values:
             for line in evaluate.lines([text], environment):
                 yield line, atol
-
-
-def sigmoid(z):
-    return 1 / (1 + np.exp(-z))
-
-
-def relu(z):
-    return np.where(np.real(z) > 0, z, 0 * z)
-
-
-def softmax(s):
-    e = np.exp(s)
-    return e / e.sum(-1, keepdims=True)
 
 
 # Backpropagation

@@ -49,19 +49,24 @@ def of_document(arrays, states, row, part, first):
     return x[row, part], *before, *others[states:]
 
 
+def one_by_one(f, like, order):
+    """Return what f gives for each document alone, in its place."""
+    want = [np.zeros_like(y) for y in like]
+    for row, part, first in documents(order):
+        for to, y in zip(want, as_tuple(f(row, part, first)), strict=True):
+            to[row, part] = y
+    return want
+
+
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(("name", "gates", "states", "options"), LAYERS)
 def test_one_by_one(rng, name, gates, states, options, order):
     f = functools.partial(getattr(recurrent, name), **options)
     arrays, reverse = operands(rng, gates, states), order.get("reverse", False)
     got = as_tuple(f(*arrays, **order, segment_ids=ROWS))
-    want = [np.zeros_like(y) for y in got]
-    for row, part, first in documents(order):
-        one = f(*of_document(arrays, states, row, part, first), reverse=reverse)
-        for to, y in zip(want, as_tuple(one), strict=True):
-            to[row, part] = y
-    for ours, alone in zip(got, want, strict=True):
-        np.testing.assert_allclose(ours, alone, rtol=0, atol=4e-15)
+    alone = lambda *place: f(*of_document(arrays, states, *place), reverse=reverse)  # noqa: E731
+    for ours, want in zip(got, one_by_one(alone, got, order), strict=True):
+        np.testing.assert_allclose(ours, want, rtol=0, atol=4e-15)
 
 
 @pytest.mark.parametrize("order", ORDERS)
@@ -95,14 +100,13 @@ def test_tangents_one_by_one(rng, name, gates, states, options, order):
     f = functools.partial(getattr(recurrent, f"{name}_jvp"), **options)
     arrays, moves = operands(rng, gates, states), operands(rng, gates, states)
     got = as_tuple(f(tuple(arrays), tuple(moves), **order, segment_ids=ROWS))
-    want = [np.zeros_like(y) for y in got]
-    for row, part, first in documents(order):
-        given, directions = (of_document(a, states, row, part, first) for a in (arrays, moves))
-        one = f(given, directions, reverse=order.get("reverse", False))
-        for to, y in zip(want, as_tuple(one), strict=True):
-            to[row, part] = y
-    for ours, alone in zip(got, want, strict=True):
-        np.testing.assert_allclose(ours, alone, rtol=0, atol=8e-15 * max(1, abs(alone).max()))
+
+    def alone(*place):
+        both = (of_document(a, states, *place) for a in (arrays, moves))
+        return f(*both, reverse=order.get("reverse", False))
+
+    for ours, want in zip(got, one_by_one(alone, got, order), strict=True):
+        np.testing.assert_allclose(ours, want, rtol=0, atol=8e-15 * max(1, abs(want).max()))
 
 
 @pytest.mark.parametrize(("name", "gates", "states", "options"), LAYERS)

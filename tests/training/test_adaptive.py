@@ -59,17 +59,22 @@ def test_pytorch(name, step, options, compare_with_pytorch):
     compare_with_pytorch(name, step, options, options)
 
 
-@pytest.mark.parametrize("step", STEPS)
-def test_the_scale_of_the_gradient_cancels(step, rng):
-    options = {} if step is not adamw_step else {"weight_decay": 0}
-    grads = rng.normal(size=(20, 3))
+def ends_of(step, grads, scales, **options):
+    """Return the parameters after steps with gradients of each scale, and the last state."""
     ends = []
-    for scale in (1.0, 1e6):
-        p, state = np.zeros(3), None
+    for scale in scales:
+        p, state = np.zeros(grads.shape[1:], grads.dtype), None
         for g in grads:
             p, state = step(p, scale * g, state, learning_rate=0.1, eps=0, **options)
         ends.append(p)
-    np.testing.assert_allclose(ends[0], ends[1], rtol=1e-12)
+    return *ends, state
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_the_scale_of_the_gradient_cancels(step, rng):
+    options = {} if step is not adamw_step else {"weight_decay": 0}
+    first, second, _ = ends_of(step, rng.normal(size=(20, 3)), (1.0, 1e6), **options)
+    np.testing.assert_allclose(first, second, rtol=1e-12)
 
 
 def test_adamw_is_the_algorithm_of_the_paper(rng):
@@ -296,14 +301,9 @@ class TestRange:
     )
     def test_the_scale_of_the_gradient_cancels(self, step, options, dtype, scale, rtol, rng):
         grads = rng.normal(size=(20, 50)).astype(dtype)
-        ends = []
-        for factor in (dtype(1), dtype(scale)):
-            p, state = np.zeros(50, dtype), None
-            for g in grads:
-                p, state = step(p, factor * g, state, learning_rate=0.1, eps=0, **options)
-            ends.append(p)
+        first, second, state = ends_of(step, grads, (dtype(1), dtype(scale)), **options)
         assert np.all(squares(state) < 0)
-        np.testing.assert_allclose(ends[1], ends[0], rtol=rtol, atol=rtol)
+        np.testing.assert_allclose(second, first, rtol=rtol, atol=rtol)
 
     @pytest.mark.parametrize("step", STEPS)
     @pytest.mark.parametrize(("dtype", "size"), [(np.float64, 1e160), (np.float32, 1e25)])

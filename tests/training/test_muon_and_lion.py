@@ -203,22 +203,15 @@ class TestLion:
             np.testing.assert_allclose(p - q, 0.5 * np.sign(state.mean))
             p = q
 
-    def test_without_a_mean_it_is_sign_sgd(self, rng):
-        w = p = rng.normal(size=5)
-        state = None
-        for g in rng.normal(size=(10, 5)):
-            w = w - 0.25 * np.sign(g)
-            p, state = lion_step(p, g, state, learning_rate=0.25, betas=(0, 0))
-            np.testing.assert_allclose(p, w, rtol=0, atol=4e-15)
-
-    def test_with_equal_betas_it_is_signum(self, rng):
-        """The sign of the momentum, which is the mean that Lion keeps."""
+    @pytest.mark.parametrize("beta", [0, 0.75])
+    def test_with_equal_betas_it_is_signum(self, rng, beta):
+        """The sign of the momentum, which is the mean that Lion keeps; of the gradient, without."""
         w = p = rng.normal(size=5)
         m, state = np.zeros(5), None
         for g in rng.normal(size=(10, 5)):
-            m = 0.75 * m + (1 - 0.75) * g
+            m = beta * m + (1 - beta) * g
             w = w - 0.25 * np.sign(m)
-            p, state = lion_step(p, g, state, learning_rate=0.25, betas=(0.75, 0.75))
+            p, state = lion_step(p, g, state, learning_rate=0.25, betas=(beta, beta))
             np.testing.assert_allclose(p, w, rtol=0, atol=4e-15)
 
     def test_weights_stay_within_the_bound(self, rng):
