@@ -71,6 +71,8 @@ from ._oracle.pairwise_options import shapes_of
 
 #: Cases that are off, at most, if others are drawn for the search.
 MAX_FEW_CASES = 3
+#: How large the numbers of those are, beside the numbers of a case.
+SMALL = 0.2
 #: Cases without a cause, in which the causes of the others are tried.
 MAX_OTHER = 4
 HEADS = ("form", "case", "", "error / allowed", "error / plain", "why")
@@ -860,20 +862,16 @@ class _Run:
 
     def further_evidence(self, off: list[int]) -> list[Evidence | None]:
         """
-        Return cases with other numbers where few cases are off.
+        Return cases with small numbers that are off, where few cases are off.
 
-        Small numbers are among them: a result that is saturated, such as the probability 1 of one
-        token, is the same for many programs.
+        A result that is saturated, such as the probability 1 of one token, is the same for many
+        programs.
         """
         if len(off) > MAX_FEW_CASES:
             return []
-        scales = (1.0, 0.2) if len(off) > 1 else (0.2,)
-        every = [
-            self.again[i](scale=s)
-            for i, s in zip(off[::-1], scales, strict=False)
-            if i in self.again
-        ]
-        return [case[1] for case in every if case is not None]
+        every = [self.again[i](scale=SMALL) for i in off[-2:] if i in self.again]
+        cases = [case[1] for case in every if case is not None]
+        return [case for case in cases if case is not None and case.off]
 
     def refute(self, verdicts: list[Verdict], numbers: list[int]) -> None:
         """

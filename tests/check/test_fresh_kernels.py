@@ -266,7 +266,8 @@ def test_noise_is_a_cause_where_most_cases_show_it():
         return (x.astype("f2") @ weight.astype("f2").T.astype("f4")).astype("f4")
 
     report = check.check_all(rounded, neurons.linear, shapes=[[(40, 32), (33, 32)]])
-    assert {*report.causes} == {"all inputs are rounded to the 10 bits of TF32 or float16"}
+    assert report.causes
+    assert all("all inputs are rounded to" in c and "float16" in c for c in report.causes)
 
     output = check.check_forward(rounded, neurons.linear, np.float32(W), np.float32(W)).outputs[0]
 

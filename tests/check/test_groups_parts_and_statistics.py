@@ -194,7 +194,7 @@ def test_expressions_of_the_rarest_changes():
     assert others(changes.statistics, "y", shapes) == []
     assert others(changes.variables_for, "a + b", shapes) == ["x", "n"]
     assert others(changes.variables_for, "a", shapes) == []
-    assert others(changes.without_integers, "p", {"p"}) == ["0", "1"]
+    assert others(changes.without_integers, "p", {"p"}) == ["0", "1", "2"]
     assert others(changes.without_integers, "q", {"p"}) == []
     assert others(changes.both_branches, "a if c else b") == ["a * b", "a + b"]
     assert others(changes.both_branches, "a + b") == []

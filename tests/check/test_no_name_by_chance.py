@@ -9,6 +9,7 @@ would be a coincidence.
 import ast
 import functools
 import importlib
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -276,13 +277,14 @@ def test_further_numbers_are_drawn_where_few_cases_are_off():
     run = prepared(lambda x: 2 * x, act.relu)
     assert run.further_evidence([0, 1, 2, 3]) == []
     assert run.further_evidence([0]) == []  # it cannot be called again
-    scales = []
+    scales, off, right = [], SimpleNamespace(off=[0]), SimpleNamespace(off=[])
+    drawn = {0: ("verdict", off), 1: ("verdict", right), 2: ("verdict", None), 3: None}
 
-    def again(scale):
+    def again(i, scale):
         scales.append(scale)
-        return None if scale == 1 else ("verdict", "evidence")
+        return drawn[i]
 
-    run.again = dict.fromkeys((0, 1), again)
-    assert run.further_evidence([0, 1]) == ["evidence"]
-    assert run.further_evidence([0]) == ["evidence"]
-    assert scales == [1.0, 0.2, 0.2]
+    run.again = {i: functools.partial(again, i) for i in drawn}
+    assert run.further_evidence([0, 1]) == [off]
+    assert run.further_evidence([0, 2, 3]) == []
+    assert scales == [0.2] * 4

@@ -308,7 +308,7 @@ FORWARD = [
      "means are not corrected"),
     ("a sign in AMSGrad", training.adam_step, lambda p, g, s, **o: (
         p + g, training.adam_step(p, g, s, **o)[1]), (B, W[1], None),
-     {"learning_rate": 0.1, "amsgrad": True}, ""),
+     {"learning_rate": 0.1, "amsgrad": True}, "m / -0.1 stands where"),  # at this learning rate
     ("an unknown rotation", positions.apply_rope, lambda x, c, s: positions.apply_rope(
         x, c, s) + x**2, (ROPE[0], *positions.rope_tables(np.arange(5), FREQUENCIES)), {}, ""),
     ("an unknown step", training.adam_step, lambda p, g, s, **o: (
