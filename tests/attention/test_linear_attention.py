@@ -84,9 +84,10 @@ class TestForms:
 
     def test_one_state_is_kept_at_a_time(self, rng):
         q, k, v = rng.normal(size=(3, 200, 32))
-        recurrent_linear_attention(q, k, v)
+        given = {"beta": np.ones(200), "decay": np.zeros((200, 1))}
+        recurrent_linear_attention(q, k, v, **given)
         tracemalloc.start()
-        recurrent_linear_attention(q, k, v, beta=np.ones(200), decay=np.zeros((200, 1)))
+        recurrent_linear_attention(q, k, v, **given)
         most = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
         assert most < 40 * 8 * 32 * 32  # all states would be 200 of these matrices

@@ -1,6 +1,7 @@
 """Tests of dlref._math.elementary."""
 
 from fractions import Fraction
+from types import SimpleNamespace
 
 import elementary_coefficients
 import exact
@@ -229,3 +230,14 @@ def test_near_zero_takes_the_value_farther_away():
     d, out = np.array([0.375, -0.375, 1.0]), np.empty(3)
     kernel(_near)(d, np.zeros(3), out)
     assert (out == 7.0).all()
+
+
+def test_numbers_of_a_fused_multiply_add_have_the_type_of_its_result():
+    """The instruction that numba asks for while it compiles, with a builder that keeps it."""
+    context = SimpleNamespace(cast=lambda builder, value, given, to: (value, given, to))
+    builder = SimpleNamespace(fma=lambda *numbers: numbers)
+    signature = SimpleNamespace(return_type="double", args=("float", "double", "int64"))
+    emitted = elementary._emit_fma(context, builder, signature, "xyz")
+    assert emitted == (
+        ("x", "float", "double"), ("y", "double", "double"), ("z", "int64", "double")
+    )  # fmt: skip
