@@ -15,6 +15,42 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_number
 from ._kernels.elementwise import Slope, deriv, jvp, vjp
 
+__all__ = [  # noqa: RUF022  # in the order of the page
+    "exp_deriv",
+    "exp_vjp",
+    "exp_jvp",
+    "log_deriv",
+    "log_vjp",
+    "log_jvp",
+    "log1p_deriv",
+    "log1p_vjp",
+    "log1p_jvp",
+    "expm1_deriv",
+    "expm1_vjp",
+    "expm1_jvp",
+    "sqrt_deriv",
+    "sqrt_vjp",
+    "sqrt_jvp",
+    "sin_deriv",
+    "sin_vjp",
+    "sin_jvp",
+    "cos_deriv",
+    "cos_vjp",
+    "cos_jvp",
+    "tan_deriv",
+    "tan_vjp",
+    "tan_jvp",
+    "erf_deriv",
+    "erf_vjp",
+    "erf_jvp",
+    "absolute_deriv",
+    "absolute_vjp",
+    "absolute_jvp",
+    "clip_deriv",
+    "clip_vjp",
+    "clip_jvp",
+]
+
 
 def _log_slope(x: FloatArray) -> FloatArray:
     return np.where(x < 0, np.nan, 1 / np.abs(x))

@@ -26,6 +26,18 @@ from .._core.threads import over_rows
 from .._math.elementary import exp
 from .._math.softmax_rows import as_rows_along
 
+__all__ = [  # noqa: RUF022  # in the order of the page
+    "cumsum",
+    "cumprod",
+    "cumlogsumexp",
+    "cumsum_vjp",
+    "cumprod_vjp",
+    "cumlogsumexp_vjp",
+    "cumsum_jvp",
+    "cumprod_jvp",
+    "cumlogsumexp_jvp",
+]
+
 COST = 2.0  #: elementary operations an element
 
 

@@ -38,6 +38,22 @@ from .._core.arguments import (
 from .._core.broadcasting import broadcast_shape, unbroadcast
 from .._math.scatter import add_rows
 
+__all__ = [  # noqa: RUF022  # in the order of the page
+    "scatter_add",
+    "scatter_add_vjp",
+    "take_vjp",
+    "where_vjp",
+    "concatenate_vjp",
+    "pad_vjp",
+    "einsum_vjp",
+    "scatter_add_jvp",
+    "take_jvp",
+    "where_jvp",
+    "concatenate_jvp",
+    "pad_jvp",
+    "einsum_jvp",
+]
+
 PADDINGS = ("constant", "edge", "reflect", "symmetric", "wrap")
 Gradients = FloatArray | tuple[FloatArray, ...]
 

@@ -39,6 +39,19 @@ def with_roles(text, role="math"):
     return re.sub(r"\$([^$]+)\$", lambda m: f":{role}:`{m[1]}`", text)
 
 
+def exported(module):
+    """Return the public functions and classes of a topic: their docstrings have sections."""
+    if order := getattr(module, "__all__", None):
+        return order
+    own = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+    return sorted(
+        name
+        for name, value in own.items()
+        if getattr(value, "__module__", "") == module.__name__
+        and "\n-------" in (inspect.getdoc(value) or "")
+    )
+
+
 class Topic:
     """A module of a chapter with what it exports.
 
@@ -47,8 +60,9 @@ class Topic:
 
     def __init__(self, chapter, name, module, record):
         self.chapter, self.name, self.record = chapter, name, record
-        names = [n for n in module.__all__ if inspect.isroutine(getattr(module, n))]
-        self.classes = [n for n in module.__all__ if n not in names]
+        public = exported(module)
+        names = [n for n in public if inspect.isroutine(getattr(module, n))]
+        self.classes = [n for n in public if n not in names]
         self.first = record.first
         self.names = [*sorted(names, key=self.rank), *self.classes]
         self.maps = [n for n in self.names if not form(n)]
@@ -92,7 +106,7 @@ def load(chapters, records):
         package = importlib.import_module(f"dlref.{chapter}")
         for found in pkgutil.iter_modules(package.__path__):
             module = importlib.import_module(f"{package.__name__}.{found.name}")
-            if not found.ispkg and getattr(module, "__all__", None):
+            if not found.ispkg and exported(module):
                 name = found.name.removeprefix("_")
                 if name not in records[chapter].topics:
                     msg = f"docs/topics/{chapter}.toml has no table [{name}]"
