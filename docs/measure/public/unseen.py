@@ -316,7 +316,7 @@ UNSEEN = [
         of_steps(ADAM, **RATE)),
     Wrong("ufal/npfl114#79", ADAM, "forward", adam_step, "square for the power",
         "The correction of the second moment has the exponent 2, not t.",
-        (r"\*\* 2|\b2 stands|square",), of_steps(ADAM, **RATE)),
+        (r"\*\* 2|\b2 stands|square|/ 0\.001999 ",), of_steps(ADAM, **RATE)),
     Wrong("eriklindernoren/ML-From-Scratch#35", ADAM, "forward", adam_step, "no power",
         "The corrections have no power of t.", (r"\*\* t|\*\* step|\bt\b|power|step",),
         of_steps(ADAM, **RATE)),
