@@ -19,7 +19,7 @@ from dlref import (
     transformer,
 )
 from dlref._core.pytree import map_floats
-from dlref.check._candidates import _names_of_outputs
+from dlref.check._candidates import _entered, _names_of_outputs
 from dlref.check._oracle.calls import ReferenceCall, form
 
 
@@ -522,3 +522,10 @@ def test_an_output_that_is_empty_or_not_judged_has_numbers(rng):
     assert str(check.Verdict(ok=True, outputs=(empty,), message="right")) == "right"
     with pytest.raises(AttributeError):
         empty.ok = False
+
+
+def test_lists_of_numbers_are_arrays_if_they_are_nested_so_often():
+    nested = [[1.0, 2.0], [3.0, 4.0]]
+    np.testing.assert_array_equal(_entered(nested, least=2), nested)
+    for other in ([1.0, 2.0], ["a"], [np.ones(2), np.ones(3)]):
+        assert _entered(other, least=2) is other
