@@ -6,22 +6,14 @@ page; helpers have a sentence.  With ``--check``, as in ``tox run -e lint``, not
 stubs that are not up to date fail.
 """
 
-import ast
 import sys
 from pathlib import Path
 
-PACKAGE = Path(__file__).parents[1] / "dlref"
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "dlref"
+sys.path.insert(0, str(ROOT / "docs" / "_ext"))
 
-
-def exported(path):
-    """Return the public functions and classes of a topic, without importing it."""
-    return [
-        node.name
-        for node in ast.parse(path.read_text()).body
-        if isinstance(node, ast.FunctionDef | ast.ClassDef)
-        and not node.name.startswith("_")
-        and "\n-------" in (ast.get_docstring(node) or "")
-    ]
+from exports import exported  # noqa: E402
 
 
 def natural(name):

@@ -8,8 +8,8 @@ import re
 from pathlib import Path
 
 import pytest
-import stubs
 from cases import formula_of
+from exports import exported
 from selection import is_selected
 from topic_records import load
 from topics import LISTED, with_relatives
@@ -134,9 +134,9 @@ class TestChapter:
 
     def test_exports_what_its_topics_export(self, chapter):
         topics = [p for p in TOPICS if p.parent.name == chapter]
-        exported = [name for path in topics for name in stubs.exported(path)]
-        assert len(exported) == len(set(exported))
-        assert sorted(exported) == sorted(getattr(dlref, chapter).__all__)
+        names = [name for path in topics for name in exported(path)]
+        assert len(names) == len(set(names))
+        assert sorted(names) == sorted(getattr(dlref, chapter).__all__)
 
     def test_imports_only_from_chapters_before_it(self, chapter):
         later = CHAPTERS[CHAPTERS.index(chapter) + 1 :]
@@ -209,13 +209,13 @@ class TestPublicObject:
 def place(path):
     """Return the chapter of a topic, and the names it exports."""
     chapter = path.parent.name
-    return chapter, stubs.exported(path)
+    return chapter, exported(path)
 
 
 def known(path):
     """Yield the functions of a topic with their records."""
     module = importlib.import_module(f"dlref.{path.parent.name}.{path.stem}")
-    for name in stubs.exported(path):
+    for name in exported(path):
         if inspect.isfunction(f := getattr(module, name)):
             yield name, spec_of(f)[0]
 

@@ -17,10 +17,10 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from exports import exported
 from numpy_blocks import DERIVATIVE, FOLDER, Blocks
 from selection import is_selected
 from test_shown_numbers import NUMBER, agrees
-from topics import exported
 
 import dlref
 from dlref._core.pytree import rebuilt
@@ -37,7 +37,7 @@ def topics():
         if path.name.startswith("__") or chapter.startswith("_") or chapter in TOOLS:
             continue
         module = importlib.import_module(f"dlref.{chapter}.{path.stem}")
-        if names := exported(module):
+        if names := exported(path):
             yield SimpleNamespace(chapter=chapter, name=path.stem[1:], names=names, module=module)
 
 

@@ -10,10 +10,12 @@ import importlib
 import inspect
 import pkgutil
 import re
+from pathlib import Path
 from textwrap import dedent
 
 import facts
 import topic_heads as heads
+from exports import exported
 from numpy_blocks import Blocks
 from stale import write_changed
 from topic_heads import FORMS, ORDER, form
@@ -39,17 +41,10 @@ def with_roles(text, role="math"):
     return re.sub(r"\$([^$]+)\$", lambda m: f":{role}:`{m[1]}`", text)
 
 
-def exported(module):
-    """Return the public functions and classes of a topic: their docstrings have sections."""
-    if order := getattr(module, "__all__", None):
-        return order
-    own = {name: value for name, value in vars(module).items() if not name.startswith("_")}
-    return sorted(
-        name
-        for name, value in own.items()
-        if getattr(value, "__module__", "") == module.__name__
-        and "\n-------" in (inspect.getdoc(value) or "")
-    )
+def public_names(module):
+    """Return what a topic exports, in the order of its list if it has one."""
+    order = getattr(module, "__all__", None)
+    return sorted(exported(Path(module.__file__)), key=order.index if order else None)
 
 
 class Topic:
@@ -60,7 +55,7 @@ class Topic:
 
     def __init__(self, chapter, name, module, record):
         self.chapter, self.name, self.record = chapter, name, record
-        public = exported(module)
+        public = public_names(module)
         names = [n for n in public if inspect.isroutine(getattr(module, n))]
         self.classes = [n for n in public if n not in names]
         self.first = record.first
@@ -106,7 +101,7 @@ def load(chapters, records):
         package = importlib.import_module(f"dlref.{chapter}")
         for found in pkgutil.iter_modules(package.__path__):
             module = importlib.import_module(f"{package.__name__}.{found.name}")
-            if not found.ispkg and exported(module):
+            if not found.ispkg and public_names(module):
                 name = found.name.removeprefix("_")
                 if name not in records[chapter].topics:
                     msg = f"docs/topics/{chapter}.toml has no table [{name}]"
