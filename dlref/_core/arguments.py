@@ -253,11 +253,9 @@ def _once(name: str, value: Any) -> Any:
 def result(array: FloatArray | np.floating[Any], dtype: FloatDType) -> FloatArray:
     """Round once to `dtype`; no axes left means a NumPy scalar, as NumPy's own functions."""
     rounded: Any = array
-    if rounded.dtype == dtype:
-        pass
-    elif dtype is SINGLE and not rounded.ndim and 1e-30 < abs(rounded) < 1e30:  # most losses
+    if dtype is SINGLE and not rounded.ndim and 1e-30 < abs(rounded) < 1e30:  # most losses
         rounded = np.float32(rounded)
-    else:
+    elif rounded.dtype != dtype:
         with np.errstate(all="ignore"):  # too large for float32 is inf: IEEE 754, not an accident
             rounded = rounded.astype(dtype)
     out: FloatArray = rounded if rounded.ndim else rounded[()]

@@ -938,11 +938,17 @@ def _other_numbers(rng: Any, a: Any, scale: float = 1.0) -> Any:
     factors = rng.uniform(0.7, 1.0, np.shape(a))
     if np.size(a) and np.min(a) < 0 < np.max(a):
         factors = factors * rng.choice([-1.0, 1.0], np.shape(a))
-    sums = np.sum(a, -1, keepdims=True, dtype=float) if np.ndim(a) else np.zeros(())
-    if scale != 1 and np.min(a, initial=1.0) >= 0 and np.allclose(sums, 1, atol=1e-3):
-        other = a * factors
-        return (other / other.sum(-1, keepdims=True)).astype(np.asarray(a).dtype)
-    return (scale * a * factors).astype(np.asarray(a).dtype)
+    other = scale * a * factors
+    if scale != 1 and _is_distribution(a):
+        other = other / other.sum(-1, keepdims=True)
+    return other.astype(np.asarray(a).dtype)
+
+
+def _is_distribution(a: Any) -> bool:
+    """Return whether the rows of an array are probabilities, which sum to 1."""
+    if not np.ndim(a) or np.min(a, initial=1.0) < 0:
+        return False
+    return np.allclose(np.sum(a, -1, dtype=float), 1, atol=1e-3)
 
 
 class _Call(NamedTuple):

@@ -237,7 +237,7 @@ def _rarest(formula: Any, f: Any, shapes: dict[str, Any], others: set[str]) -> I
 
 
 def _with_two_results(formula: Any, f: Any, shapes: dict[str, Any]) -> Iterator[Program]:
-    """Yield the programs in which two variables of what a function returns are others."""
+    """Yield the programs that return two other variables than a function does."""
     tree, node = source_of(f)
     last: list[ast.stmt] = [s for s in node.body if isinstance(s, ast.Return)]
     every = [
@@ -412,21 +412,23 @@ def _is_axis(place: Any) -> bool:
 def programs_with_two_changes(formula: Any, call: ReferenceCall) -> Iterator[Program]:
     """Yield programs with two changes, in which a variable may be another one as well."""
     shapes = _shapes(formula, call).get(parts(formula)[0].__code__, {})
-    change = functools.partial(_change_or_variable, shapes=shapes)
-    yield from pairs_of_changes(formula, change, most=MAX_VARIED)
+    varied = functools.partial(_change_or_variable, shapes=shapes)
+    yield from pairs_of_changes(formula, {varied: MAX_VARIED, changes: MAX_CHANGES})
 
 
-def pairs_of_changes(
-    formula: Any, change: Any = changes, *, most: int | None = None
-) -> Iterator[Program]:
-    """Yield programs with two changes in the expressions of a formula; none of a long one."""
+def pairs_of_changes(formula: Any, kinds: dict[Any, int] | None = None) -> Iterator[Program]:
+    """
+    Yield programs with two changes in the expressions of a formula; none of a long one.
+
+    They are of the first kind of which the formula has no more changes than the kind allows.
+    """
     f = parts(formula)[0]  # a partial has no code of its own
     with contextlib.suppress(OSError):
         tree, node = source_of(f)
         own = [*places(node)]
-        if sum(1 for place in own for _ in change(place[-1])) > (most or MAX_CHANGES):
-            change = changes
-        if sum(1 for place in own for _ in change(place[-1])) > MAX_CHANGES:
+        allowed = (kinds or {changes: MAX_CHANGES}).items()
+        few = (c for c, most in allowed if sum(1 for p in own for _ in c(p[-1])) <= most)
+        if (change := next(few, None)) is None:
             return
         for i, place in enumerate(own):
             for message, _ in _each_change(f, tree, place, change):
