@@ -109,7 +109,7 @@ def rescaled_single(x: Number) -> Number:
     """
     e^x for x <= 0 in float32, to 1 ULP; 0 below -87.7, where it is not a normal number.
 
-    There n is -127, and the bits n + 127 of the power of two are those of 0.
+    There n is -127, so that the exponent bits n + 127 are 0, which is the number 0.
     """
     inside = LOWEST if x < LOWEST else x  # a NaN stays
     z = inside * LOG2E + SHIFT

@@ -45,8 +45,8 @@ layer, a loss, an optimizer or a schedule and its slips, and written before any 
 all 30 were flagged, 19 were named, none wrongly, and one had a headline that is no name (the wrong
 elements are zero). Two of the 19 had other words than were expected. They led to ranges that begin
 a step early, a vector that is added for each tap, one operator for another in several places, two
-variables of a result, and two changes of which one is a variable. Before, kernels whose mistake no
-program is had shown that a number of four digits may fit a result in float32 by chance.
+variables of a result, and two changes, one of them a variable. Before that, kernels whose mistake
+is no program had shown that a number of four digits may fit a result in float32 by chance.
 
 The set *untried* was looked up when the search had these, by seven more searches: all ten were
 flagged, six were named, and none wrongly. They led to counts in digits, and to the output in the

@@ -1,4 +1,4 @@
-"""Mistakes of thirty public reports that were looked up after those of latest.py."""
+"""Mistakes of thirty public reports that were looked up after the set latest."""
 
 import itertools
 
@@ -327,7 +327,7 @@ UNSEEN = [
         "The correction is part of the rate, which eps and the decay have, too.",
         (r"eps.*(decay|eta|rate)|(decay|eta|rate).*eps",), of_steps(ADAMW, **RATE)),
     Wrong("yizt/numpy_neural_network#6", ADAGRAD, "forward", adagrad_step,
-        "squares of the weights", "The squares are those of the weights.",
+        "squares of the weights", "The weights are squared, not their gradients.",
         (r"params|theta|weights",), of_steps(ADAGRAD, **RATE)),
     Wrong("fastai/fastbook#515", BCE, "forward", binary_cross_entropy, "reversed",
         "p and 1 - p are exchanged.", (r"exchanged|-logits|-x|sign|1 - ",)),
@@ -336,7 +336,8 @@ UNSEEN = [
     Wrong("delzac/cntkx#10", att.scaled_dot_product_attention, "forward", attention, "no root",
         "Scores are divided by the width, not by its root.", (r"root|sqrt|\*\* -|0\.5|width|E\b",)),
     Wrong("bkitano/llama-from-scratch#4", norm.rms_norm, "forward", rms_norm, "of a sequence",
-        "The mean square is that of a sequence, not of a token.", (r"ax[ie]s|last two|-2|all",),
+        "The mean square is taken over a sequence, not over a token.",
+        (r"ax[ie]s|last two|-2|all",),
         cases(((R.normal(size=(2, 3, 5)),), {}), ((R.normal(size=(4, 6, 8)), R.normal(size=8)), {}),
               ((R.normal(size=(5, 7)),), {}))),
     Wrong("kyegomez/zeta#180", norm.rms_norm, "forward", rms_norm, "divided by the width",
@@ -357,7 +358,7 @@ UNSEEN = [
         "teacher times temperature", "The teacher's logits are multiplied by the temperature.",
         (r"teacher \* temperature|\* temperature",), of_temperatures()),
     Wrong("bkitano/llama-from-scratch#8", pos.rope_frequencies, "forward", rope_frequencies,
-        "one pair earlier", "The exponents are those of one pair earlier.",
+        "one pair earlier", "Each pair has the exponent of the pair before it.",
         (r"arange|-1|-2|- 2|base|shift|exponent|\(2|dim - ",), cases(((8,), {}), ((64,), {}),
         ((32,), {"base": 500.0}))),
     Wrong("LazaroHurtado/micrograd-rs#20", convolution.conv, "forward", conv, "bias of each tap",

@@ -1,4 +1,4 @@
-"""Mistakes of ten public reports that were looked up after those of unseen.py had been tried."""
+"""Mistakes of ten public reports that were looked up after the set unseen had been tried."""
 
 import numpy as np
 
