@@ -310,6 +310,18 @@ def test_an_option_of_a_case_and_of_a_form_is_known():
     assert prepared(SDPA, SDPA, options=names).lacking.isdisjoint(names)
 
 
+def test_a_case_alone_has_the_verdict_of_the_whole_run():
+    """As fixture dlref_case asks, in any order."""
+    wrong = lambda x: np.maximum(x, -1)  # noqa: E731
+    run = prepared(wrong, act.relu)
+    alone = [row for k in reversed(range(len(run.plan))) for row in run.report_on(k).rows]
+    whole = check.check_all(wrong, act.relu).rows
+    assert [(r.case, bool(r.verdict)) for r in reversed(alone)] == [
+        (r.case, bool(r.verdict)) for r in whole
+    ]
+    assert 0 < sum(not r.verdict for r in alone) < len(alone)
+
+
 def test_layouts():
     def bthe(q, k, v, is_causal=False):
         return np.swapaxes(

@@ -119,6 +119,11 @@ class TestArrays:
         with pytest.raises(TypeError, match=r"'x' must be .* not float8_e5m2\. In 8 bits"):
             v.as_floats({"x": np.zeros(2, ml_dtypes.float8_e5m2)})
 
+    def test_the_name_of_a_dtype_of_pytorch(self):
+        words = r"not 'torch.bfloat16'\. NumPy has bfloat16 if the package ml_dtypes"
+        with pytest.raises(TypeError, match=words):
+            v.float_dtype("dtype", "torch.bfloat16")
+
     def test_bfloat16_is_a_dtype_where_its_package_is_installed(self):
         code = (
             "import sys; sys.modules['ml_dtypes'] = None\n"

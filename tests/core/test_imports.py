@@ -8,7 +8,10 @@ import sys
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
+import lazy_loader
 import pytest
+
+from dlref._core.names import attach
 
 ROOT = Path(__file__).parents[2]
 #: Floors of the package, the lowest first: what serves all chapters, and these as they are read.
@@ -126,8 +129,16 @@ def test_a_circle_and_an_upward_import_are_found(tmp_path, guard):
         ("libopenblas.so: not found", "libopenblas.so: not found"),
     ],
 )
-def test_the_error_where_numpy_cannot_be_loaded(tmp_path, numpy, dlref):
+def test_the_error_where_numpy_cannot_be_loaded(tmp_path, monkeypatch, numpy, dlref):
     """A subinterpreter is named first; NumPy writes of broken installations."""
+
+    def load(_):
+        raise ImportError(numpy)
+
+    monkeypatch.setattr(lazy_loader, "attach_stub", lambda *_: (load, list, ["softmax"]))
+    attribute, *_ = attach("dlref.activations", "__init__.py")
+    with pytest.raises(ImportError, match=f"^{dlref}"):
+        attribute("softmax")
     (tmp_path / "numpy.py").write_text(f"raise ImportError({numpy!r})")
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(tmp_path), str(ROOT)])}
     command = [sys.executable, "-c", "from dlref.activations import softmax"]

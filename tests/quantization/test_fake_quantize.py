@@ -149,6 +149,7 @@ class TestErrors:
             fake_quantize_jvp((x, 1.0, 0), (x, None, 1.0))
 
 
+@pytest.mark.naming
 class TestVerdicts:
     x = np.concatenate([np.arange(-12, 13) / 2, [20.3, -20.3, 0.7, 6.6]])
 

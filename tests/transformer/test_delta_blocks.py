@@ -126,6 +126,7 @@ def test_lengths_and_padding(params, ids):
         assert seen.weights[0] is None
 
 
+@pytest.mark.naming
 def test_traces_and_their_mistakes(params, ids):
     assert language_model_trace(ids, params, CONFIG).weights[0] is None
     right = trace(language_model, ids, params, CONFIG)
@@ -138,6 +139,7 @@ def test_traces_and_their_mistakes(params, ids):
     assert len(named) == len(WRONG) + 1
 
 
+@pytest.mark.naming
 def test_mistakes_in_a_decoder_block(rng):
     model = init_encoder_decoder_model(rng, LanguageModelConfig(VOCABULARY, D, 2))
     block = model.decoder[0]._replace(self_attention=delta(rng))

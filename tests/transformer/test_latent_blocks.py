@@ -150,6 +150,7 @@ def test_first_difference_of_other_weights(params, ids, change, cause):
         assert found.name == "blocks.0.attention.latent"
 
 
+@pytest.mark.naming
 def test_every_mistake_of_latent_attention_is_named(params, ids):
     right = trace(language_model, ids, params, CONFIG)
     named = 0

@@ -1,5 +1,6 @@
 """Files: everything comes back, and nothing else is believed."""
 
+import errno
 import io
 import json
 import os
@@ -459,6 +460,22 @@ class TestRefused:
         np.savez(tmp_path / "m.npz", manifest=np.array(json.dumps(manifest)), params=array)
         words = "not 'm.npz': 'params' must (be integer|have the head)"
         self.refused(tmp_path / "m.npz", words)
+
+    def test_an_array_that_the_parameters_do_not_name(self, tmp_path):
+        """Where there are no checksums, which the first files did not have."""
+        manifest = {"format": "dlref", "version": 1, "params": None, "config": None}
+        np.savez(tmp_path / "m.npz", manifest=np.array(json.dumps(manifest)), stray=np.ones(2))
+        self.refused(tmp_path / "m.npz", r"'archive' must have no other arrays, not \['stray'\]")
+
+    def test_a_seek_before_the_beginning_is_refused(self, tmp_path, monkeypatch):
+        """As zipfile of some versions of Python makes it of a damaged directory."""
+        path = self.manifest(tmp_path)
+
+        def fail(*_, **__):
+            raise OSError(errno.EINVAL, "Invalid argument")
+
+        monkeypatch.setattr(zipfile, "ZipFile", fail)
+        self.refused(path, "'archive' must be intact, which it is not .*Invalid argument")
 
     @pytest.mark.parametrize("header", fuzz_storage.HEADERS)
     def test_headers_that_numpy_does_not_write(self, tmp_path, header):

@@ -199,6 +199,7 @@ class TestChunks:
         with pytest.raises(TypeError, match="'chunk' must be an integer"):
             encoder_block(x, p, **self.options(), chunk=2.5)
 
+    @pytest.mark.naming
     def test_a_trace_has_them(self, rng):
         params, config = model(rng, {"chunk": 5}, positions="rope", num_layers=1)
         tokens = rng.integers(0, VOCABULARY, (1, 12))
