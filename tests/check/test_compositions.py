@@ -313,8 +313,11 @@ def reversed_(f):
 @pytest.mark.parametrize(
     "dtype",
     [
-        *("float32", ml_dtypes.bfloat16),
-        *(pytest.param(dtype, marks=pytest.mark.broad) for dtype in ("float64", "float16")),
+        ml_dtypes.bfloat16,
+        *(
+            pytest.param(dtype, marks=pytest.mark.broad)
+            for dtype in ("float64", "float32", "float16")
+        ),
     ],
 )
 def test_what_one_writes_with_pytorch(dtype):

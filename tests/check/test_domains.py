@@ -67,7 +67,10 @@ def right_but(change):
     [
         lambda g, b: (g if g is None or g.shape[-1] > 1 else 0 * g, b),  # a decay per head
         lambda g, b: (g, None if g is None else b),  # beta alone
-        lambda g, b: (None if b is not None and g is not None else g, b),  # both
+        pytest.param(  # both
+            lambda g, b: (None if b is not None and g is not None else g, b),
+            marks=pytest.mark.broad,
+        ),
     ],
 )
 def test_models_of_linear_attention_have_cases(change):

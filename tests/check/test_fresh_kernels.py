@@ -181,7 +181,11 @@ def ids(rows):
     return [f"{row[0].__name__}-{row[-1]}" for row in rows]
 
 
-@pytest.mark.parametrize("row", FORWARD, ids=ids(FORWARD))
+@pytest.mark.parametrize(
+    "row",
+    [pytest.param(row, marks=[pytest.mark.broad] * (row[0] is recurrent.lstm)) for row in FORWARD],
+    ids=ids(FORWARD),
+)
 def test_a_wrong_kernel_is_named(row):
     op, candidate, inputs, options, message = row
     verdict = check.check_forward(candidate, op, *inputs, **options)
@@ -208,8 +212,8 @@ def changed(out):
     ("op", "form", "given"),
     [
         (act.geglu, "vjp", (U, X, U)),
-        (recurrent.gru, "forward", GRU[:4]),
         # minutes, in which thousands of programs of a loop are tried
+        pytest.param(recurrent.gru, "forward", GRU[:4], marks=pytest.mark.broad),
         pytest.param(
             *(recurrent.gru, "vjp", (GRU[0][..., :1] * np.ones(4), *GRU)), marks=pytest.mark.broad
         ),
@@ -228,6 +232,7 @@ def test_an_unknown_mistake_has_no_cause(op, form, given):
     assert judge(lambda *args: changed(right(*args)), op, *given).cause == ""
 
 
+@pytest.mark.broad
 def test_a_linear_map_has_no_kinks():
     """A gradient that is wrong where x is 0 by chance has another cause."""
     u, x = R.normal(size=(2, 3, 3)), np.where(np.arange(6) < 2, 0.0, R.normal(size=(2, 6, 6)))

@@ -130,7 +130,10 @@ def smoothed_before_weights(x, target, weight=None, label_smoothing=0.0, **optio
 @pytest.mark.parametrize(
     ("op", "wrong", "case"),
     [
-        (attention.scaled_dot_product_attention, capped_last, "a soft cap before a bias"),
+        pytest.param(
+            *(attention.scaled_dot_product_attention, capped_last, "a soft cap before a bias"),
+            marks=pytest.mark.broad,
+        ),
         (
             losses.cross_entropy,
             smoothed_before_weights,

@@ -357,17 +357,32 @@ def test_strides_that_are_ignored():
     assert "strides" not in check.check_forward(np.sin, activations.tanh, behind).cause
 
 
-def test_mistakes_that_do_not_apply():
-    """Nothing is claimed of what a mistake cannot be made in."""
-    noise = lambda f: lambda *a, **o: each_off(f(*a, **o))  # noqa: E731
+def with_noise(f):
+    """Add noise to each result of a function."""
 
-    def each_off(out):
+    def noisy(*args, **options):
+        out = f(*args, **options)
         return each(lambda a: np.asarray(a) + R.normal(size=np.shape(a)), out)
 
+    return noisy
+
+
+@pytest.mark.broad  # thousands of programs of a loop are tried
+def test_mistakes_that_do_not_apply_to_sequences():
     for op, inputs, options in (
         (LSTM_F, [*LSTM[:1], None, None, *LSTM[3:]], {"w_p": W_P}),
         (LSTM_F, LSTM, {"w_p": W_P, "reverse": True}),
         (RNN_F, RNN, {"lengths": LENGTHS, "reverse": True}),
+    ):
+        assert check.check_forward(with_noise(op), op, *inputs, **options).cause == ""
+    given = R.normal(size=(2, 5, 4)), *RNN
+    off = with_noise(recurrent.rnn_vjp)
+    assert check.check_vjp(off, RNN_F, *given, lengths=LENGTHS).cause == ""
+
+
+def test_mistakes_that_do_not_apply():
+    """Nothing is claimed of what a mistake cannot be made in."""
+    for op, inputs, options in (
         (positions.t5_bias, (R.normal(size=(8, 2)),), {"T": 3, "S": 4, "bidirectional": False}),
         (P, (LOGITS,), {}),
         (FREQUENCIES, (64,), {}),
@@ -379,8 +394,5 @@ def test_mistakes_that_do_not_apply():
         (SDPA, QKV, {"sink": np.ones(2)}),
         (P, (LOGITS,), {"top_k": 1}),
     ):  # fmt: skip
-        assert check.check_forward(noise(op), op, *inputs, **options).cause == ""
-    given = R.normal(size=(2, 5, 4)), *RNN
-    off = noise(recurrent.rnn_vjp)
-    assert check.check_vjp(off, RNN_F, *given, lengths=LENGTHS).cause == ""
+        assert check.check_forward(with_noise(op), op, *inputs, **options).cause == ""
     assert spec_of(FREQUENCIES)[0].why_not

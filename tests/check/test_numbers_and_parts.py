@@ -102,7 +102,14 @@ def group_norm(x, groups, weight=None, bias=None, *, eps=1e-5):
         (losses.cross_entropy, smoothed, "1 - label_smoothing - label_smoothing / classes stands"),
         (losses.policy_loss, policy, "ratio) < clipped stands where free < bounded is due"),
         (losses.dpo_loss, hinge, "kind is hinge, not sigmoid"),
-        (recurrent.lstm_cell, lstm_cell, "part 3 of 4 of b_ih and b_hh along axis 0 is read in"),
+        pytest.param(
+            *(
+                recurrent.lstm_cell,
+                lstm_cell,
+                "part 3 of 4 of b_ih and b_hh along axis 0 is read in",
+            ),
+            marks=pytest.mark.broad,
+        ),
     ],
 )
 def test_the_cause_is(op, kernel, cause):

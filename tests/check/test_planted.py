@@ -737,7 +737,20 @@ def verdict_of(row):
     return judge(candidate, op, *arguments, **options)
 
 
-@pytest.mark.parametrize("row", PLANTED, ids=[row[1] for row in PLANTED])
+#: Of these the search has seconds to think.
+SEARCHED = {
+    "heads rotated, unknown", "heads, unknown", "h and c", "mask after the softmax, backward",
+    "gru update", "update gate", "an unknown window", "an unknown cap",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        pytest.param(row, id=row[1], marks=[pytest.mark.broad] * (row[1] in SEARCHED))
+        for row in PLANTED
+    ],
+)
 def test_a_planted_mistake_is_flagged_and_named(row):
     verdict = verdict_of(row)
     assert not verdict

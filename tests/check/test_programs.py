@@ -182,6 +182,7 @@ def test_a_scores_sink_has_no_online_softmax():
         f(X, 0.0)
 
 
+@pytest.mark.broad
 def test_a_program_has_to_lead_to_all_results():
     """Of three cases, two have one slip and the third has another: no cause is better than one."""
     count = iter(range(99))

@@ -135,13 +135,13 @@ SDPA = att.scaled_dot_product_attention
 @pytest.mark.parametrize(
     ("op", "form", "wrong", "shapes", "message"),
     [
-        (
+        pytest.param(
             norm.layer_norm, "vjp", slipped("block"), None,
-            "mean(last_block(g * x_hat, 16, -1), axis=-1) stands where",
+            "mean(last_block(g * x_hat, 16, -1), axis=-1) stands where", marks=pytest.mark.broad,
         ),
-        (
+        pytest.param(
             norm.layer_norm, "vjp", slipped("rows"), None,
-            "sum_of_rows(mean(g, axis=-1), 2) stands where",
+            "sum_of_rows(mean(g, axis=-1), 2) stands where", marks=pytest.mark.broad,
         ),
         (
             norm.layer_norm, "vjp", slipped("mean"), None,
@@ -160,9 +160,10 @@ SDPA = att.scaled_dot_product_attention
             SDPA, "vjp", padded_scale, SHAPES,
             "padded(q.shape[-1], 0) stands where q.shape[-1] is due",
         ),
-        (
+        pytest.param(
             SDPA, "vjp", whole_blocks, SHAPES,
             "in output 1 (gradient of k) alone, whole_blocks(r.mT, 4, -1) @ q stands where",
+            marks=pytest.mark.broad,
         ),
         (rec.selective_scan, "forward", forgetful_scan, None, "h[-1] is 0 again after each 8"),
         (act.logsumexp, "forward", lambda x: act.logsumexp(abs(x)), None, "abs(x)"),

@@ -91,7 +91,7 @@ def test_infinities_are_words_in_json():
 
 def test_several_outputs():
     report = check.check_all(
-        recurrent.lstm, recurrent.lstm, vjp=recurrent.lstm_vjp, dtype="float64"
+        recurrent.lstm_cell, recurrent.lstm_cell, vjp=recurrent.lstm_cell_vjp, dtype="float64"
     )
     assert report
     assert report.failed == ()

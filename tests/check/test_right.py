@@ -134,7 +134,18 @@ def judged(op, f, dtype, *, gradients):
             yield f"{what} (vjp)", check.check_vjp(*given, framework="torch", **options)
 
 
-@pytest.mark.parametrize("op", F, ids=lambda op: op.__name__)
+#: Others like them are compiled, or judged, in a tenth of the time.
+SLOW = {act.log_softmax, act.logsumexp, norm.layer_norm, att.scaled_dot_product_attention}
+
+
+def with_slow(ops):
+    """Return functions as parameters of a test, the slow ones for each night."""
+    return [
+        pytest.param(op, id=op.__name__, marks=[pytest.mark.broad] * (op in SLOW)) for op in ops
+    ]
+
+
+@pytest.mark.parametrize("op", with_slow(F))
 def test_pytorch_is_right(op):
     peers.torch  # noqa: B018 - skips where it is missing
     count = 0
@@ -168,7 +179,7 @@ JAX_OPS = (
 )
 
 
-@pytest.mark.parametrize("op", JAX_OPS, ids=lambda op: op.__name__)
+@pytest.mark.parametrize("op", with_slow(JAX_OPS))
 def test_jax_is_right(op):
     jax = pytest.importorskip("jax")
     # Eager, each operation would be compiled for each shape.

@@ -101,7 +101,7 @@ def mistakes(text):
     return [(kind, other) for kind, other in result if ledger.normalized(other) != text]
 
 
-def samples(module, count=3):
+def samples(module, count):
     """Yield some mistakes in each text of a module."""
     rng, unseen = random.Random(0), " ".join(UNSEEN.values()).split()
     for text, check in READ.items():
@@ -113,10 +113,11 @@ def samples(module, count=3):
                 yield check, text, kind, planted
 
 
+@pytest.mark.parametrize("count", [1, pytest.param(3, marks=pytest.mark.broad)])
 @pytest.mark.parametrize("module", MODULES)
-def test_mistakes_in_the_text_are_seen(module):
+def test_mistakes_in_the_text_are_seen(module, count):
     """No environment is touched: only the text of the equation is wrong."""
-    chosen = list(samples(module))
+    chosen = list(samples(module, count))
     assert all(verdict(check, text, text) == "green" for check, text, _, _ in chosen)
     green = [new for check, text, _, new in chosen if verdict(check, text, new) == "green"]
     assert len(green) <= 0.05 * len(chosen), green

@@ -189,10 +189,15 @@ UNFOLD = "() => document.querySelectorAll('.bd-article details').forEach(e => { 
 CHAPTERS = sorted({p.stem for p in (ROOT / "docs" / "reference").glob("*.rst")} - {"index"})
 
 
+#: How many pages there are to one that is visited: each night, all are.
+EVERY = pytest.mark.parametrize("every", [4, pytest.param(1, marks=pytest.mark.broad)])
+
+
+@EVERY
 @pytest.mark.parametrize("chapter", CHAPTERS)
-def test_no_topic_is_clipped_or_endless(context, site, typeset, chapter):
-    """All pages of topics, in four widths and the dark scheme: nothing sticks out or is endless."""
-    pages, wrong = sorted((site / "reference" / chapter).glob("*.html")), []
+def test_no_topic_is_clipped_or_endless(context, site, typeset, chapter, every):
+    """Pages of topics, in four widths and the dark scheme: nothing sticks out or is endless."""
+    pages, wrong = sorted((site / "reference" / chapter).glob("*.html"))[::every], []
     assert pages
     tab = context.new_page()
     for path in pages:
@@ -248,11 +253,12 @@ for script in sorted((ROOT / "gallery").glob("*/plot_*.py")):
     FIGURED.setdefault(chapter, []).append(f"gallery/{chapter}/{script.stem}")
 
 
+@EVERY
 @pytest.mark.parametrize("chapter", FIGURED)
-def test_figures_fit_a_screen_and_a_phone(context, site, typeset, chapter):
+def test_figures_fit_a_screen_and_a_phone(context, site, typeset, chapter, every):
     """At 390 pixels a figure keeps the width at which its text has 9 pixels, and scrolls."""
     wrong, count, tab = [], 0, context.new_page()
-    for name in FIGURED[chapter]:
+    for name in FIGURED[chapter][::-every]:
         tab.set_viewport_size({"width": 1280, "height": 800})
         tab.goto((site / f"{name}.html").as_uri(), wait_until="load")
         typeset(tab)

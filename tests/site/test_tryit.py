@@ -91,7 +91,7 @@ def test_rope_dials_by_keyboard(opened):
 DRAGS = {"query": (0, 0, 4, "m", 3, 7), "key": (1, 1, 1, "n", 5, 8)}
 
 
-@pytest.mark.parametrize("touch", [False, True])
+@pytest.mark.parametrize("touch", [False, pytest.param(True, marks=pytest.mark.broad)])
 @pytest.mark.parametrize("arrow", DRAGS)
 def test_rope_dials_by_dragging_an_arrow(opened, arrow, touch):
     """The query through 4 rad at 1 rad per token, the key through 1 rad at 0.32 rad."""
@@ -145,7 +145,7 @@ def typed(page, scores, cached=0):
             put(page, f"score of query {i}, {name}, and key {j}, {key}", score)
 
 
-@pytest.mark.parametrize("cached", [0, 1, 2])
+@pytest.mark.parametrize("cached", [0, 1, pytest.param(2, marks=pytest.mark.broad)])
 def test_attention_workbench(opened, cached):
     """The queries after a cache, with masks, windows, biases and sinks."""
     page = opened("attention/scaled_dot_product")
