@@ -97,7 +97,7 @@ def group_norm(x, groups, weight=None, bias=None, *, eps=1e-5):
         (
             normalization.layer_norm,
             divided_by_torch_std,
-            "the variance is divided by n - 1, not n, and eps is added outside the root",
+            "and sqrt(var) + eps stands where sqrt(var + eps) is due (the sum is divided by n - 1",
         ),
         (losses.cross_entropy, smoothed, "1 - label_smoothing - label_smoothing / classes stands"),
         (losses.policy_loss, policy, "ratio) < clipped stands where free < bounded is due"),

@@ -263,7 +263,7 @@ def test_programs_that_no_case_tells_apart(count, said, monkeypatch):
     right = SOFTMAX.run()
     case = evidence_of(2 * right)
 
-    def few(*_):
+    def few(*_, **__):
         for i in range(count):
             yield programs.Program(f"p{i}", lambda call, i=i: [2 * right + 1e-9 * i])
         yield programs.Program("another", lambda call: [3 * right])

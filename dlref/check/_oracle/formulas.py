@@ -22,6 +22,7 @@ import numpy as np
 
 from ... import formulas
 from ..._core.pytree import is_float, map_floats, tree_leaves
+from ..._records import records
 from .helpers import HELPERS
 from .stochastic_rounding import Inherited, StochasticallyRounded
 
@@ -335,6 +336,16 @@ def spellings(call: Any) -> tuple[Any, ...]:
 
     own = _as_written(call.core.__module__.split(".")[1], call.spec).get(call.form)
     return (own, _with(TEXTBOOK, own)) if own else ()
+
+
+def other_formulas(call: Any) -> dict[str, Any]:
+    """Return the formulas of the other maps of a chapter in the form of a call, by their names."""
+    module = str(getattr(call.core, "__module__", ""))
+    if not module.startswith("dlref.") or call.form not in FORMS:
+        return {}
+    chapter = module.split(".")[1]
+    own = {spec.name: _as_written(chapter, spec).get(call.form) for spec in records(chapter)}
+    return {name: f for name, f in own.items() if f and name != call.spec.name and not _draws(f)}
 
 
 def formulas_that_draw(call: Any) -> tuple[Any, ...]:

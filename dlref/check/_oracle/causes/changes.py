@@ -24,7 +24,8 @@ ALIKE = (
     ("mean", "sum", "max"), ("max", "min"), ("maximum", "minimum"), ("sin", "cos"),
     ("exp", "expm1", "exp2"), ("log", "log1p", "log2", "log10"), ("sqrt", "square"),
     ("floor", "rint", "round", "ceil", "trunc"), ("cumsum", "cumprod"), ("abs", "square"),
-    ("var", "std"),
+    ("var", "std"), ("any", "all"), ("argmax", "argmin"), ("zeros", "ones"), ("prod", "sum"),
+    ("zeros_like", "ones_like"), ("tril", "triu"), ("repeat", "tile"),
 )  # fmt: skip
 COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Gt: (ast.GtE,), ast.GtE: (ast.Gt, ast.Lt), ast.Lt: (ast.LtE,), ast.LtE: (ast.Lt, ast.Gt),
@@ -58,6 +59,12 @@ ALL_BUT_FIRST = "tuple(range(1, np.ndim({})))"
 AXES = ("-1", "-2", "0", "(-2, -1)", "None", ALL_BUT_FIRST)
 #: And in place of the option.
 OF_AXIS = ("-1", "-2", "axis - 1", "(axis - 1, axis)", "None", ALL_BUT_FIRST)
+#: Which steps of a loop are taken.
+STEPS = {
+    "leaves its first step out": "1:",
+    "leaves its last step out": ":-1",
+    "goes the other way": "::-1",
+}
 #: Parameters of functions that are no part of the mathematics.
 SILENT = {"axis", "keepdims", "dtype", "strict"}
 
@@ -467,13 +474,14 @@ def _is_intermediate(node: ast.AST, shapes: dict[str, Any]) -> bool:
 
 
 def earlier_values(node: ast.AST, definitions: dict[str, ast.expr]) -> Iterator[ast.expr]:
-    """Yield a variable before the last operation in its definition."""
-    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
-        value = definitions.get(node.id)
-        if isinstance(value, ast.BinOp):
-            yield from (value.left, value.right)
-        elif isinstance(value, ast.Call) and (inner := _inside(value)) is not None:
-            yield inner
+    """Yield a variable before the last operations in its definition: the parts of that."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and node.id in definitions:
+        value = definitions[node.id]
+        for part in [*ast.walk(value)][1:]:
+            if isinstance(part, ast.BinOp | ast.Call) or (
+                isinstance(part, ast.Name) and part.id != "np"
+            ):
+                yield part
 
 
 def earlier_sides(node: ast.AST, definitions: dict[str, ast.expr]) -> Iterator[ast.expr]:
@@ -630,7 +638,7 @@ class _WithZeros(ast.NodeTransformer):
 
 
 def regrouped(node: ast.AST) -> Iterator[ast.expr]:
-    """Yield expressions in which a function or a power is of more, or of less, than is due."""
+    """Yield functions and powers of more, or of less, than is due, or in the other order."""
     inner = _inside(node)
     if isinstance(inner, ast.BinOp):
         yield ast.BinOp(_around(node, inner.left), inner.op, inner.right)
@@ -640,6 +648,8 @@ def regrouped(node: ast.AST) -> Iterator[ast.expr]:
             yield _around(node.left, ast.BinOp(inner, node.op, node.right))
         if (inner := _inside(node.right)) is not None:
             yield _around(node.right, ast.BinOp(node.left, node.op, inner))
+    elif inner is not None and (innermost := _inside(inner)) is not None:
+        yield _around(inner, _around(node, innermost))
 
 
 def moved_factors(node: ast.AST) -> Iterator[ast.expr]:
@@ -738,6 +748,17 @@ def statement_changes(block: list[ast.stmt]) -> Iterator[tuple[str, list[ast.stm
             if _stored(first) & (_loaded(second) | _stored(second)):
                 moved = [*block[:i], *block[i + 1 : j + 1], first, *block[j + 1 :]]
                 yield f"{text} comes after {as_sentence(second)}, not before", moved
+
+
+def other_steps(block: list[ast.stmt]) -> Iterator[tuple[str, list[ast.stmt]]]:
+    """Yield loops that leave their first or last step out, or go the other way."""
+    for i, loop in enumerate(block):
+        if isinstance(loop, ast.For):
+            for how, index in STEPS.items():
+                steps = expression(f"[*({ast.unparse(loop.iter)})][{index}]")
+                other = ast.For(loop.target, steps, loop.body, loop.orelse)
+                text = f"for {ast.unparse(loop.target)} in {ast.unparse(loop.iter)}"
+                yield f"{text} {how}", [*block[:i], other, *block[i + 1 :]]
 
 
 def forgetful_loops(block: list[ast.stmt]) -> Iterator[tuple[str, list[ast.stmt]]]:

@@ -40,6 +40,7 @@ from .changes import (
     multiplied,
     of_operator,
     other_sizes,
+    other_steps,
     regrouped,
     rounded,
     same_shapes,
@@ -97,14 +98,55 @@ class Program(NamedTuple):
     run: Any  # from a call to its outputs
     is_term: bool = False  # a term or factor is changed: this may be in one of several outputs
     tells: Any = None  # whether a case tells it from programs with other numbers; all do if None
+    edit: Edit | None = None  # of the formula, if it is one that others can be added to
+
+
+class Edit(NamedTuple):
+    """Functions of a formula with other code; if one expression is another one, which and where."""
+
+    formula: Any
+    codes: dict[Any, Any]
+    place: tuple[Any, int, str] | None = None  # the function, the number of its place, the text
 
 
 def _changed(
-    message: str, formula: Any, codes: dict[Any, Any], *, is_term: bool = False
+    message: str,
+    formula: Any,
+    codes: dict[Any, Any],
+    *,
+    is_term: bool = False,
+    place: tuple[Any, int, str] | None = None,
 ) -> Program:
     """Return the program in which functions of a formula have other code."""
     run = functools.partial(outputs_of, rewritten(formula, codes))
-    return Program(message, run, is_term)
+    return Program(message, run, is_term, edit=Edit(formula, codes, place))
+
+
+def with_both(first: Edit, second: Edit) -> Any:
+    """Return the formula with two edits; None if they are not of one formula, or at one place."""
+    if first.formula is not second.formula:
+        return None
+    if not first.codes.keys() & second.codes.keys():
+        return rewritten(first.formula, first.codes | second.codes)
+    if first.place is None or second.place is None or first.place[:2] == second.place[:2]:
+        return None
+    f = first.place[0]
+    tree, node = source_of(f)
+    every = [*places(node)]
+    # Outer places come first, and an inner one is changed first, also in the text of the outer.
+    (_, outer, text), (_, inner, other) = sorted((first.place, second.place), key=lambda p: p[1])
+    new = ast.Expr(expression(text))
+    if any(node is every[inner][-1] for node in ast.walk(every[outer][-1])):
+        due = ast.unparse(every[inner][-1])
+        alike = [p for p in places(ast.Module([new], [])) if ast.unparse(p[-1]) == due]
+        if len(alike) != 1:  # it is not there any more, or there are several
+            return None
+        put(alike[0], expression(other))
+    else:
+        put(every[inner], expression(other))
+    put(every[outer], new.value)
+    code = changed_code(f, ast.fix_missing_locations(tree))
+    return code and rewritten(first.formula, {f.__code__: code})
 
 
 def _shapes(formula: Any, call: ReferenceCall) -> dict[Any, dict[str, Any]]:
@@ -158,24 +200,27 @@ def within(f: Any, formula: Any) -> str:
 
 def usual_programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
     """Yield the programs in which one operation, factor or function is another."""
-    yield from _usual(formula, *_variables(formula, call))
+    shapes, integers = _variables(formula, call)
+    yield from _usual(formula, [f for f in parts(formula) if f.__code__ in shapes], integers)
 
 
-def _usual(
-    formula: Any, shapes: dict[Any, dict[str, Any]], integers: dict[Any, set[str]]
-) -> Iterator[Program]:
+def _usual(formula: Any, functions: list[Any], integers: dict[Any, set[str]]) -> Iterator[Program]:
     with contextlib.suppress(OSError):
-        for f in (f for f in parts(formula) if f.__code__ in shapes):
+        for f in functions:
             change = functools.partial(usual_changes, integers=integers[f.__code__])
             yield from _with_other_expressions(formula, f, change, is_term=True)
 
 
-def programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
-    """Yield the changed programs of a formula, usual changes first; none without its source."""
+def programs(formula: Any, call: ReferenceCall, *, known: Any = None) -> Iterator[Program]:
+    """
+    Yield the changed programs of a formula, usual changes first; none without its source.
+
+    Functions that it shares with a `known` spelling of it are changed there.
+    """
     shapes, integers = _variables(formula, call)
-    reached = [f for f in parts(formula) if f.__code__ in shapes]
+    reached = [f for f in _own_parts(formula, known) if f.__code__ in shapes]
     yield from _with_online_softmax(formula)
-    yield from _usual(formula, shapes, integers)
+    yield from _usual(formula, reached, integers)
     with contextlib.suppress(OSError):
         for f in reached:  # an option may be the factor 2 or a half in all cases
             factors = functools.partial(multiplied, shapes=shapes[f.__code__])
@@ -187,10 +232,16 @@ def programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
             yield from _with_other_expressions(formula, f, rounded)
 
 
-def rarer_programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
+def _own_parts(formula: Any, known: Any) -> list[Any]:
+    """Return the functions of a formula that another spelling of it does not have."""
+    codes = {f.__code__ for f in parts(known)} if known else ()
+    return [f for f in parts(formula) if f.__code__ not in codes]
+
+
+def rarer_programs(formula: Any, call: ReferenceCall, *, known: Any = None) -> Iterator[Program]:
     """Yield programs with rarer changes: several of one kind, sums of a part, another function."""
     shapes, others = _variables(formula, call)
-    reached = [f for f in parts(formula) if f.__code__ in shapes]
+    reached = [f for f in _own_parts(formula, known) if f.__code__ in shapes]
     with contextlib.suppress(OSError):
         yield from _with_other_axes(formula, reached)
         for f in reached:
@@ -200,6 +251,8 @@ def rarer_programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
             for change in (regrouped, moved_factors, earlier, sides):
                 yield from _with_other_expressions(formula, f, change)
             yield from _with_other_statements(formula, f, forgetful_loops)
+            yield from _with_other_statements(formula, f, other_steps)
+            yield from _everywhere(formula, [f], earlier)
             yield from _at_some_places(formula, f, ends)
         for change in (changes, other_sizes):
             yield from _everywhere(formula, reached, change)
@@ -264,7 +317,7 @@ def programs_with_terms(formula: Any, call: ReferenceCall) -> Iterator[Program]:
                     with_terms, terms=terms_of(statement), operations=operations
                 )
                 for place in [*places(ast.Module([statement], []))]:
-                    for message, code in _each_change(f, tree, place, change):
+                    for message, code, _ in _each_change(f, tree, place, change):
                         yield _changed(message + within(f, formula), formula, {f.__code__: code})
         for f in reached:
             yield from _with_other_expressions(formula, f, larger_terms)
@@ -303,10 +356,16 @@ def _with_other_expressions(
     """Yield the programs in which an expression of a function is another."""
     tree, node = source_of(f)
     lines = _lines(node)
-    for place in [*places(node)]:
+    for number, place in enumerate([*places(node)]):
         where = (lines.get(id(place[-1])) or _around_number(place)) + within(f, formula)
-        for message, code in _each_change(f, tree, place, change):
-            yield _changed(message + where, formula, {f.__code__: code}, is_term=is_term)
+        for message, code, stands in _each_change(f, tree, place, change):
+            yield _changed(
+                message + where,
+                formula,
+                {f.__code__: code},
+                is_term=is_term,
+                place=(f, number, stands),
+            )
 
 
 def _around_number(place: Any) -> str:
@@ -431,9 +490,9 @@ def pairs_of_changes(formula: Any, kinds: dict[Any, int] | None = None) -> Itera
         if (change := next(few, None)) is None:
             return
         for i, place in enumerate(own):
-            for message, _ in _each_change(f, tree, place, change):
+            for message, *_ in _each_change(f, tree, place, change):
                 for second in [*places(node)][i + 1 :]:
-                    for more, code in _each_change(f, tree, second, change):
+                    for more, code, _ in _each_change(f, tree, second, change):
                         if second[-1] is not place[-1]:
                             codes = {f.__code__: code}
                             yield _changed(f"{message}; and {more}", formula, codes)
@@ -447,12 +506,12 @@ def _change_or_variable(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.e
 
 def _each_change(
     f: Any, tree: ast.Module, place: Any, change: Any = changes
-) -> Iterator[tuple[str, Any]]:
-    """Yield a description and the code of each change at a place, which has it meanwhile."""
+) -> Iterator[tuple[str, Any, str]]:
+    """Yield a description, the code and the text of each change at a place, which has it then."""
     due = ast.unparse(place[-1])
     for stands, code in changed_codes(f, tree, place, change(place[-1])):
         if code is not None and (message := described(stands, due)):
-            yield message, code
+            yield message, code, stands
 
 
 def _with_other_statements(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import inspect
 import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,8 +13,10 @@ import numpy as np
 
 from ...._core.pytree import is_float, map_floats, named_leaves, tree_leaves, tree_unflatten
 from ..arrays import map_leaves
+from ..formulas import other_formulas
 from ..helpers import FORMATS, HELPERS, in_block, padded
 from .common import LN2
+from .mutations import outputs_of
 from .programs import BLOCKS, Program
 
 if TYPE_CHECKING:
@@ -57,6 +60,55 @@ def readings(call: ReferenceCall) -> Iterator[Program]:
     yield from _group_programs(call)
     yield from composed_programs(call)
     yield from _leaf_programs(call)
+    yield from _exchanged_programs(call)
+    yield from _other_maps(call)
+
+
+def _exchanged_programs(call: ReferenceCall) -> Iterator[Program]:
+    """Yield programs that read a number, another input or its statistic in place of an input."""
+    leaves = [] if call.form == "jvp" else _float_leaves(call)
+    for number, (name, a) in enumerate(leaves):
+        for value in (0, 1):
+            f = functools.partial(np.full_like, fill_value=value)
+            change = functools.partial(with_leaf, number=number, f=f)
+            message = f"{value} stands where {name} is due"
+            yield Program(message, functools.partial(with_reading, change))
+        for k, (other, b) in enumerate(leaves):
+            for text, f in _in_place_of(a, b).items() if k != number else ():
+                change = functools.partial(_with_other_leaf, number=number, k=k, f=f)
+                message = f"{text.format(other)} stands where {name} is due"
+                yield Program(message, functools.partial(with_reading, change))
+
+
+def _in_place_of(a: Any, b: Any) -> dict[str, Any]:
+    """Return what kernels take of an array b in place of an array a: all of it, or a statistic."""
+    if np.shape(a) == np.shape(b):
+        return {"{}": lambda array: array}
+    if not np.ndim(a) or np.ndim(a) >= np.ndim(b) or np.shape(a) != np.shape(b)[-np.ndim(a) :]:
+        return {}
+    axes = tuple(range(np.ndim(b) - np.ndim(a)))
+    names = ("mean", "var", "std", "sum", "max")
+    return {
+        f"the {name} of {{}}": functools.partial(getattr(np, name), axis=axes) for name in names
+    }
+
+
+def _with_other_leaf(call: ReferenceCall, *, number: int, k: int, f: Any) -> ReferenceCall:
+    """Return a call with a function of one array in place of another, both by their numbers."""
+    return with_leaf(call, number=number, f=lambda _: f(np.asarray(_float_leaves(call)[k][1])))
+
+
+def _other_maps(call: ReferenceCall) -> Iterator[Program]:
+    """Yield the other maps of the chapter."""
+    for name, f in other_formulas(call).items():
+        yield Program(f"it is {name}", functools.partial(_other_map, f))
+
+
+def _other_map(f: Any, call: ReferenceCall) -> list[Any] | None:
+    """Return the outputs of another formula, with those of the options that it has."""
+    known = inspect.signature(f).parameters
+    options = {key: value for key, value in call.non_default_options.items() if key in known}
+    return outputs_of(f, replace(call, options=options))
 
 
 def composed_programs(call: ReferenceCall) -> Iterator[Program]:
@@ -367,7 +419,20 @@ ENTRIES: dict[str, Any] = {
     "the order {} is reversed": np.flip,
     "each entry {} is the one before": functools.partial(np.roll, shift=1),
     "each entry {} is the one after": functools.partial(np.roll, shift=-1),
+    "neighbors {} are taken for halves": lambda a, axis: a.take(_in_turn(a, axis), axis),
+    "halves {} are taken for neighbors": lambda a, axis: a.take(
+        np.argsort(_in_turn(a, axis)), axis
+    ),
+    "memory {} and the one before it is read in the other order": lambda a, axis: (
+        np.swapaxes(a, axis, axis - 1).reshape(a.shape) if np.ndim(a) > -axis else a
+    ),
 }
+
+
+def _in_turn(a: Any, axis: int) -> Any:
+    """Return the even places of an axis, then the odd ones."""
+    places = np.arange(np.shape(a)[axis])
+    return np.concatenate([places[::2], places[1::2]])
 
 
 def _over(norm: Any, a: Any) -> Any:
@@ -397,6 +462,9 @@ COMPOSED: dict[str, Any] = {
     "tanh({})": np.tanh,
     "softmax({})": lambda a: HELPERS["softmax"](a) if np.ndim(a) else a,
     "log(softmax({}))": lambda a: np.log(HELPERS["softmax"](a)) if np.ndim(a) else a,
+    "exp({} / 2)": lambda a: np.exp(a / 2),
+    "log(square({}))": lambda a: np.log(np.square(a)),
+    "1 / sqrt({})": lambda a: 1 / np.sqrt(a),
     "{}, over its sum,": functools.partial(_over, np.sum),
     "{}, over its norm,": functools.partial(_over, np.linalg.norm),
     "{}, less its mean,": functools.partial(_less, np.mean),
@@ -410,6 +478,12 @@ def with_reading(change: Any, call: ReferenceCall) -> list[Any] | None:
         parts = tree_leaves(change(call).run())
         return [None if part is None else np.asarray(part) for part in parts]
     return None
+
+
+def change_of(program: Program) -> Any:
+    """Return the change of a call that a program consists of; None if it is another one."""
+    run = program.run
+    return run.args[0] if getattr(run, "func", None) is with_reading else None
 
 
 def _with_inputs(call: ReferenceCall, *, f: Any, count: int) -> ReferenceCall:

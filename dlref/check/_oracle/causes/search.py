@@ -22,6 +22,7 @@ from ..formulas import spellings
 from .evidence import Evidence, is_near
 from .heuristics import MIN_SAMPLES, stagnates
 from .mutations import formula_of, outputs_of
+from .pairs import Pairs
 from .programs import (
     Program,
     programs,
@@ -76,7 +77,8 @@ def common_program(cases: Sequence[Evidence]) -> str:
         search.cases = _ordered(start, [e for e in slopes.values() if e is not None])
         if message := search.among(slope_searches(first, start)):
             return message
-    return search.by_output() or search.in_part()
+        search.cases = _ordered(first, cases)
+    return search.by_output() or search.in_part() or search.of_two_changes()
 
 
 def _ordered(first: Evidence, cases: Sequence[Evidence]) -> list[Evidence]:
@@ -97,6 +99,7 @@ class _Search:
         off = [e for e in self.cases if e.off]
         self.partly = off if len(off) > 1 and all(e.is_partly_off for e in off) else []
         self.partial = _Matches()
+        self.pairs = Pairs(first)
 
     def among(self, searches: Iterable[tuple[Iterable[Program], Any]]) -> str:
         """Return the first programs of some searches that are the candidate; empty if none."""
@@ -138,6 +141,7 @@ class _Search:
             if (values := _outputs(program, e)) is None:
                 return {}, False
             if not place:
+                self.pairs.add(program, values)
                 self.try_in_part(program, values)
             for i in [*matching]:
                 alone = each[i][place]
@@ -180,6 +184,15 @@ class _Search:
         if not self.partial.programs or self.partial.is_too_many:
             return ""
         return f"{self.partial.message}, in some places alone{_where(self.partly)}"
+
+    def of_two_changes(self) -> str:
+        """Return the two changes that explain the cases together; empty if there are none."""
+        right = [e for e in self.cases if not e.off]
+        if any(self.options - e.call.non_default_options.keys() for e in right):
+            return ""  # with the same option in all cases that are off, numbers agree by chance
+        formula = formula_of(self.pairs.e.call)
+        own = functools.cache(functools.partial(_own, formula))
+        return self.among([(self.pairs.found(own(self.pairs.e)), own)])
 
     def condition(self, options: set[str]) -> str:
         """Return where a program stands for the formula: where an option is given, if any."""
@@ -295,15 +308,17 @@ def _searches(first: Evidence) -> Iterator[tuple[Iterable[Program], Any]]:
     others = [f for f in dict.fromkeys(spellings(call)) if f is not formula]
     own = {f: functools.cache(functools.partial(_own, f)) for f in (formula, *others)}
     yield itertools.chain(readings(call), scaled_programs(call)), own[formula]
+    known = dict(zip(own, (None, *own), strict=False))  # another spelling, changed before
     for f, outputs in own.items():
-        yield itertools.islice(programs(f, call), MAX_PROGRAMS), outputs
+        yield itertools.islice(programs(f, call, known=known[f]), MAX_PROGRAMS), outputs
     yield other_values(formula, first), own[formula]
     for f in others:
         yield other_constants(f, first), own[f]
     if any(np.asarray(w).dtype.kind == "b" for w in first.want):
         return  # a few conditions agree with many programs
     for f, outputs in own.items():
-        yield itertools.islice(rarer_programs(f, call), MAX_PROGRAMS), outputs
+        some = rarer_programs(f, call, known=known[f])
+        yield itertools.islice(some, MAX_PROGRAMS), outputs
     yield itertools.chain(part_readings(call), other_factors(formula, first)), own[formula]
     yield itertools.islice(programs_with_terms(formula, call), MAX_TERMS), own[formula]
     yield itertools.islice(programs_with_factors(formula, call), MAX_FACTORS), own[formula]
