@@ -3,8 +3,8 @@ Put other people's kernels to check_all: ``tox run -e measure -- public_kernels`
 
 They are in docs/measure/public: mistakes of our reviews (``--set given``) and of public issues and
 pull requests (``--set fresh``; ``--set later`` was looked up when the search was done, ``--set
-november``, ``december``, ``newest``, ``latest``, ``unseen`` and ``untried`` on 2026-11-29), each in
-a kernel that is right but for it. A kernel is named if the headline of the report is the mistake,
+november``, ``december``, ``newest``, ``latest``, ``unseen`` and ``untried`` on 2026-11-29,
+``unfamiliar`` on 2026-11-30), each in a kernel that is right but for it. A kernel is named if the headline of the report is the mistake,
 in any words that its expressions allow; another headline is counted apart. Each kernel without its
 mistake, and kernels as people write them, have to pass the check. Writes docs/results/public.csv.
 ``--list`` prints the mistake of each kernel and the headline of its report, and each right kernel
@@ -41,7 +41,10 @@ from dlref.check._oracle.examples import drawn_like  # noqa: E402
 RESULTS = ROOT / "docs" / "results" / "public.csv"
 #: How far apart, in roundings, two numbers are that no order of operations explains.
 ROUNDINGS = 64
-SETS = "given", "fresh", "later", "november", "december", "newest", "latest", "unseen", "untried"
+SETS = (
+    *("given", "fresh", "later", "november", "december", "newest", "latest", "unseen", "untried"),
+    "unfamiliar",
+)
 #: Groups of the kernels, by set and source or form.
 GROUPS = {
     "B": "our reviews: inputs that proved nothing",
@@ -57,6 +60,7 @@ GROUPS = {
     "latest": "public reports, looked up after the newest had been tried",
     "unseen": "public reports, looked up after the latest had been tried",
     "untried": "public reports, looked up after the unseen had been tried",
+    "unfamiliar": "public reports, looked up when pairs of changes had joined the search",
     "repaired": "the same kernels without their mistakes",
     "right": "right kernels as people write them",
 }

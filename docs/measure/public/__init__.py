@@ -52,6 +52,10 @@ The set *untried* was looked up when the search had these, by seven more searche
 flagged, six were named, and none wrongly. They led to counts in digits, and to the output in the
 place of the cotangent.
 
+The set *unfamiliar* was looked up on 2026-11-30, when pairs of changes and other maps had joined
+the search, by 18 searches, and written before any kernel was tried. Reports that were there already
+were left out: about as many as are here.
+
 Backward passes of layer and RMS norms, cross-entropy and attention, batch and group norms,
 activations, softmax; windows; rotary embeddings, relative positions; Adam and AdamW; losses of
 preferences and policies, of divergences, binary cross-entropy and CTC; linear attention, LSTM and
@@ -83,6 +87,7 @@ MODULES = (
     "latest",
     "unseen",
     "untried",
+    "unfamiliar",
     "right",
 )
 
