@@ -108,3 +108,23 @@ def test_a_gain_of_zero_has_no_other_variances():
     )
     assert not wrong
     assert "stands where" not in wrong.cause
+
+
+def test_a_number_near_0_has_the_rounding_of_the_range():
+    """Of a uniform draw, -b + 2 b u, both terms are rounded where they nearly cancel."""
+    cases = [
+        check.TestCase(f"seed {seed}", (np.random.default_rng(seed), (40, 50 + seed)), {})
+        for seed in range(12)
+    ]
+
+    def by_roots(rng, shape, gain=1.0):
+        b = gain * np.sqrt(6.0) / np.sqrt(sum(shape))  # another rounding of the range
+        return rng.uniform(-b, b, shape)
+
+    assert check.check_all(by_roots, propagation.glorot_uniform, cases=cases)
+    wide = [check.TestCase("one", (np.random.default_rng(1), (40, 60)), {})]
+
+    def cut(rng, shape, gain=1.0):
+        return by_roots(rng, shape, gain) * (1 + 2.0**-46)
+
+    assert not check.check_all(cut, propagation.glorot_uniform, cases=wide)

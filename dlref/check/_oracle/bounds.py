@@ -335,6 +335,8 @@ def bounds(
         unit = moves[k] + EPS[name] * np.where(np.isfinite(w), np.abs(w), 0.0)
         granted = np.maximum(ROUNDINGS[name] * unit, np.maximum(plain[k], own[k])) + TINY[name]
         granted = granted + (max(1e-9, eps) * size_of(w) if call.numeric else 0.0)
+        if call.draws:  # low + u (high - low) is rounded as the ends are, also near 0
+            granted = granted + 2 * EPS[name] * size_of(w)
         if _sums_up(call) and not limits.strict:
             zero = (w == 0) & (moves[k] == 0)
             granted = np.where(zero, granted + ROUNDINGS["float32"] * sum_eps * sizes[k], granted)

@@ -201,6 +201,11 @@ class ReferenceCall:
         return results
 
     @property
+    def draws(self) -> bool:
+        """Return whether the map draws random numbers."""
+        return any(isinstance(a, np.random.Generator) for a in self.arguments)
+
+    @property
     def core(self) -> Any:
         """Return the function within partials."""
         return self.op.func if isinstance(self.op, functools.partial) else self.op

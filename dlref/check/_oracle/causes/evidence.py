@@ -108,8 +108,7 @@ class Evidence:
     @property
     def _draws_zeros(self) -> bool:
         """Return whether random numbers are due, times 0: any factor but 0 would explain others."""
-        is_random = any(isinstance(a, np.random.Generator) for a in self.call.arguments)
-        return is_random and not any(np.any(self.want[i]) for i in self.off)
+        return self.call.draws and not any(np.any(self.want[i]) for i in self.off)
 
     @functools.cached_property
     def confirms(self) -> bool:
