@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dlref import activations as act
-from dlref import check, formulas, losses
+from dlref import check, formulas, losses, transformer
 from dlref import normalization as norm
 from dlref.check._oracle.calls import ReferenceCall
 from dlref.check._oracle.causes import changes, pairs, programs, readings
@@ -71,6 +71,42 @@ def test_a_kind_of_change_is_named(kind):
     op, form, kernel, shapes, message = KINDS[kind]
     forward, backward = (kernel, None) if form == "forward" else (None, kernel)
     report = check.check_all(forward, op, vjp=backward, cases=cases(*shapes), dtype="float64")
+    assert message in report._summary()
+
+
+def router(x, weight, *, k):
+    """Return weights over the sum of all scores, not of the chosen ones."""
+    scores = act.sigmoid(x @ weight.T)
+    experts = np.argsort(-scores, -1)[..., :k]
+    chosen = np.take_along_axis(scores, experts, -1)
+    return experts, chosen / scores.sum(-1, keepdims=True), scores
+
+
+def min_p_of_logits(z, *, min_p):
+    p = np.where(z < min_p * z.max(-1, keepdims=True), 0, act.softmax(z))
+    return p / p.sum(-1, keepdims=True)
+
+
+ROUTED = "sum(scores, axis=-1) stands where sum(chosen, axis=-1) is due"
+LIKELY = "logits stands where p is due, in p < min_p * max(p, axis=-1)"
+
+
+@pytest.mark.parametrize(
+    ("op", "kernel", "shapes", "options", "message"),
+    [
+        (transformer.top_k_router, router, ((6, 5), (8, 5)), {"k": 3, "score": "sigmoid"}, ROUTED),
+        (transformer.next_token_probabilities, min_p_of_logits, ((4, 9),), {"min_p": 0.2}, LIKELY),
+    ],
+)
+def test_another_variable_in_a_sum_or_in_a_part_of_a_line(op, kernel, shapes, options, message):
+    def own(*args, score="", **rest):
+        return kernel(*args, **rest)
+
+    some = [
+        check.TestCase(f"case {i}", tuple(R.normal(size=s) for s in shapes), options)
+        for i in range(3)
+    ]
+    report = check.check_all(own, op, cases=some, dtype="float64")
     assert message in report._summary()
 
 

@@ -419,6 +419,15 @@ def same_shapes(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
         yield from (ast.Name(name, ast.Load()) for name in same)
 
 
+def others_in_sums(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
+    """Yield sums and means of another variable, whose last axis has another size."""
+    if isinstance(node, ast.Call) and _axis_of_sum(node) == "-1" and not _is_method(node):
+        own = shapes.get(ast.unparse(node.args[0]), ())
+        for name, shape in shapes.items():
+            if own and shape and own[:-1] == shape[:-1] and own != shape:
+                yield _around(node, ast.Name(name, ast.Load()))
+
+
 def counters_in(function: ast.FunctionDef) -> set[str]:
     """Return the variables of the comprehensions of a function."""
     every = (n.target for n in ast.walk(function) if isinstance(n, ast.comprehension))

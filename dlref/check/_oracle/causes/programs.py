@@ -41,6 +41,7 @@ from .changes import (
     of_operator,
     other_sizes,
     other_steps,
+    others_in_sums,
     regrouped,
     rounded,
     same_shapes,
@@ -281,7 +282,9 @@ def _rarest(formula: Any, f: Any, shapes: dict[str, Any], others: set[str]) -> I
         functools.partial(statistics, shapes=shapes),
         functools.partial(variables_for, shapes=shapes),
         functools.partial(counted, shapes=shapes),
+        functools.partial(others_in_sums, shapes=shapes),
     )
+    yield from _in_parts(formula, f, functools.partial(same_shapes, shapes=shapes))
     for change in (both_branches, without, sums_of_triangles, shifted_ranges, *rest):
         yield from _with_other_expressions(formula, f, change)
     for operator in OTHER:
@@ -423,6 +426,26 @@ def _everywhere(formula: Any, functions: list[Any], change: Any) -> Iterator[Pro
             message = described(ast.unparse(entry), due)
             if message and (codes := _with(trees, ((f, place, entry) for f, place in some))):
                 yield _changed(f"{message}, everywhere", formula, codes)
+
+
+def _in_parts(formula: Any, f: Any, change: Any) -> Iterator[Program]:
+    """Yield the programs in which a part of a line has another expression wherever it has one."""
+    tree, node = source_of(f)
+    seen = set()
+    for part in (p[-1] for p in places(node) if isinstance(p[-1], ast.Compare | ast.BinOp)):
+        alike = collections.defaultdict(list)
+        for place in places(ast.Module([ast.Expr(part)], [])):
+            alike[ast.unparse(place[-1])].append(place)
+        where = f", in {as_read(ast.unparse(part))}{within(f, formula)}"
+        for some in alike.values():
+            key = frozenset(id(place[-1]) for place in some)
+            if len(some) == 1 or key in seen:
+                continue
+            seen.add(key)
+            for entry in change(some[0][-1]):
+                message = described(ast.unparse(entry), ast.unparse(some[0][-1]))
+                if message and (codes := _with({f: tree}, ((f, p, entry) for p in some))):
+                    yield _changed(message + where, formula, codes)
 
 
 def _at_some_places(formula: Any, f: Any, change: Any) -> Iterator[Program]:
