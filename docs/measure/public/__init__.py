@@ -54,7 +54,11 @@ place of the cotangent.
 
 The set *unfamiliar* was looked up on 2026-11-30, when pairs of changes and other maps had joined
 the search, by 18 searches, and written before any kernel was tried. Reports that were there already
-were left out: about as many as are here.
+were left out: about as many as are here. All 21 were flagged, 17 were named, none wrongly. They led
+to sums of another variable, and to parts of a line that have another one at each of its places.
+
+The set *unmet* was looked up when the search had these, by five more searches, and takes what the
+searches for *unfamiliar* had left.
 
 Backward passes of layer and RMS norms, cross-entropy and attention, batch and group norms,
 activations, softmax; windows; rotary embeddings, relative positions; Adam and AdamW; losses of
@@ -88,6 +92,7 @@ MODULES = (
     "unseen",
     "untried",
     "unfamiliar",
+    "unmet",
     "right",
 )
 
