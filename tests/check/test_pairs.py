@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dlref import activations as act
-from dlref import check, formulas, losses, transformer
+from dlref import check, formulas, losses, quantization, transformer
 from dlref import normalization as norm
 from dlref.check._oracle.calls import ReferenceCall
 from dlref.check._oracle.causes import changes, pairs, programs, readings
@@ -50,15 +50,17 @@ def cases(*shapes):
     ]
 
 
-ROWS = (5, 8), (8,)
+ROWS, PAIR = ((5, 8), (8,)), ((5, 8), (5, 8))
 NORMED = *ROWS, (8,), (8,), (8,)
 KINDS = {
     "sums": (norm.rms_norm, "vjp", rms_vjp, ROWS,
              "is due; and sum(g * x_hat, axis=-1) stands where mean(g * x_hat, axis=-1) is due"),
     "nearest": (norm.layer_norm, "forward", layer_norm, (*ROWS, (8,)),
                 "weight + 1 stands where weight is due; and mean_by_less("),
-    "another map": (act.gelu, "forward", act.mish, ((5, 8),), "it is mish"),
-    "its gradient": (act.gelu, "vjp", act.mish_vjp, ((5, 8),), "it is mish"),
+    "another map": (losses.squared_error, "forward", losses.huber, PAIR, "it is huber"),
+    "its gradient": (losses.squared_error, "vjp", losses.huber_vjp, PAIR, "it is huber"),
+    "a slope, which another map has": (act.sigmoid, "vjp", lambda u, x: u * (1 - act.sigmoid(x)),
+                                       ((5, 8),), "1 - s stands where s * (1 - s) is due"),
     "a statistic": (norm.batch_norm_inference, "forward", batch_norm_inference, NORMED,
                     "the mean of x stands where mean is due"),
     "a number": (norm.batch_norm_inference, "forward", no_variance, NORMED,
@@ -108,6 +110,26 @@ def test_another_variable_in_a_sum_or_in_a_part_of_a_line(op, kernel, shapes, op
     ]
     report = check.check_all(own, op, cases=some, dtype="float64")
     assert message in report._summary()
+
+
+def test_what_holds_for_any_function_of_an_input_names_none():
+    def everywhere(u, x, *, alpha=1 / 6, beta=0.5):
+        return u * alpha
+
+    report = check.check_all(None, act.hard_sigmoid, vjp=everywhere)
+    assert "0 stands where x is due" in report._summary()
+
+
+def test_a_zero_point_by_its_name_is_read():
+    """Otherwise, a kernel that ignores it would agree with one that rounds halves otherwise."""
+
+    def ignored(x, scale, zero_point=0, *, bits=8):
+        return quantization.fake_quantize(x, scale, bits=bits)
+
+    some = [check.TestCase(f"case {z}", (2 * X, 0.01), {"zero_point": z}) for z in (60, -71, 80)]
+    report = check.check_all(ignored, quantization.fake_quantize, cases=some, dtype="float64")
+    assert not report
+    assert "halves" not in report._summary()
 
 
 # How two changes are put together.
@@ -259,8 +281,8 @@ def test_entries_in_another_order():
 
 def test_maps_that_are_not_of_dlref_have_no_others():
     call = ReferenceCall(act.gelu, "jvp", (X, U), {})
-    assert [*readings._other_maps(call)] == []
+    assert [*readings.other_maps(call)] == []
     call = ReferenceCall(act.gelu, "forward", (X,), {"approximate": "tanh"})
-    every = {p.message: p for p in readings._other_maps(call)}
+    every = {p.message: p for p in readings.other_maps(call)}
     assert "it is gelu" not in every
     np.testing.assert_allclose(every["it is mish"].run(call)[0], formulas.activations.mish(X))

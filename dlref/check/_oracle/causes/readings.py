@@ -54,6 +54,7 @@ def readings(call: ReferenceCall) -> Iterator[Program]:
         message = "the weight decay is added to the gradient, not taken from the parameters"
         yield Program(message, functools.partial(with_reading, _with_coupled_decay))
         yield Program("the weight decay is taken from the new parameters", _with_late_decay)
+    yield from _constant_programs(call)  # any function of an input would do for these, too
     yield from _tuple_programs(call)
     yield from _block_programs(call)
     yield from _entry_programs(call)
@@ -61,18 +62,22 @@ def readings(call: ReferenceCall) -> Iterator[Program]:
     yield from composed_programs(call)
     yield from _leaf_programs(call)
     yield from _exchanged_programs(call)
-    yield from _other_maps(call)
+
+
+def _constant_programs(call: ReferenceCall) -> Iterator[Program]:
+    """Yield programs that read 0 or 1 in place of an input."""
+    leaves = [] if call.form == "jvp" else _float_leaves(call)
+    for (number, (name, _)), value in itertools.product(enumerate(leaves), (0, 1)):
+        f = functools.partial(np.full_like, fill_value=value)
+        change = functools.partial(with_leaf, number=number, f=f)
+        message = f"{value} stands where {name} is due"
+        yield Program(message, functools.partial(with_reading, change))
 
 
 def _exchanged_programs(call: ReferenceCall) -> Iterator[Program]:
-    """Yield programs that read a number, another input or its statistic in place of an input."""
+    """Yield programs that read another input or its statistic in place of an input."""
     leaves = [] if call.form == "jvp" else _float_leaves(call)
     for number, (name, a) in enumerate(leaves):
-        for value in (0, 1):
-            f = functools.partial(np.full_like, fill_value=value)
-            change = functools.partial(with_leaf, number=number, f=f)
-            message = f"{value} stands where {name} is due"
-            yield Program(message, functools.partial(with_reading, change))
         for k, (other, b) in enumerate(leaves):
             for text, f in _in_place_of(a, b).items() if k != number else ():
                 change = functools.partial(_with_other_leaf, number=number, k=k, f=f)
@@ -98,7 +103,7 @@ def _with_other_leaf(call: ReferenceCall, *, number: int, k: int, f: Any) -> Ref
     return with_leaf(call, number=number, f=lambda _: f(np.asarray(_float_leaves(call)[k][1])))
 
 
-def _other_maps(call: ReferenceCall) -> Iterator[Program]:
+def other_maps(call: ReferenceCall) -> Iterator[Program]:
     """Yield the other maps of the chapter."""
     for name, f in other_formulas(call).items():
         yield Program(f"it is {name}", functools.partial(_other_map, f))

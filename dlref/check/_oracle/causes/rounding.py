@@ -15,7 +15,8 @@ from .common import Trials
 def other_roundings(call: ReferenceCall) -> Trials:
     """Yield other ties and ranges, and gradients that do not stop at the ends of the range."""
     x, scale, *rest = call.inputs
-    point = np.asarray(rest[0] if rest else 0, np.float64)
+    given = rest[0] if rest else call.settings.get("zero_point", 0)  # by its name, too
+    point = np.asarray(given, np.float64)
     half = 2.0 ** (call.settings["bits"] - 1)
     t = x / scale
     if call.form == "forward":

@@ -32,7 +32,7 @@ from .programs import (
     rarer_programs,
     usual_programs,
 )
-from .readings import composed_programs, part_readings, readings, scaled_programs
+from .readings import composed_programs, other_maps, part_readings, readings, scaled_programs
 from .slopes import along_directions, slope_searches
 from .values import other_constants, other_factors, other_values
 
@@ -319,7 +319,8 @@ def _searches(first: Evidence) -> Iterator[tuple[Iterable[Program], Any]]:
     for f, outputs in own.items():
         some = rarer_programs(f, call, known=known[f])
         yield itertools.islice(some, MAX_PROGRAMS), outputs
-    yield itertools.chain(part_readings(call), other_factors(formula, first)), own[formula]
+    rest = part_readings(call), other_maps(call), other_factors(formula, first)
+    yield itertools.chain(*rest), own[formula]
     yield itertools.islice(programs_with_terms(formula, call), MAX_TERMS), own[formula]
     yield itertools.islice(programs_with_factors(formula, call), MAX_FACTORS), own[formula]
     for f, outputs in own.items():
