@@ -295,7 +295,8 @@ class _Job:
                 break
             except BaseException as error:  # of a signal handler: Ctrl-C, or a test's time limit
                 interruption = error
-        self.arguments = ()  # but may hold this job for a while
+        # But it may hold this job for a while, whose kernel may be a closure over arrays, too.
+        del self.kernel, self.arguments
         if interruption is not None:
             raise interruption
 

@@ -2,6 +2,7 @@
 
 import _thread
 import concurrent.futures
+import functools
 import gc
 import os
 import subprocess
@@ -359,16 +360,18 @@ def test_an_interruption_of_the_wait_is_raised_after_it():
 
 
 @compiled_only
-def test_no_array_is_held_once_a_call_is_over(set_num_threads, monkeypatch):
+@pytest.mark.parametrize("closed_over", [False, True])
+def test_no_array_is_held_once_a_call_is_over(set_num_threads, monkeypatch, closed_over):
     """Nor by a job that waits behind others in the queue, and is not needed any more."""
     set_num_threads(2)
     asked, ask = [], threads._ask
     monkeypatch.setattr(threads, "_ask", lambda call, n: asked.append(call) or ask(call, n))
     seen = np.zeros(8)
-    threads.over_rows(visit, 8, threads.MIN_WORK, seen)
+    step, arguments = (functools.partial(visit, seen=seen), ()) if closed_over else (visit, (seen,))
+    threads.over_rows(step, 8, threads.MIN_WORK, *arguments)
     assert len(asked) == 1
     held = weakref.ref(seen)
-    del seen
+    del seen, step, arguments
     assert held() is None
 
 
