@@ -9,8 +9,8 @@ named if the headline of the report is the mistake, in any words that its expres
 headline is counted apart. Each kernel without its mistake, and kernels as people write them, have
 to pass the check. Writes docs/results/public.csv.
 ``--list`` prints the mistake of each kernel and the headline of its report, and each right kernel
-that is flagged; ``--only NAME ...`` takes the kernels of these functions or sources, and writes no
-figures.
+that is flagged; a run of one set writes its rows alone; ``--only NAME ...`` takes the kernels of
+these functions or sources, and writes no figures.
 """
 
 import argparse
@@ -229,8 +229,15 @@ def main():
         for group, c in counts.items() if c["kernels"]
     ]  # fmt: skip
     print(*heads, *(f"\n{row}" for row in rows))
-    if not options.only and options.set is None:
+    if not options.only:
+        with RESULTS.open(encoding="utf-8", newline="") as file:
+            before = {row[0]: row for row in csv.reader(file)} if options.set else {}
+        measured = {row[0]: row for row in rows}
+        if options.set:  # of right kernels, only a run of all sets tries every one
+            measured = {group: row for group, row in measured.items() if row[3] != "–"}
+        every = before | measured
         with RESULTS.open("w", encoding="utf-8", newline="") as file:
+            rows = [every[group] for group in GROUPS.values() if group in every]
             csv.writer(file, lineterminator="\n").writerows([heads, *rows])
 
 
