@@ -286,3 +286,19 @@ def test_maps_that_are_not_of_dlref_have_no_others():
     every = {p.message: p for p in readings.other_maps(call)}
     assert "it is gelu" not in every
     np.testing.assert_allclose(every["it is mish"].run(call)[0], formulas.activations.mish(X))
+
+
+def test_a_part_that_stays_as_it_is_is_no_program():
+    f = formulas.activations.softsign  # x stands twice in its line
+    assert not [*programs._in_parts(f, f, lambda node: [node])]
+    others = programs._in_parts(f, f, lambda _: [ast.Name("y", ast.Load())])
+    assert any(program.message.startswith("y stands where x is due, in x / ") for program in others)
+
+
+def test_a_change_that_does_not_fit_a_case_has_no_outputs():
+    """Inputs of another case may have fewer axes."""
+
+    def refused(_):
+        raise ValueError
+
+    assert pairs._after(programs.Program("", list), refused, None) is None

@@ -160,10 +160,9 @@ SDPA = att.scaled_dot_product_attention
             SDPA, "vjp", padded_scale, SHAPES,
             "padded(q.shape[-1], 0) stands where q.shape[-1] is due",
         ),
-        pytest.param(
+        (
             SDPA, "vjp", whole_blocks, SHAPES,
             "in output 1 (gradient of k) alone, whole_blocks(r.mT, 4, -1) @ q stands where",
-            marks=pytest.mark.broad,
         ),
         (rec.selective_scan, "forward", forgetful_scan, None, "h[-1] is 0 again after each 8"),
         (act.logsumexp, "forward", lambda x: act.logsumexp(abs(x)), None, "abs(x)"),
