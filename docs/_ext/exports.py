@@ -1,4 +1,4 @@
-"""The public names of a topic, read from its source: the lint has none of what a topic imports."""
+"""The public names of a topic, read from its source, as the lint cannot import it."""
 
 import ast
 import functools

@@ -42,7 +42,7 @@ def with_roles(text, role="math"):
 
 
 def public_names(module):
-    """Return what a topic exports, in the order of its list if it has one."""
+    """Return the names that a topic exports, in the order of `__all__` if it has one."""
     order = getattr(module, "__all__", None)
     return sorted(exported(Path(module.__file__)), key=order.index if order else None)
 

@@ -42,7 +42,7 @@ LIBRARIES = ("dlref", "NumPy", "PyTorch", "JAX")
 #: By which variables the libraries, and those that multiply matrices for them, leave AVX-512 out.
 AVX2 = {
     "NUMBA_CPU_NAME": "haswell",
-    "NUMBA_CPU_FEATURES": "+avx2,+fma",  # the name alone leaves those of the machine
+    "NUMBA_CPU_FEATURES": "+avx2,+fma",  # the name alone would leave AVX-512 in use
     "OPENBLAS_CORETYPE": "Haswell",
     "ATEN_CPU_CAPABILITY": "avx2",
     "MKL_ENABLE_INSTRUCTIONS": "AVX2",

@@ -230,14 +230,12 @@ def main():
     ]  # fmt: skip
     print(*heads, *(f"\n{row}" for row in rows))
     if not options.only:
-        with RESULTS.open(encoding="utf-8", newline="") as file:
-            before = {row[0]: row for row in csv.reader(file)} if options.set else {}
-        measured = {row[0]: row for row in rows}
-        if options.set:  # of right kernels, only a run of all sets tries every one
-            measured = {group: row for group, row in measured.items() if row[3] != "–"}
-        every = before | measured
-        with RESULTS.open("w", encoding="utf-8", newline="") as file:
+        if options.set:  # only a run of all sets tries every right kernel
+            with RESULTS.open(encoding="utf-8", newline="") as file:
+                every = {row[0]: row for row in csv.reader(file)}
+            every |= {row[0]: row for row in rows if row[3] != "–"}
             rows = [every[group] for group in GROUPS.values() if group in every]
+        with RESULTS.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, lineterminator="\n").writerows([heads, *rows])
 
 

@@ -30,7 +30,7 @@ the places alone, statistics in place of an array, both branches at once, sums w
 other entries of a result, random draws, and cases that confirm a program though they do not
 tell it from others.
 
-The set *newest* was looked up when the search had these, by searches of its own, and written before
+The set *newest* was looked up once the search had these, by searches of its own, and written before
 any kernel was tried: all 24 were flagged, 16 were named, three had a wrong name (a value of eps
 that one case refutes, a filter that keeps one token, which many programs do, and an infinity that
 the kernel writes itself), and two a headline that is no name. They led to values of an option that
@@ -48,7 +48,7 @@ a step early, a vector that is added for each tap, one operator for another in s
 variables of a result, and two changes, one of them a variable. Before that, kernels whose mistake
 is no program had shown that a number of four digits may fit a result in float32 by chance.
 
-The set *untried* was looked up when the search had these, by seven more searches: all ten were
+The set *untried* was looked up once the search had these, by seven more searches: all ten were
 flagged, six were named, and none wrongly. They led to counts in digits, and to the output in the
 place of the cotangent.
 
@@ -57,7 +57,7 @@ the search, by 18 searches, and written before any kernel was tried. Reports tha
 were left out: about as many as are here. All 21 were flagged, 17 were named, none wrongly. They led
 to sums of another variable, and to parts of a line that have another one at each of its places.
 
-The set *unmet* was looked up when the search had these, by five more searches, and takes what the
+The set *unmet* was looked up once the search had these, by five more searches, and takes what the
 searches for *unfamiliar* had left. All ten were flagged, six were named, one of them in other words
 than were expected, and two wrongly: a slope that is the same everywhere had the name of a function
 of the input, as any would do, and a zero point that is given by its name was not read. Both are

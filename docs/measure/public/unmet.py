@@ -175,13 +175,13 @@ def steps():
 NEXT, SCAN = transformer.next_token_probabilities, recurrent.selective_scan
 UNMET = [
     Wrong("tenstorrent/tt-metal#6534", act.hard_sigmoid, "vjp", hard_sigmoid_backward,
-        "everywhere", "The slope of the line is that of the flat parts, too.",
+        "everywhere", "The flat parts have the slope of the line, too.",
         (r"\balpha\b|slope|inside|line|\b[01] stands where x",)),
     Wrong("tensorflow/swift-apis#743", act.hard_swish, "vjp", hard_swish_backward,
         "of the cotangent", "The slope is computed from the cotangent, in place of x.",
         (r"dout",)),
     Wrong("pytorch/pytorch#147801", act.hard_swish, "vjp", hard_swish_backward, "closed",
-        "At both kinks, the slope is that of the middle.", (r"<|>|kink|branches meet",), kinks()),
+        "Both kinks have the slope of the middle.", (r"<|>|kink|branches meet",), kinks()),
     Wrong("modelscope/ms-swift#10167", losses.dpo_loss, "forward", dpo_loss, "kind not passed",
         "The kind of the loss is ignored.", (r"kind",), pairs_of("sigmoid", "hinge", "ipo")),
     Wrong("state-spaces/mamba#371", SCAN, "forward", scan_with_one_b, "state without b",

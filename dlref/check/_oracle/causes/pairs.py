@@ -1,9 +1,9 @@
 """
-Two changed programs at once, each of which explains a part of a difference.
+Pairs of changes, each of which explains a part of a difference.
 
-Most pairs of changes are far too many to be run. Where two are of different terms, outputs or
-places, their differences add up; where they are factors, their quotients multiply. The results of
-all programs with one change tell then which two lead to the candidate, and these alone are run.
+A formula has far too many pairs of changes to run them all. Where two are of different terms,
+outputs or places, their differences add up; where they are factors, their quotients multiply. The
+results of all programs with one change tell then which two lead to the candidate: these are run.
 """
 
 from __future__ import annotations

@@ -502,7 +502,7 @@ def pairs_of_changes(formula: Any, kinds: dict[Any, int] | None = None) -> Itera
     """
     Yield programs with two changes in the expressions of a formula; none of a long one.
 
-    They are of the first kind of which the formula has no more changes than the kind allows.
+    The kind is the first one whose limit the number of the formula's changes does not exceed.
     """
     f = parts(formula)[0]  # a partial has no code of its own
     with contextlib.suppress(OSError):

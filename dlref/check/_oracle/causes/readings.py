@@ -110,7 +110,7 @@ def other_maps(call: ReferenceCall) -> Iterator[Program]:
 
 
 def _other_map(f: Any, call: ReferenceCall) -> list[Any] | None:
-    """Return the outputs of another formula, with those of the options that it has."""
+    """Return the outputs of another formula, called with the options that it takes."""
     known = inspect.signature(f).parameters
     options = {key: value for key, value in call.non_default_options.items() if key in known}
     return outputs_of(f, replace(call, options=options))
