@@ -10,7 +10,9 @@ import numpy as np
 
 from .._core.arguments import FloatArray, as_number
 from .._core.pytree import as_state, displayed
-from ._kernels.steps import root_mean_square, walked
+from .._core.threads import as_carray, over_rows
+from ._kernels.factored import BAND, directions, move, sums_of_squares
+from ._kernels.steps import COST, walked
 
 
 @displayed
@@ -86,21 +88,36 @@ def _moved(
     def mean(old: Any, new: FloatArray) -> Any:
         return old + number(share) * (new.astype(p.dtype) - old)
 
+    m = p.shape[-1] if p.ndim else 1
+    n = p.shape[-2] if p.ndim > 1 else 1
+    p3, g3 = (as_carray(a).reshape(-1, n, m) for a in (p, g))
     with np.errstate(all="ignore"):
-        squares = np.square(g, out=np.empty_like(g))
         if row is None or column is None:
-            square = np.asarray(mean(square, squares))
-            step = np.maximum(square, least * least, out=squares)
+            square = np.asarray(mean(square, np.square(g)))
+            of_rows, of_columns = np.ones((1, 1), p.dtype), square
         else:
-            row = mean(row, squares.mean(-1, keepdims=True, dtype=np.float64))
-            column = mean(column, squares.mean(-2, keepdims=True, dtype=np.float64))
-            share_of_row = row / np.maximum(row.mean(-2, keepdims=True), least)
-            step = np.multiply(share_of_row, column, out=squares)
-            np.maximum(step, least * least, out=step)
-        np.divide(g, np.sqrt(step, out=step), out=step)
-        factor = rate * max(eps[1], root_mean_square(p)) / max(1.0, root_mean_square(step) / d)
-        np.multiply(step, number(factor), out=step)
-        return np.subtract(number(keep) * p, step, out=step), row, column, square
+            rows, columns = _mean_squares(g3)
+            row, column = (
+                mean(row, rows.reshape(row.shape)),
+                mean(column, columns.reshape(column.shape)),
+            )
+            of_rows, of_columns = row / np.maximum(row.mean(-2, keepdims=True), least), column
+        out, squares = np.empty_like(p3), np.empty((len(p3) * n, 2))
+        factors = as_carray(of_rows).reshape(-1, n), as_carray(of_columns).reshape(-1, m)
+        over_rows(directions, len(squares), COST * m, p3, g3, *factors, least * least, out, squares)
+        size, length = np.sqrt(squares.sum(0) / p.size)
+        factor = rate * max(eps[1], size) / max(1.0, length / d)
+        over_rows(move, p.size, COST, p3.reshape(-1), number(keep), number(factor), out.reshape(-1))
+    return out.reshape(p.shape), row, column, square
+
+
+def _mean_squares(g: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return the mean squares of the rows and of the columns of a stack of matrices."""
+    matrices, n, m = g.shape
+    bands = -(-n // BAND)
+    rows, columns = np.empty((matrices, n)), np.zeros((matrices, bands, m))
+    over_rows(sums_of_squares, matrices * bands, COST * BAND * m, g, rows, columns)
+    return rows / m, columns.sum(1) / n
 
 
 def adafactor_step(

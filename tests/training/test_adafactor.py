@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dlref.formulas import training as formulas
 from dlref.training import AdafactorState, adafactor_step
 
 
@@ -17,6 +18,30 @@ from dlref.training import AdafactorState, adafactor_step
 )
 def test_pytorch(options, compare_with_pytorch):
     compare_with_pytorch("Adafactor", adafactor_step, options, options)
+
+
+def test_bands_and_pieces(rng):
+    """Sums over more rows than a band has, and over longer ones than a piece."""
+    for shape in ((2, 70, 3), (33, 5000), (9000,)):
+        w, g = rng.normal(size=(2, *shape))
+        moved, state = adafactor_step(w, g, None, learning_rate=0.1)
+        moved, state = adafactor_step(moved, w, state, learning_rate=0.1)
+        expected, kept = formulas.adafactor_step(w, g, None, learning_rate=0.1)
+        expected, kept = formulas.adafactor_step(expected, w, kept, learning_rate=0.1)
+        np.testing.assert_allclose(moved, expected, rtol=1e-13, atol=1e-15)
+        for slot, of_formula in zip(state[1:], kept[1:], strict=True):
+            assert (slot is None) == (of_formula is None)
+            if slot is not None:
+                np.testing.assert_allclose(slot, of_formula, rtol=1e-13)
+
+
+def test_squares_that_overflow_and_a_row_of_zeros():
+    w = np.ones((2, 2), np.float32)
+    _, state = adafactor_step(w, np.float32([[2e19, 1], [1, 1]]), None, learning_rate=0.1)
+    np.testing.assert_array_equal(state.row, [[np.inf], [1]])
+    np.testing.assert_array_equal(state.column, [[np.inf, 1]])
+    moved, _ = adafactor_step(w, w * [[0], [1]], None, learning_rate=0.1, eps=(0, 1e-3))
+    np.testing.assert_array_equal(np.isnan(moved), [[True, True], [False, False]])
 
 
 def test_long_steps_are_shortened(rng):

@@ -13,14 +13,13 @@ loop over the same elements works with roots, scaled by the larger of the two th
 
 from __future__ import annotations
 
-import math
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..._core.arguments import FloatArray, as_floats, check_shape, result
-from ..._core.jit import inline_fma, inline_reassoc, kernel
+from ..._core.jit import inline_fma, kernel
 from ..._core.pytree import check_state, check_structure, rebuilt
 from ..._core.threads import as_carray, over_rows
 
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     ShapeOf = Callable[[Shape], Shape | None]
 
 COST = 1.0  #: nanoseconds an element
-PIECE = 4096  #: squares that are added to one total
 Number = Any
 
 
@@ -74,27 +72,6 @@ def _out_of_range(
 ) -> Number:
     """Whether a slot holds a root, or its new square is infinite, NaN or too small."""
     return (slot < zero) | (square - square != zero) | ((square < floor) & (slope != zero))
-
-
-@inline_reassoc
-def _squares(x: FloatArray) -> Number:
-    total = np.float64(0.0)
-    for i in range(x.size):
-        total += np.float64(x[i]) * np.float64(x[i])
-    return total
-
-
-@kernel
-def _square_sums(start: int, stop: int, x: FloatArray, sums: FloatArray) -> None:
-    for n in range(start, stop):
-        sums[n] = _squares(x[n * PIECE : (n + 1) * PIECE])
-
-
-def root_mean_square(a: FloatArray) -> float:
-    """Return the root of the mean of the squares of all elements, summed in float64."""
-    sums = np.empty(-(-a.size // PIECE))
-    over_rows(_square_sums, len(sums), COST * PIECE, as_carray(a).reshape(-1), sums)
-    return math.sqrt(sums.sum() / a.size)
 
 
 @kernel
