@@ -17,11 +17,14 @@ def map_chunks(
     outs: Sequence[FloatArray],
     formulas: Callable[..., Sequence[FloatArray]],
     arrays: Sequence[FloatArray],
+    *,
+    convert: bool = True,
 ) -> None:
     """
     Write the results of formulas of arrays, computed in float64 and rounded once.
 
     All arrays have one first axis, and a piece is some of its entries; threads share the pieces.
+    Formulas that consist of kernels, which convert numbers themselves, do without `convert`.
     """
     count, size = len(outs[0]), max(a.size for a in arrays)
     if not count:
@@ -33,7 +36,10 @@ def map_chunks(
         with np.errstate(all="ignore"):
             for begin in range(start, stop, step):
                 some = slice(begin, min(begin + step, stop))
-                results = formulas(*(a[some].astype(np.float64, copy=False) for a in arrays))
+                parts = [a[some] for a in arrays]
+                if convert:
+                    parts = [part.astype(np.float64, copy=False) for part in parts]
+                results = formulas(*parts)
                 for out, values in zip(outs, results, strict=True):
                     out[some] = values
 

@@ -403,9 +403,15 @@ def expm1(x: Number) -> Number:
 
 
 @inline_fma
+def capped(x: Number) -> Number:
+    """Return x, or 720 for a larger one: the exponential of both is infinite."""
+    return 720.0 if x > 720.0 else x
+
+
+@inline_fma
 def exp_excess(x: Number) -> Number:
     """e^x - 1 - x, never negative: x is left out of the series of e^x before it is added up."""
-    x = 720.0 if x > 720.0 else x  # e^720 is infinite already
+    x = capped(x)
     # e^x is (1 + r + rest) * a * b, with r = x for a small one
     r, rest, a, b = exp_parts(x, 0.0)
     half = 0.5 * a * b  # a * b may be infinite where e^x is not
@@ -667,9 +673,15 @@ def tanh_single(x: Number) -> Number:
 
 
 @inline_fma
+def capped_single(x: Number) -> Number:
+    """`capped` for `exp_parts_single`; no float32 holds e^700."""
+    return 700.0 if x > 700.0 else x
+
+
+@inline_fma
 def expm1_single(x: Number) -> Number:
     """`expm1` to half the digits."""
-    r, t, a, _ = exp_parts_single(x, 0.0)
+    r, t, a, _ = exp_parts_single(capped_single(x), 0.0)
     return x if abs(x) < 1e-17 else a * (r + t) + (a - 1.0)
 
 
@@ -789,8 +801,7 @@ def near_zero(d: Number, rest: Number, c: tuple[Number, ...], value: Number) -> 
     """
     Return d c(d) for the distance d + rest from a zero, or `value` if it is far.
 
-    It is used for float32, too: half the digits of `value` are not half the digits of a small
-    difference.
+    Near the zero, digits of `value` are lost that its distance from it still has.
     """
     d, d_low = fast_sum(d, rest)
     low4 = d * c[1] + (d * d) * (c[2] + d * c[3])
@@ -801,6 +812,15 @@ def near_zero(d: Number, rest: Number, c: tuple[Number, ...], value: Number) -> 
     p, p_low = fast_sum(c[0], low4 + q * (mid4 + q * (top + q * last)))
     p, p_low = pair_product(d, d_low, p, p_low)
     return p + p_low if abs(d) < 0.375 else value
+
+
+@inline_fma
+def near_zero_single(d: Number, rest: Number, c: tuple[Number, ...], value: Number) -> Number:
+    """`near_zero` to half the digits, which `value` has from a shorter distance on."""
+    d = d + rest
+    s = d * d
+    p = (c[0] + d * c[1]) + s * ((c[2] + d * c[3]) + s * ((c[4] + d * c[5]) + s * c[6]))
+    return d * p if abs(d) < 0.06 else value
 
 
 @inline_fma
@@ -842,6 +862,7 @@ def summed(x: FloatArray) -> Number:
 
 #: Replacements, for results that need half the digits only.
 SINGLE = {
+    capped: capped_single,
     exp_pair: exp_pair_single,
     exp_parts: exp_parts_single,
     expm1: expm1_single,
@@ -851,6 +872,7 @@ SINGLE = {
     log1p_exp_pair: log1p_exp_pair_single,
     two_diff_error: two_diff_error_single,
     two_square: two_square_single,
+    near_zero: near_zero_single,
     normal_tail: normal_tail_single,
     normal_tail_pair: normal_tail_pair_single,
     pair_product: pair_product_single,

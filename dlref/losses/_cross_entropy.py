@@ -224,11 +224,17 @@ class _Problem(NamedTuple):
     def of_classes(self) -> bool:
         return bool(self.target.ndim == 1)
 
-    def solve(self, u: FloatArray | None) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the rows' losses and, given their cotangents, both gradients (or nothing)."""
+    def solve(
+        self, u: FloatArray | None, dtype: npt.DTypeLike | None = None
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """
+        Return the rows' losses and, given their cotangents, both gradients (or nothing).
+
+        The gradients have the dtype of the logits unless another one is given.
+        """
         rows, classes = self.logits.shape
         out = (0, classes) if u is None else self.logits.shape
-        loss, grad = np.empty(rows), np.empty(out, self.logits.dtype)
+        loss, grad = np.empty(rows), np.empty(out, dtype or self.logits.dtype)
         seed = np.empty(0) if u is None else np.ascontiguousarray(u, np.float64).reshape(rows)
         cost, half = COST * classes, self.logits.dtype == np.float32
         if self.of_classes:
@@ -297,9 +303,14 @@ def row_losses(logits: FloatArray, classes: npt.NDArray[np.int64]) -> FloatArray
     return losses
 
 
-def row_gradients(u: FloatArray, logits: FloatArray, classes: npt.NDArray[np.int64]) -> FloatArray:
-    """Return u times the gradient of the loss of each row, in the dtype of the logits."""
-    _, grad, _ = _problem(("logits", "target"), logits, classes, PLAIN).solve(u)
+def row_gradients(
+    u: FloatArray,
+    logits: FloatArray,
+    classes: npt.NDArray[np.int64],
+    dtype: npt.DTypeLike | None = None,
+) -> FloatArray:
+    """Return u times the gradients of the rows' losses, in the dtype of the logits or another."""
+    _, grad, _ = _problem(("logits", "target"), logits, classes, PLAIN).solve(u, dtype)
     return grad.reshape(logits.shape)
 
 

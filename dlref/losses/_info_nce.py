@@ -70,9 +70,9 @@ def _terms(s: FloatArray, both: bool) -> FloatArray:
 
 def _gradients(u: FloatArray, s: FloatArray, some: slice) -> FloatArray:
     """Return u times the gradients of the cross-entropies of some rows, in float64."""
-    z = s[:, some].astype(np.float64)
+    z = s[:, some]
     own = np.arange(some.start, some.stop, dtype=np.int64)
-    return row_gradients(u[:, some], z, np.broadcast_to(own, z.shape[:-1]))
+    return row_gradients(u[:, some], z, np.broadcast_to(own, z.shape[:-1]), np.float64)
 
 
 def _pulled(u: FloatArray, s: FloatArray, both: bool) -> FloatArray:

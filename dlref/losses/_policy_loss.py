@@ -23,7 +23,7 @@ from .._core.arguments import (
 )
 from .._core.jit import inline_fma, kernel
 from .._core.threads import as_carray, over_rows, with_workspace
-from .._math.elementary import exp, summed
+from .._math.elementary import capped, exp, single, summed
 
 BoolArray = npt.NDArray[np.bool_]
 Number = Any  #: a float64
@@ -109,7 +109,7 @@ def _gains(
         m = mask[i]
         _fill(log_p[i], old[i], advantage[i], m, lengths[i], is_shared, room)
         for t in range(values.size):
-            ratio, a = exp(values[t]), room[1, t]
+            ratio, a = exp(capped(values[t])), room[1, t]
             bounded = _times(_bounded(ratio, low, high), a)
             free = _times(min(ratio, most), a)
             gain = bounded if free > bounded else free
@@ -140,7 +140,7 @@ def _slopes(
         m, factor = mask[i], factors[i]
         _fill(log_p[i], old[i], advantage[i], m, lengths[i], is_shared, room)
         for t in range(values.size):
-            ratio, a = exp(values[t]), room[1, t]
+            ratio, a = exp(capped(values[t])), room[1, t]
             stops = ((a > 0.0) & (ratio > high)) | ((a < 0.0) & ((ratio < low) | (ratio > most)))
             slope = 0.0 if stops else _times(ratio, a)
             slope = _times(_bounded(ratio, low, high), a) if is_constant else slope
@@ -181,13 +181,16 @@ class _Tokens:
         if options.mean is not None:
             choice("mean", mean := options.mean, MEANS)
         mask: BoolArray = np.ones((G, T), bool)
+        lengths = np.full(G, np.float64(T))
         if options.mask is not None:
             mask = as_mask("mask", options.mask, true="count")
             check_shape("mask", mask, (G, T))
-        self.mask, lengths = mask, mask.sum(axis=1, dtype=np.float64)
+            lengths = mask.sum(axis=1, dtype=np.float64)
+        self.mask = mask
         counts = {"token": lengths.sum(), "sequence": np.float64(G), "constant": np.float64(G * T)}
         self.count = counts[mean]
         lengths = np.maximum(lengths, 1.0)
+        self.dtype = log_p.dtype
         self.divisors = lengths if mean == "sequence" else np.ones(G)
         self.arguments = (
             *(as_carray(a) for a in (log_p, old, advantage)),
@@ -196,6 +199,7 @@ class _Tokens:
         )
 
     def _run(self, loop: Any, *outputs: FloatArray) -> None:
+        loop = single(loop) if self.dtype == np.float32 else loop
         over_rows(
             with_workspace(loop, 2, self.shape[1]),
             self.shape[0],

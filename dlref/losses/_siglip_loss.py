@@ -2,6 +2,8 @@ r"""The sigmoid loss of pairs: every combination is a question of yes or no."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -14,10 +16,17 @@ from .._core.arguments import (
     check_matrix,
     check_shape,
     choice,
+    in_float64,
     result,
 )
-from ..activations import sigmoid, softplus
+from .._core.jit import inline_fma, kernel
+from .._core.threads import as_carray, over_rows, with_workspace
+from .._math.elementary import log1p_exp, sigmoid, single
+from .._math.softmax_rows import added
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
+
+Number = Any  #: a float64
+COST = 4  # nanoseconds, or elementary operations, a combination
 
 
 def _check(names: tuple[str, str], s: FloatArray, bias: FloatArray, reduction: str) -> None:
@@ -26,16 +35,63 @@ def _check(names: tuple[str, str], s: FloatArray, bias: FloatArray, reduction: s
     choice("reduction", reduction, REDUCTIONS)
 
 
-def _turn_pairs(z: FloatArray) -> FloatArray:
-    """Change the sign of the pairs, which are the diagonal, in place."""
-    pairs = np.einsum("...ii->...i", z)  # a view
-    pairs *= -1.0
-    return z
+@inline_fma
+def _cost(z: Number) -> Number:
+    return (z if z > 0.0 else 0.0) + log1p_exp(-abs(z))
 
 
-def _slopes(s: FloatArray, bias: FloatArray) -> FloatArray:
-    """Return -y sigmoid(-y z) for z = s + b, where y is 1 for pairs and -1 for others."""
-    return _turn_pairs(sigmoid(_turn_pairs(s + bias)))
+@kernel
+def _cost_of_rows(
+    start: int, stop: int, s: FloatArray, bias: float, out: FloatArray, room: FloatArray
+) -> None:
+    """Write the sum over each row, whose pair counts with the other sign."""
+    for r in range(start, stop):
+        pair = r % room.size
+        for j in range(room.size):
+            room[j] = _cost(np.float64(s[r, j]) + bias)
+        room[pair] = _cost(-(np.float64(s[r, pair]) + bias))
+        out[r] = added(room)
+
+
+@kernel
+def _slopes_of_rows(
+    start: int,
+    stop: int,
+    s: FloatArray,
+    bias: float,
+    u: FloatArray,
+    grad: FloatArray,
+    sums: FloatArray,
+    room: FloatArray,
+) -> None:
+    """Write u times the slopes of each row, and their sum."""
+    for r in range(start, stop):
+        pair = r % room.size
+        for j in range(room.size):
+            room[j] = u[r] * sigmoid(np.float64(s[r, j]) + bias)
+        room[pair] = -u[r] * sigmoid(-(np.float64(s[r, pair]) + bias))
+        for j in range(room.size):
+            grad[r, j] = room[j]
+        sums[r] = added(room)
+
+
+def _run(kernel: Callable[..., None], s: FloatArray, bias: FloatArray, *arrays: FloatArray) -> None:
+    rows, N = math.prod(s.shape[:-1]), s.shape[-1]
+    kernel = with_workspace(single(kernel) if s.dtype == np.float32 else kernel, N)
+    over_rows(kernel, rows, COST * N, as_carray(s).reshape(rows, N), np.float64(bias), *arrays)
+
+
+def _terms(s: FloatArray, bias: FloatArray) -> FloatArray:
+    out = np.empty(s.shape[:-1])
+    _run(_cost_of_rows, s, bias, out.reshape(-1))
+    return out
+
+
+def _pulled(u: FloatArray, s: FloatArray, bias: FloatArray) -> tuple[FloatArray, Any]:
+    """Return the gradients of the similarities and of the bias."""
+    grad, sums = np.empty((u.size, s.shape[-1]), s.dtype), np.empty(u.size)
+    _run(_slopes_of_rows, s, bias, as_carray(u).reshape(-1), grad, sums)
+    return grad.reshape(s.shape), sums.sum()
 
 
 def siglip_loss(
@@ -102,11 +158,10 @@ def siglip_loss(
     >>> float(siglip_loss(np.zeros((2, 2))) / np.log(2))
     2.0
     """
-    dtype, (s, b) = as_floats({"similarity": similarity, "bias": bias})
+    dtype, (s, b) = as_floats({"similarity": similarity, "bias": bias}, work=np.float32)
     _check(("similarity", "bias"), s, b, reduction)
     with np.errstate(all="ignore"):
-        terms = np.sum(softplus(_turn_pairs(s + b)), axis=-1)
-        return result(reduced(terms, reduction), dtype)
+        return result(reduced(_terms(s, b), reduction), dtype)
 
 
 def siglip_loss_grad(
@@ -147,13 +202,12 @@ def siglip_loss_grad(
     (array([[-0.5,  0.5],
            [ 0.5, -0.5]]), np.float64(0.0))
     """
-    dtype, (s, b) = as_floats({"similarity": similarity, "bias": bias})
+    dtype, (s, b) = as_floats({"similarity": similarity, "bias": bias}, work=np.float32)
     _check(("similarity", "bias"), s, b, reduction)
     choice("reduction", reduction, REDUCTIONS[:2])
     with np.errstate(all="ignore"):
-        each = seeds(np.ones(()), s.shape[:-1], reduction)
-        grad = each[..., None] * _slopes(s, b)
-        return result(grad, dtype), result(np.sum(grad), dtype)
+        grad, of_bias = _pulled(seeds(np.ones(()), s.shape[:-1], reduction), s, b)
+        return result(grad, dtype), result(of_bias, dtype)
 
 
 def siglip_loss_vjp(
@@ -195,11 +249,13 @@ def siglip_loss_vjp(
     array([[-2.,  2.],
            [ 0., -0.]])
     """
-    dtype, (u, s, b) = as_floats({"dout": dout, "similarity": similarity, "bias": bias})
+    dtype, (u, s, b) = as_floats(
+        {"dout": dout, "similarity": similarity, "bias": bias}, work=np.float32
+    )
     _check(("similarity", "bias"), s, b, reduction)
     with np.errstate(all="ignore"):
-        grad = seeds(u, s.shape[:-1], reduction)[..., None] * _slopes(s, b)
-        return result(grad, dtype), result(np.sum(grad), dtype)
+        grad, of_bias = _pulled(seeds(in_float64(u), s.shape[:-1], reduction), s, b)
+        return result(grad, dtype), result(of_bias, dtype)
 
 
 def siglip_loss_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -> FloatArray:
@@ -235,5 +291,6 @@ def siglip_loss_jvp(primals: Any, tangents: Any, *, reduction: str = "mean") -> 
     dtype, (s, b), (move, moved_bias) = as_tangents(primals, tangents, count=2)
     _check(("primals[0]", "primals[1]"), s, b, reduction)
     with np.errstate(all="ignore"):
-        terms = np.sum(_slopes(s, b) * (move + moved_bias), axis=-1)
+        slopes, _ = _pulled(np.ones(s.shape[:-1]), s, b)
+        terms = np.sum(slopes * (move + moved_bias), axis=-1)
         return result(reduced(terms, reduction), dtype)

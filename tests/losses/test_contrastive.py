@@ -11,6 +11,7 @@ from dlref.losses import (
     info_nce_vjp,
     siglip_loss,
     siglip_loss_grad,
+    siglip_loss_vjp,
 )
 
 
@@ -151,6 +152,14 @@ class TestSigLIP:
             siglip_loss(np.ones(3), 0.0)
         with pytest.raises(ValueError, match=r"^Argument 'reduction' must be 'mean' or 'sum'"):
             siglip_loss_grad(np.eye(2), reduction="none")
+
+
+def test_siglip_of_no_pairs():
+    for shape in ((3, 0, 0), (0, 2, 2)):
+        s = np.zeros(shape)
+        assert siglip_loss(s, reduction="none").shape == shape[:-1]
+        ds, dbias = siglip_loss_vjp(np.zeros(shape[:-1]), s, reduction="none")
+        assert (ds.shape, dbias) == (shape, 0.0)
 
 
 def test_strips_of_rows_and_columns_fit_together(rng, monkeypatch):

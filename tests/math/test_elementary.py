@@ -10,6 +10,7 @@ import pytest
 from conftest import FUSED
 from mpmath import mp
 
+from dlref import activations
 from dlref._core.jit import COMPILED, kernel
 from dlref._core.specialize import instantiate
 from dlref._math import elementary
@@ -230,6 +231,31 @@ def test_near_zero_takes_the_value_farther_away():
     d, out = np.array([0.375, -0.375, 1.0]), np.empty(3)
     kernel(_near)(d, np.zeros(3), out)
     assert (out == 7.0).all()
+
+
+def _nearer(d, rest, out):
+    for i in range(d.size):
+        out[i] = elementary.near_zero_single(d[i], rest[i], COEFFICIENTS, 7.0)
+
+
+def test_near_zero_to_half_the_digits(rng):
+    d, out = np.append(rng.uniform(-0.0599, 0.0599, 60), 0.06), np.empty(61)
+    kernel(_nearer)(d, np.zeros(61), out)
+    for at, got in zip(d[:60], out, strict=False):
+        exact = at * np.polynomial.Polynomial(COEFFICIENTS)(at)
+        assert abs(got - exact) <= 1e-8 * abs(exact)  # of a sixth of half a unit of float32
+    assert out[60] == 7.0
+
+
+@pytest.mark.parametrize(
+    ("name", "zero"), [("silu", -1.27846), ("gelu", -0.75179), ("mish", -1.19241)]
+)
+def test_derivatives_around_their_zeros_in_float32(name, zero, rng):
+    f = getattr(activations, f"{name}_deriv")
+    for width in (1e-5, 0.05, 0.07, 0.4):
+        x = np.float32(zero + rng.uniform(-width, width, 200))
+        exact = f(np.float64(x))  # more than twice the digits
+        assert np.max(np.abs(f(x) - exact) / np.spacing(np.abs(exact).astype("f4"))) < 0.502
 
 
 def test_numbers_of_a_fused_multiply_add_have_the_type_of_its_result():

@@ -12,10 +12,12 @@ import numpy.typing as npt
 from ..._core.arguments import FloatArray, as_floats, as_tangents, check_shape, choice, result
 from ..._core.specialize import instantiate
 from ..._core.threads import over_rows, with_workspace
-from ..._math.elementary import summed
+from ..._math.elementary import single, summed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from ..._core.arguments import FloatDType
 
 Number: TypeAlias = Any  #: a float64
 
@@ -103,8 +105,10 @@ def _sums(
 
 
 @cache
-def loop(template: Callable[..., None], function: Callable[..., Any]) -> Callable[..., None]:
-    return instantiate(template, _formula=function)
+def loop(
+    template: Callable[..., None], function: Callable[..., Any], dtype: FloatDType
+) -> Callable[..., None]:
+    return instantiate(template, _formula=single(function) if dtype == np.float32 else function)
 
 
 def mapped(
@@ -118,7 +122,7 @@ def mapped(
     """Apply a formula to every pair of elements and multiply by `factor`."""
     out = np.empty(pred.shape, pred.dtype if dtype is None else dtype)
     flat = pred.ravel(), target.ravel(), np.float64(option), np.float64(factor), out.reshape(-1)
-    over_rows(loop(_each, function), pred.size, COST, *flat)
+    over_rows(loop(_each, function, pred.dtype), pred.size, COST, *flat)
     return out
 
 
@@ -139,7 +143,7 @@ def loss(
     blocks = -(-pred.size // BLOCK)
     sums = np.empty(blocks)
     arrays = pred.ravel(), target.ravel(), np.float64(option), sums
-    add_up = with_workspace(loop(_sums, kind.term), BLOCK)
+    add_up = with_workspace(loop(_sums, kind.term, pred.dtype), BLOCK)
     over_rows(add_up, blocks, COST * min(BLOCK, pred.size), *arrays)
     with np.errstate(all="ignore"):
         divisor = np.float64(pred.size) if reduction == "mean" else np.float64(1.0)

@@ -39,6 +39,7 @@ class Smooth(NamedTuple):
     slopes: Callable[..., tuple[FloatArray, ...]]
     axis: int  # over which a term is a sum: 0 or -1
     wanted: int = 1
+    of_kernels: bool = False  # whether terms and slopes take arrays of float32, too
 
     def value(self, inputs: tuple[Any, ...], reduction: str) -> FloatArray:
         """Return the reduced loss."""
@@ -98,7 +99,8 @@ class Smooth(NamedTuple):
             return a.reshape(len(a), count).T if self.axis == 0 else a.reshape(count, a.shape[-1])
 
         function = transposed if self.axis == 0 else formulas
-        map_chunks([rows(a) for a in outs], function, [rows(a) for a in arrays])
+        inner = [rows(a) for a in outs], function, [rows(a) for a in arrays]
+        map_chunks(*inner, convert=not self.of_kernels)
 
     def jvp(self, primals: Any, tangents: Any, reduction: str) -> FloatArray:
         """Push tangents forward to the loss."""
