@@ -16,7 +16,8 @@ from .._core.arguments import (
     result,
 )
 from ._kernels.layout import Layout, layout_of, spaced
-from ._kernels.windows import check_space, correlate, spread, weight_grad
+from ._kernels.products import correlate, spread, weight_grad
+from ._kernels.windows import check_space
 
 NAMES = ("x", "weight", "bias")
 Padding = int | str | tuple[int | tuple[int, int], ...]
@@ -136,10 +137,10 @@ def conv(
     kernel of one place mixes channels only.
 
     **Cost.** :math:`O\, T' K\, C / G` multiplications for each input, with the product over the
-    axes in place of T' and K. The code copies the windows of a block of outputs, one to four
-    megabytes, into the columns of a matrix and multiplies it by the weights with BLAS, in the dtype
-    of the input. In addition to input and output it needs one padded copy of one element of the
-    batch.
+    axes in place of T' and K, in the dtype of the input. The code copies the windows of a block of
+    outputs, a quarter of a megabyte, into the columns of a matrix and multiplies it by the weights
+    (``dlref/convolution/_kernels/products.py``). In addition to input and output it needs a padded
+    copy of some elements of the batch: of eight megabytes, or of one element if that takes more.
 
     **Conventions.** Signal processing calls this *cross-correlation*, and convolution the same with
     a reversed kernel, as ``numpy.convolve`` has it. Learned weights can absorb the reversal, so

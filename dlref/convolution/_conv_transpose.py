@@ -16,7 +16,8 @@ from .._core.arguments import (
     result,
 )
 from ._kernels.layout import Layout, layout_of, spaced
-from ._kernels.windows import correlate, per_axis, spread, weight_grad
+from ._kernels.products import correlate, spread, weight_grad
+from ._kernels.windows import per_axis
 
 NAMES = ("x", "weight", "bias")
 

@@ -9,7 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_floats, as_tangents, check_given, check_shape, result
-from ._kernels.pools import Pool, pool_of
+from .._core.jit import inline_strict, kernel
+from .._core.threads import over_rows, with_workspace
+from ._kernels.pools import pool_of
 
 
 def max_pool(
@@ -131,21 +133,52 @@ def _maxima(windows: list[FloatArray], out: FloatArray) -> FloatArray:
     return out
 
 
-def _winners(x: FloatArray, pool: Pool) -> npt.NDArray[np.intp]:
-    """Return the index of each window's maximum in the padded rows: of the first one, or a NaN."""
-    windows = pool.windows(pool.at.padded(x, -np.inf))
-    real = pool.at.padded(np.ones((1, *pool.space)))
-    inside = [part == 1 for part in pool.windows(real)]
-    numbers = pool.windows(np.arange(real.size).reshape(real.shape))
-    best = _maxima(windows, np.empty((len(x), *pool.outputs), x.dtype))
-    index = np.empty(best.shape, np.intp)
-    for k in reversed(range(len(windows))):  # so that the first of equal ones is written last
-        np.copyto(index, numbers[k], where=(windows[k] == best) & inside[k])
-    if np.isnan(best).any():
-        for number, part in zip(numbers, windows, strict=True):
-            np.copyto(index, number, where=np.isnan(part))
-    rows = real.size * np.arange(len(x))
-    return index + rows.reshape(-1, *(1,) * len(pool.space))
+@inline_strict
+def _winner(x: FloatArray, at: Any, t0: int, t1: int, t2: int) -> int:
+    """Return the index of a window's maximum in an image: of the first one, or of the last NaN."""
+    (k0, k1, k2), (s0, s1, s2), (p0, p1, p2), (d0, d1, d2) = at
+    n0, n1, n2 = x.shape
+    winner, best = -1, x[0, 0, 0]
+    for a in range(k0):
+        i = t0 * s0 - p0 + a * d0
+        for b in range(k1):
+            j = t1 * s1 - p1 + b * d1
+            if 0 <= i < n0 and 0 <= j < n1:
+                for c in range(k2):
+                    k = t2 * s2 - p2 + c * d2
+                    if 0 <= k < n2:
+                        v = x[i, j, k]
+                        wins = (winner < 0) | (v > best) | np.isnan(v)
+                        best = v if wins else best
+                        winner = (i * n1 + j) * n2 + k if wins else winner
+    return winner
+
+
+@kernel
+def _to_winners(
+    start: int, stop: int, x: FloatArray, at: Any, u: FloatArray, out: FloatArray, room: FloatArray
+) -> None:
+    """Add the cotangent of each window to its winner, in float64."""
+    for r in range(start, stop):
+        room[:] = 0.0
+        for t0 in range(u.shape[1]):
+            for t1 in range(u.shape[2]):
+                for t2 in range(u.shape[3]):
+                    room[_winner(x[r], at, t0, t1, t2)] += u[r, t0, t1, t2]
+        for i in range(room.size):
+            out[r, i] = room[i]
+
+
+@kernel
+def _from_winners(
+    start: int, stop: int, x: FloatArray, at: Any, moves: FloatArray, out: FloatArray
+) -> None:
+    """Write the number that each window has in the place of its winner."""
+    for r in range(start, stop):
+        for t0 in range(out.shape[1]):
+            for t1 in range(out.shape[2]):
+                for t2 in range(out.shape[3]):
+                    out[r, t0, t1, t2] = moves[r, _winner(x[r], at, t0, t1, t2)]
 
 
 def max_pool_vjp(
@@ -206,16 +239,10 @@ def max_pool_vjp(
     dtype, (u, x) = as_floats({"dout": dout, "x": x}, work=np.float32)
     pool = pool_of("x", x, size, stride, padding, ceil_mode, dilation)
     check_shape("dout", u, pool.shape)
-    rows, cotangent = pool.rows(x), pool.rows(u)
-    out = np.empty(rows.shape, x.dtype)
-
-    def compute(piece: slice) -> None:
-        index, shape = _winners(rows[piece], pool), pool.around(len(out[piece]))
-        weights = cotangent[piece].ravel()
-        sums = np.bincount(index.ravel(), weights, minlength=math.prod(shape))
-        out[piece] = pool.at.cropped(sums.reshape(shape))
-
-    pool.over_pieces(8, compute)
+    rows, cotangents, at = pool.in_three_axes(x, u)
+    out = np.empty((len(rows), math.prod(pool.space)), x.dtype)
+    with_room = with_workspace(_to_winners, out.shape[1])
+    over_rows(with_room, len(out), pool.cost, rows, at, cotangents, out)
     return result(out.reshape(x.shape), dtype)
 
 
@@ -260,11 +287,9 @@ def max_pool_jvp(
     """
     dtype, (x,), (dx,) = as_tangents(primals, tangents, count=1, work=np.float32)
     pool = pool_of("primals", x, size, stride, padding, ceil_mode, dilation)
-    rows, moves = pool.rows(x), pool.rows(dx)
-    out = np.empty((len(rows), *pool.outputs), x.dtype)
-
-    def compute(piece: slice) -> None:
-        out[piece] = pool.at.padded(moves[piece]).ravel()[_winners(rows[piece], pool)]
-
-    pool.over_pieces(8, compute)
-    return result(out.reshape(pool.shape), dtype)
+    rows, moves, at = pool.in_three_axes(x, dx)
+    out = np.empty((*pool.lead, *pool.outputs), x.dtype)
+    _, places, _ = pool.in_three_axes(x, out)
+    flat = moves.reshape(len(rows), math.prod(pool.space))
+    over_rows(_from_winners, len(rows), pool.cost, rows, at, flat, places)
+    return result(out, dtype)

@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 
+from dlref import get_num_threads, set_num_threads
+from dlref._core.jit import COMPILED
 from dlref.convolution import conv, conv_jvp, conv_vjp
+from dlref.convolution._kernels.products import ROOM
 from dlref.neurons import linear
 
 RNG = np.random.default_rng(0)
@@ -159,33 +162,52 @@ def test_groups_are_separate_convolutions():
     close(conv(x, w, groups=2), np.concatenate(parts, axis=1))
 
 
-def test_blocks_of_outputs_fit_together(monkeypatch):
-    x, w = normal(2, 4, 9, 8), normal(6, 2, 3, 3)
+@pytest.mark.parametrize("outputs", [6, 16])  # by sums of lines, and by tiles
+def test_blocks_of_outputs_fit_together(outputs, monkeypatch):
+    x, w = normal(2, 4, 9, 8), normal(outputs, 2, 3, 3)
     options = {"groups": 2, "padding": 1, "stride": (1, 2)}
     whole = conv(x, w, **options)
     u = normal(*whole.shape)
     grads = conv_vjp(u, x, w, **options)
-    for room in (1, 1500, 5000):
-        monkeypatch.setattr("dlref.convolution._kernels.windows.ROOM", room)
-        monkeypatch.setattr("dlref.convolution._kernels.windows.MOST", room)
+    for limit in (1, 9, 3000):  # bytes, and outputs in a block
+        for name in ("ROOM", "AT_ONCE", "OUTPUTS"):
+            monkeypatch.setattr(f"dlref.convolution._kernels.products.{name}", limit)
         close(conv(x, w, **options), whole)
         for got, want in zip(conv_vjp(u, x, w, **options), grads, strict=True):
             close(got, want)
 
 
+@pytest.mark.parametrize("outputs", [3, 32])
+def test_bits_do_not_depend_on_threads(outputs):
+    """Also for one image, whose channels are shared."""
+    x, w = normal(1, 30, 40, 41), normal(outputs, 30, 3, 3)
+    u = normal(1, outputs, 20, 21)
+    before, results = get_num_threads(), []
+    for number in (1, 2, 3):
+        set_num_threads(number)
+        options = {"stride": 2, "padding": 1}
+        results.append([conv(x, w, **options), *conv_vjp(u, x, w, **options)])
+    set_num_threads(before)
+    for other in results[1:]:
+        for got, want in zip(other, results[0], strict=True):
+            np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize("shape", [(2, 32, 128, 128), (1, 64, 56, 56), (8, 64, 56, 56)])
+@pytest.mark.skipif(not COMPILED, reason="the arrays are large for plain Python")
 def test_memory_is_bounded(shape):
-    """No array has a column for each window: 9 times the input here."""
+    """No array has a column for each window: 9 times the input here. Threads have workspaces."""
     import tracemalloc  # noqa: PLC0415
 
     x, w = np.ones(shape, np.float32), np.ones((*2 * shape[1:2], 3, 3), np.float32)
     u = conv(x, w, padding=1)
     for call in (lambda: conv(x, w, padding=1), lambda: conv_vjp(u, x, w, padding=1)):
+        call()  # compiled, which takes memory of its own
         tracemalloc.start()
         call()
         peak = tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-        assert peak < 2 * (x.nbytes + u.nbytes)
+        assert peak < 2 * (x.nbytes + u.nbytes) + 3 * get_num_threads() * ROOM
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ..._core.arguments import as_bool, as_integer, check_ndim, shown
-from ..._core.threads import over_rows
+from ..._core.threads import as_carray, over_rows
 from .windows import ROOM, Windows, check_space, per_axis
 
 if TYPE_CHECKING:
@@ -45,7 +45,21 @@ class Pool(NamedTuple):
                 for begin in range(start, stop, some):
                     compute(slice(begin, min(begin + some, stop)))
 
-        over_rows(run, math.prod(self.lead), float(math.prod((*self.at.size, *self.outputs))))
+        over_rows(run, math.prod(self.lead), self.cost)
+
+    @property
+    def cost(self) -> float:
+        """Return the number of places that the windows of a row have."""
+        return float(math.prod((*self.at.size, *self.outputs)))
+
+    def in_three_axes(self, *arrays: FloatArray) -> tuple[Any, ...]:
+        """Return arrays with one leading axis and three of space, and the windows' options."""
+        axes, lead = len(self.at.size), math.prod(self.lead)
+        more = 3 - axes  # axes of one place
+        shapes = ((lead, *(1,) * more, *a.shape[a.ndim - axes :]) for a in arrays)
+        options = zip(self.at[:4], (1, 1, 0, 1), strict=True)
+        at = tuple((neutral,) * more + option for option, neutral in options)
+        return *(as_carray(a).reshape(s) for a, s in zip(arrays, shapes, strict=True)), at
 
     def around(self, rows: int) -> tuple[int, ...]:
         """Return the shape of so many padded rows."""

@@ -1,15 +1,12 @@
 """
-Windows that slide along axes of space, and products with them.
+Windows that slide along axes of space.
 
-The windows of an array are a view: no number is copied until BLAS needs a matrix. That matrix,
-whose columns are windows (im2col), would have as many times the size of the input as a window has
-places, so it is made for one block of outputs at a time and stays in the processor's cache.
+The windows of an array are a view: no number is copied.
 """
 
 from __future__ import annotations
 
 import itertools
-import math
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -24,8 +21,7 @@ if TYPE_CHECKING:
 
     from ..._core.arguments import FloatArray
 
-#: Least and largest number of bytes of a block of columns.
-ROOM, MOST = 2**20, 2**22
+ROOM = 2**20  #: bytes of arrays that stay in the cache together
 
 
 class Windows(NamedTuple):
@@ -68,6 +64,11 @@ class Windows(NamedTuple):
             return np.pad(x, width, mode="wrap")
         return np.pad(x, width, constant_values=value)
 
+    @property
+    def without_padding(self) -> Windows:
+        """Return the windows of an array that has its padding."""
+        return self._replace(padding=(0,) * len(self.padding), beyond=(), circular=False)
+
     def cropped(self, x: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Return the adjoint of `padded`: a view without the padding, or sums around rings."""
         sides = zip(self.padding, self.after, self.last(x.shape), strict=True)
@@ -98,7 +99,7 @@ def _turns(x: npt.NDArray[Any], axis: int, p: int, q: int, n: int) -> npt.NDArra
     width = [(0, 0)] * x.ndim
     width[axis] = -p % n, -q % n
     whole = np.pad(x, width)
-    return whole.reshape(*x.shape[:axis], -1, n, *x.shape[axis + 1 :])
+    return whole.reshape(*x.shape[:axis], whole.shape[axis] // n, n, *x.shape[axis + 1 :])
 
 
 def _all(block: tuple[slice, ...]) -> tuple[Any, ...]:
@@ -139,78 +140,3 @@ def blocks(count: tuple[int, ...], columns: int) -> Iterator[tuple[slice, ...]]:
     for corner in itertools.product(*starts):
         sides = zip(corner, steps, count, strict=True)
         yield tuple(slice(a, min(a + step, n)) for a, step, n in sides)
-
-
-def _workspace(depth: int, *arrays: FloatArray) -> FloatArray:
-    """
-    Return room for a block of columns, a quarter of the size of the arrays within limits.
-
-    The fewer blocks there are, the less often the threads of BLAS have to meet.
-    """
-    size = max(ROOM, min(MOST, sum(a.nbytes for a in arrays) // 4))
-    return np.empty(max(size // arrays[0].itemsize, depth), arrays[0].dtype)
-
-
-def _columns(x: FloatArray, at: Windows, count: tuple[int, ...], room: FloatArray) -> Iterator[Any]:
-    """Yield blocks of outputs, and the matrices (G, C K, outputs) of the windows of x (G, C, *)."""
-    windows = at.view(at.padded(x), count)
-    groups, depth = x.shape[0], x.shape[1] * math.prod(at.size)
-    for block in blocks(count, room.size // max(1, groups * depth)):
-        part = windows[_all(block)]
-        outputs = math.prod(at.last(part.shape))
-        columns = room[: groups * depth * outputs]
-        columns.reshape(part.shape)[...] = part
-        yield _all(block), columns.reshape(groups, depth, outputs)
-
-
-def correlate(
-    x: FloatArray, weight: FloatArray, at: Windows, count: tuple[int, ...] | None = None
-) -> FloatArray:
-    """Return (N, G, O, *count) for x (N, G, C, *space) and weight (G, O, C, *size)."""
-    count = at.outputs(at.last(x.shape)) if count is None else count
-    groups, outputs = weight.shape[:2]
-    matrix = weight.reshape(groups, outputs, weight.shape[2] * math.prod(at.size))
-    out = np.empty((len(x), groups, outputs, *count), x.dtype)
-    room = _workspace(groups * matrix.shape[2], x, out)
-    for one, to in zip(x, out, strict=True):
-        for block, columns in _columns(one, at, count, room):
-            to[block] = np.matmul(matrix, columns).reshape(to[block].shape)
-    return out
-
-
-def spread(u: FloatArray, weight: FloatArray, at: Windows, space: tuple[int, ...]) -> FloatArray:
-    """Return the adjoint of `correlate` in x, (N, G, C, *space), for u (N, G, O, *count)."""
-    groups, outputs, channels = weight.shape[:3]
-    depth, count = channels * math.prod(at.size), at.last(u.shape)
-    matrix = weight.reshape(groups, outputs, depth).swapaxes(1, 2)
-    around = np.empty((groups, channels, *at.around(space)), u.dtype)
-    windows = at.view(around, count)
-    out = np.empty((len(u), groups, channels, *space), u.dtype)
-    room = _workspace(groups * depth, u, out)
-    for one, to in zip(u, out, strict=True):
-        around[...] = 0
-        for block in blocks(count, room.size // max(1, groups * depth)):
-            part = one[_all(block)]
-            shape = at.last(part.shape)
-            terms = room[: groups * depth * math.prod(shape)].reshape(
-                groups, depth, math.prod(shape)
-            )
-            np.matmul(matrix, part.reshape(groups, outputs, math.prod(shape)), out=terms)
-            terms = terms.reshape(groups, channels, *at.size, *shape)
-            for k in np.ndindex(at.size):
-                windows[(slice(None), slice(None), *k, *block)] += terms[:, :, *k]
-        to[...] = at.cropped(around)
-    return out
-
-
-def weight_grad(u: FloatArray, x: FloatArray, at: Windows) -> FloatArray:
-    """Return the adjoint of `correlate` in its weight, (G, O, C, *size)."""
-    groups, outputs, channels = *u.shape[1:3], x.shape[2]
-    count, depth = at.last(u.shape), channels * math.prod(at.size)
-    out = np.zeros((groups, outputs, depth), u.dtype)
-    room = _workspace(groups * depth, u, x)
-    for one, of in zip(u, x, strict=True):
-        for block, columns in _columns(of, at, count, room):
-            part = one[block].reshape(groups, outputs, columns.shape[2])
-            out += np.matmul(part, columns.swapaxes(1, 2))
-    return out.reshape(groups, outputs, channels, *at.size)
