@@ -7,6 +7,7 @@ from dlref import get_num_threads, set_num_threads
 from dlref._core.jit import COMPILED
 from dlref.convolution import conv, conv_jvp, conv_vjp
 from dlref.convolution._kernels.products import ROOM
+from dlref.formulas import convolution as formulas
 from dlref.neurons import linear
 
 RNG = np.random.default_rng(0)
@@ -175,6 +176,28 @@ def test_blocks_of_outputs_fit_together(outputs, monkeypatch):
         close(conv(x, w, **options), whole)
         for got, want in zip(conv_vjp(u, x, w, **options), grads, strict=True):
             close(got, want)
+
+
+@pytest.mark.parametrize("outputs", [2, 8])  # by sums of lines, and by tiles
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("axes", [1, 2, 3])
+def test_a_bad_number_reaches_what_depends_on_it_alone(axes, bad, outputs):
+    """Not what stands beside the gaps between the lines of an image."""
+    options = {"stride": (2, 1, 1)[:axes], "padding": (1, 2, 1)[:axes]}
+    arrays = normal(2, 2, *(6, 5, 4)[:axes]), normal(outputs, 2, *(3, 3, 2)[:axes])
+    arrays = (normal(*conv(*arrays, **options).shape), *arrays)
+    for number, array in enumerate(arrays):
+        for place in range(0, array.size, 7):
+            spoiled = [a.copy() for a in arrays]
+            spoiled[number].ravel()[place] = bad
+            with np.errstate(invalid="ignore"):
+                expected = [
+                    formulas.conv(*spoiled[1:], **options),
+                    *formulas.conv_vjp(*spoiled, **options),
+                ]
+            got = [conv(*spoiled[1:], **options), *conv_vjp(*spoiled, **options)]
+            for one, other in zip(got, expected, strict=True):
+                np.testing.assert_array_equal(np.isfinite(one), np.isfinite(other))
 
 
 @pytest.mark.parametrize("outputs", [3, 32])

@@ -9,7 +9,7 @@ of the result: no sum is split.
 **Planes.** A row of the matrix has what one place of the windows sees as they slide.  For a stride
 of 1 and one axis these are neighbors in memory.  For a stride of s, an image is first split into
 planes of every s-th place, with its padding, and they are neighbors in one of these.  With two
-axes a row goes on in the next line of the plane, over places where no window begins; the products
+axes a row goes on in the next line of the plane, over gaps where no window begins; the products
 there are thrown away, which is less work than to copy line by line.
 """
 
@@ -91,7 +91,7 @@ def _copy_windows(
 def _copy_lines(
     wide: FloatArray, first: int, end: int, lines: tuple[Sides, Sides], out: FloatArray
 ) -> None:
-    """Copy products (O, outputs) to (O, T), without the places where no window begins."""
+    """Copy products (O, outputs) to (O, T), without the gaps."""
     (m0, m1, m2), (_, h1, h2) = lines
     t = first
     while t < end:
@@ -102,6 +102,21 @@ def _copy_lines(
             line, part = out[o, to : to + inside], wide[o, t - first :]
             for i in range(line.size):
                 line[i] = part[i]
+        t += h2 - t2
+
+
+@kernel
+def _clear_gaps(columns: FloatArray, first: int, end: int, lines: tuple[Sides, Sides]) -> None:
+    """Write 0 over the gaps of a matrix (R, outputs), in which a NaN would spread."""
+    (_, m1, m2), (_, h1, h2) = lines
+    t = first
+    while t < end:
+        t1, t2 = t // h2 % h1, t % h2
+        gap = t + max(0, m2 - t2) if t1 < m1 else t
+        following = min(end, t - t2 + h2)
+        for r in range(len(columns) if gap < following else 0):
+            for i in range(gap - first, following - first):
+                columns[r, i] = 0.0
         t += h2 - t2
 
 
@@ -145,14 +160,18 @@ def _add_few_terms(
     weight: FloatArray,
     offsets: IntArray,
     rows: tuple[int, int],
-    total: int,
+    lines: tuple[Sides, Sides],
     planes: FloatArray,
 ) -> None:
     """Add the product of rows of a weight (C K, O) with u (O, places) to an image (C, places)."""
+    (m0, m1, m2), (_, h1, h2) = lines
     for row in range(rows[0], rows[1]):
         c, begin = _place(offsets, row)
-        for o in range(len(u)):
-            _add_multiple(weight[row, o], u[o], planes[c, begin : begin + total])
+        for line in range(m0 * m1):
+            t = (line // m1 * h1 + line % m1) * h2
+            to = planes[c, begin + t : begin + t + m2]
+            for o in range(len(u)):
+                _add_multiple(weight[row, o], u[o, t : t + m2], to)
 
 
 @kernel
@@ -162,6 +181,7 @@ def _spread(
     u: FloatArray,
     weight: FloatArray,
     offsets: IntArray,
+    lines: tuple[Sides, Sides],
     total: int,
     planes: FloatArray,
     panels: FloatArray,
@@ -179,7 +199,7 @@ def _spread(
         planes[n, g, c:end_channel] = 0.0
         r += end_channel - c
         if outputs < FEW:
-            _add_few_terms(u[n, g], weight[g], offsets, rows, total, planes[n, g])
+            _add_few_terms(u[n, g], weight[g], offsets, rows, lines, planes[n, g])
             continue
         for first in range(0, total, size):
             end = min(first + size, total)
@@ -190,6 +210,7 @@ def _spread(
                 to = terms[: len(part), : end - first]
                 to[:] = 0.0
                 multiply(part, used, to, last)
+                _clear_gaps(to, first, end, lines)
                 for row in range(len(part)):
                     c, begin = _place(offsets, some_rows + row)
                     _add_multiple(1.0, terms[row], planes[n, g, c, begin + first : begin + end])
@@ -201,14 +222,19 @@ def _add_few_products(
     planes: FloatArray,
     offsets: IntArray,
     rows: tuple[int, int],
-    total: int,
+    lines: tuple[Sides, Sides],
     out: FloatArray,
 ) -> None:
     """Add products of windows of an image (C, places) with u (O, places) to rows of (C K, O)."""
+    (m0, m1, m2), (_, h1, h2) = lines
     for row in range(rows[0], rows[1]):
         c, begin = _place(offsets, row)
         for o in range(len(u)):
-            out[row, o] += dot(planes[c, begin : begin + total], u[o, :total])
+            total = np.float64(0.0)
+            for line in range(m0 * m1):
+                t = (line // m1 * h1 + line % m1) * h2
+                total += dot(planes[c, begin + t : begin + t + m2], u[o, t : t + m2])
+            out[row, o] += total
 
 
 @kernel
@@ -228,6 +254,7 @@ def _weight_grad(
     u: FloatArray,
     planes: FloatArray,
     offsets: IntArray,
+    lines: tuple[Sides, Sides],
     total: int,
     out: FloatArray,
     panels: FloatArray,
@@ -244,7 +271,7 @@ def _weight_grad(
         for n in range(len(u)):
             if outputs < FEW:
                 rows = begin, end_row
-                _add_few_products(u[n, g], planes[n, g], offsets, rows, total, out[g])
+                _add_few_products(u[n, g], planes[n, g], offsets, rows, lines, out[g])
                 continue
             for first in range(0, total, size):
                 end = min(first + size, total)
@@ -254,6 +281,7 @@ def _weight_grad(
                     last_row = row + len(to)
                     _copy_windows(planes[n, g], offsets, row, last_row, first, end, columns)
                     left = columns[0, : len(to), : end - first]
+                    _clear_gaps(left, first, end, lines)
                     multiply(left, panels[:, : end - first], to, last)
 
 
@@ -356,6 +384,11 @@ def _offsets(planes: _Planes) -> IntArray:
     return np.ravel_multi_index(numbers, planes.stride + planes.sides).ravel()
 
 
+def _where(planes: _Planes) -> tuple[IntArray, tuple[Sides, Sides], int]:
+    """Return what kernels have to know of the planes."""
+    return _offsets(planes), (planes.windows, planes.sides), planes.total
+
+
 def _run(
     function: Callable[..., None],
     rows: int,
@@ -396,7 +429,7 @@ def correlate(
     panels = _panels(depth, total, x.itemsize)
     size, width = panels[0] * panels[2], panels[2]
     matrix = as_carray(weight.reshape(groups, outputs, depth))
-    where = matrix, _offsets(planes), (planes.windows, planes.sides), total
+    where = matrix, *_where(planes)
     blocks, cost = groups * -(-total // size), COST * outputs * depth * min(size, total)
     rooms = panels, (outputs, size), (outputs, width)
     out = np.empty((len(x), groups, outputs, math.prod(count)), x.dtype)
@@ -417,11 +450,8 @@ def spread(u: FloatArray, weight: FloatArray, at: Windows, space: tuple[int, ...
     size, width = panels[0] * panels[2], panels[2]
     height = min(depth, max(1, ROOM // (size * u.itemsize)))
     rooms, cost = (panels, (height, size), (height, width)), COST * places * outputs * total
-    where = (
-        as_carray(weight.reshape(groups, outputs, depth).swapaxes(1, 2)),
-        _offsets(planes),
-        total,
-    )
+    matrix = as_carray(weight.reshape(groups, outputs, depth).swapaxes(1, 2))
+    where = matrix, *_where(planes)
     out = np.empty((len(u), groups, channels, *space), u.dtype)
     for some, room in planes.of(out):
         rows, part = len(room) * groups * channels, planes.widened(u[some])
@@ -443,7 +473,7 @@ def weight_grad(u: FloatArray, x: FloatArray, at: Windows) -> FloatArray:
     out = np.zeros((groups, depth, outputs), u.dtype)
     for some, room in planes.of(x):
         planes.split(x[some], room)
-        arguments = planes.widened(u[some]), room, _offsets(planes), total, out
+        arguments = planes.widened(u[some]), room, *_where(planes), out
         cost = COST * outputs * total * len(room)
         _run(_weight_grad, groups * depth, cost, *arguments, rooms=rooms, even=True)
     return out.swapaxes(1, 2).reshape(groups, outputs, channels, *at.size)
