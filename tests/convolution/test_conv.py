@@ -181,9 +181,10 @@ def test_blocks_of_outputs_fit_together(outputs, monkeypatch):
 @pytest.mark.parametrize("outputs", [2, 8])  # by sums of lines, and by tiles
 @pytest.mark.parametrize("bad", [np.nan, np.inf])
 @pytest.mark.parametrize("axes", [1, 2, 3])
-def test_a_bad_number_reaches_what_depends_on_it_alone(axes, bad, outputs):
+@pytest.mark.parametrize("padding", [0, 1])
+def test_a_bad_number_reaches_what_depends_on_it_alone(padding, axes, bad, outputs):
     """Not what stands beside the gaps between the lines of an image."""
-    options = {"stride": (2, 1, 1)[:axes], "padding": (1, 2, 1)[:axes]}
+    options = {"stride": (2, 1, 1)[:axes], "padding": padding}
     arrays = normal(2, 2, *(6, 5, 4)[:axes]), normal(outputs, 2, *(3, 3, 2)[:axes])
     arrays = (normal(*conv(*arrays, **options).shape), *arrays)
     for number, array in enumerate(arrays):
