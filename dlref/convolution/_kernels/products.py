@@ -22,11 +22,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..._core.jit import inline_fma, kernel
+from ..._core.jit import inline_fma, inline_reassoc, kernel
 from ..._core.threads import as_carray, over_rows
 from ..._math.gemm import multiply
 from ..._math.gemm_tiles import WIDTH_BYTES
-from ..._math.softmax_rows import dot
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -51,6 +50,14 @@ COPY, COST = 1 / 4, 1 / 64  #: nanoseconds of a number that is copied, and of a 
 def _add_multiple(factor: Number, line: FloatArray, to: FloatArray) -> None:
     for i in range(to.size):
         to[i] += factor * line[i]
+
+
+@inline_reassoc
+def _dot(line: FloatArray, other: FloatArray) -> Number:
+    total = np.float64(0.0)
+    for i in range(line.size):
+        total += np.float64(line[i]) * np.float64(other[i])
+    return total
 
 
 @inline_fma
@@ -233,18 +240,18 @@ def _add_few_products(
             total = np.float64(0.0)
             for line in range(m0 * m1):
                 t = (line // m1 * h1 + line % m1) * h2
-                total += dot(planes[c, begin + t : begin + t + m2], u[o, t : t + m2])
+                total += _dot(planes[c, begin + t : begin + t + m2], u[o, t : t + m2])
             out[row, o] += total
 
 
 @kernel
 def _transpose(u: FloatArray, first: int, end: int, panels: FloatArray) -> None:
     """Write u (O, places) from first to end as panels (P, places, W) of its transpose."""
-    outputs, width = len(u), panels.shape[2]
-    for o in range(len(panels) * width):
-        line, p, w = u[min(o, outputs - 1), first:end], o // width, o % width
+    panels[:] = 0.0
+    for o in range(len(u)):
+        line, p, w = u[o, first:end], o // panels.shape[2], o % panels.shape[2]
         for t in range(line.size):
-            panels[p, t, w] = line[t] if o < outputs else 0.0
+            panels[p, t, w] = line[t]
 
 
 @kernel
