@@ -138,9 +138,10 @@ def conv(
 
     **Cost.** :math:`O\, T' K\, C / G` multiplications for each input, with the product over the
     axes in place of T' and K, in the dtype of the input. The code copies the windows of a block of
-    outputs, a quarter of a megabyte, into the columns of a matrix and multiplies it by the weights
-    (``dlref/convolution/_kernels/products.py``). In addition to input and output it needs a padded
-    copy of some elements of the batch: of eight megabytes, or of one element if that takes more.
+    outputs into the columns of a matrix, which stays in the processor's cache, and multiplies it by
+    the weights (``dlref/convolution/_kernels/products.py``). In addition to input and output it
+    needs a padded copy of some elements of the batch: of eight megabytes, or of one element if that
+    takes more.
 
     **Conventions.** Signal processing calls this *cross-correlation*, and convolution the same with
     a reversed kernel, as ``numpy.convolve`` has it. Learned weights can absorb the reversal, so
