@@ -21,7 +21,7 @@ def digests():
 @pytest.mark.parametrize("handler", signals.HANDLERS)
 def test_a_handler_harms_nothing(handler, digests):
     found = signals.watched(handler, 1.5, digests, compiled=True)
-    assert found["outcome"] == "the same bits, no thread left", found
+    assert found["outcome"] == "the same bits, no thread left", found.get("words")
     assert found["calls"] > 0
     assert found["signals"] > 0
 
