@@ -523,6 +523,12 @@ def log1p_exp(x: Number) -> Number:
 
 
 @inline_fma
+def softplus(x: Number) -> Number:
+    """log(1 + e^x) for any x."""
+    return (x if x > 0.0 else 0.0) + log1p_exp(-abs(x))
+
+
+@inline_fma
 def log1p_exp_pair(x: Number, low: Number) -> tuple[Number, Number]:
     """ln(1 + e^(x + low)) for x <= 0, as a pair."""
     f, k, more = log1p_exp_parts(x, low)
@@ -891,3 +897,8 @@ SINGLE = {
 def single(function: F) -> F:
     """Return the copy of a formula or a kernel for float32, with half the digits."""
     return specialize(function, SINGLE, "single")
+
+
+def for_dtype(function: F, dtype: Any) -> F:
+    """Return the copy of a formula or a kernel for arrays of this dtype."""
+    return single(function) if dtype == np.float32 else function

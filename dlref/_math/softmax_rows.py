@@ -98,7 +98,8 @@ def _others(e: FloatArray) -> tuple[Number, Number]:
 
 
 @inline_reassoc
-def _sum_of_products(e: FloatArray, v: FloatArray) -> Number:
+def sum_of_products(e: FloatArray, v: FloatArray) -> Number:
+    """Return the sum of e v, for short arrays."""
     total = np.float64(0.0)
     for j in range(e.size):
         total += e[j] * np.float64(v[j])
@@ -162,7 +163,7 @@ def dot(e: FloatArray, v: FloatArray) -> Number:
     """Return the sum of e v."""
     total = np.float64(0.0)
     for begin in range(0, e.size, PIECE):
-        total += _sum_of_products(e[begin : begin + PIECE], v[begin : begin + PIECE])
+        total += sum_of_products(e[begin : begin + PIECE], v[begin : begin + PIECE])
     return total
 
 

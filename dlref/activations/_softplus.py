@@ -10,11 +10,11 @@ from .._math.elementary import (
     Number,
     exp_pair,
     fast_sum,
-    log1p_exp,
     log1p_exp_pair,
     pair_product,
     pair_quotient,
 )
+from .._math.elementary import softplus as softplus_of
 from ._kernels.elementwise import forward, jvp, vjp
 from ._sigmoid import _sigmoid, _sigmoid_deriv
 from ._silu import _scaled
@@ -22,7 +22,7 @@ from ._silu import _scaled
 
 @inline_fma
 def _softplus(x: Number) -> Number:
-    return (x if x > 0.0 else 0.0) + log1p_exp(-abs(x))
+    return softplus_of(x)
 
 
 @inline_fma

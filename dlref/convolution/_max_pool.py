@@ -287,9 +287,8 @@ def max_pool_jvp(
     """
     dtype, (x,), (dx,) = as_tangents(primals, tangents, count=1, work=np.float32)
     pool = pool_of("primals", x, size, stride, padding, ceil_mode, dilation)
-    rows, moves, at = pool.in_three_axes(x, dx)
-    out = np.empty((*pool.lead, *pool.outputs), x.dtype)
-    _, places, _ = pool.in_three_axes(x, out)
+    out = np.empty(pool.shape, x.dtype)
+    rows, moves, places, at = pool.in_three_axes(x, dx, out)
     flat = moves.reshape(len(rows), math.prod(pool.space))
     over_rows(_from_winners, len(rows), pool.cost, rows, at, flat, places)
     return result(out, dtype)

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, check_ndim
 from .._core.jit import kernel
 from .._core.threads import as_carray, with_workspace
-from .._math.elementary import exp_excess, expm1_single, single
+from .._math.elementary import exp_excess, expm1_single, for_dtype
 from .._math.softmax_rows import added
 from ._kernels.smooth import Smooth
 
@@ -41,8 +41,7 @@ def _terms(mean: FloatArray, log_var: FloatArray) -> FloatArray:
     rows, width = math.prod(mean.shape[:-1]), mean.shape[-1]
     arrays = (as_carray(a).reshape(rows, width) for a in (mean, log_var))
     out = np.empty(rows)
-    kernel = single(_rows) if log_var.dtype == np.float32 else _rows
-    with_workspace(kernel, width)(0, rows, *arrays, out)
+    with_workspace(for_dtype(_rows, log_var.dtype), width)(0, rows, *arrays, out)
     return out.reshape(mean.shape[:-1])
 
 

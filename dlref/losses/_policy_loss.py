@@ -23,7 +23,7 @@ from .._core.arguments import (
 )
 from .._core.jit import inline_fma, kernel
 from .._core.threads import as_carray, over_rows, with_workspace
-from .._math.elementary import capped, exp, single, summed
+from .._math.elementary import capped, exp, for_dtype, summed
 
 BoolArray = npt.NDArray[np.bool_]
 Number = Any  #: a float64
@@ -199,9 +199,8 @@ class _Tokens:
         )
 
     def _run(self, loop: Any, *outputs: FloatArray) -> None:
-        loop = single(loop) if self.dtype == np.float32 else loop
         over_rows(
-            with_workspace(loop, 2, self.shape[1]),
+            with_workspace(for_dtype(loop, self.dtype), 2, self.shape[1]),
             self.shape[0],
             COST * self.shape[1],
             *self.arguments,

@@ -19,13 +19,12 @@ from .._core.arguments import (
     in_float64,
     result,
 )
-from .._core.jit import inline_fma, kernel
+from .._core.jit import kernel
 from .._core.threads import as_carray, over_rows, with_workspace
-from .._math.elementary import log1p_exp, sigmoid, single
+from .._math.elementary import for_dtype, sigmoid, softplus
 from .._math.softmax_rows import added
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
-Number = Any  #: a float64
 COST = 4  # nanoseconds, or elementary operations, a combination
 
 
@@ -33,11 +32,6 @@ def _check(names: tuple[str, str], s: FloatArray, bias: FloatArray, reduction: s
     check_matrix(names[0], s)
     check_shape(names[1], bias, ())
     choice("reduction", reduction, REDUCTIONS)
-
-
-@inline_fma
-def _cost(z: Number) -> Number:
-    return (z if z > 0.0 else 0.0) + log1p_exp(-abs(z))
 
 
 @kernel
@@ -48,8 +42,8 @@ def _cost_of_rows(
     for r in range(start, stop):
         pair = r % room.size
         for j in range(room.size):
-            room[j] = _cost(np.float64(s[r, j]) + bias)
-        room[pair] = _cost(-(np.float64(s[r, pair]) + bias))
+            room[j] = softplus(np.float64(s[r, j]) + bias)
+        room[pair] = softplus(-(np.float64(s[r, pair]) + bias))
         out[r] = added(room)
 
 
@@ -77,7 +71,7 @@ def _slopes_of_rows(
 
 def _run(kernel: Callable[..., None], s: FloatArray, bias: FloatArray, *arrays: FloatArray) -> None:
     rows, N = math.prod(s.shape[:-1]), s.shape[-1]
-    kernel = with_workspace(single(kernel) if s.dtype == np.float32 else kernel, N)
+    kernel = with_workspace(for_dtype(kernel, s.dtype), N)
     over_rows(kernel, rows, COST * N, as_carray(s).reshape(rows, N), np.float64(bias), *arrays)
 
 

@@ -21,7 +21,7 @@ from ..._core.arguments import FloatArray, FloatDType, as_floats, check_shape, r
 from ..._core.jit import SOURCES
 from ..._core.specialize import instantiate
 from ..._core.threads import over_rows
-from ..._math.elementary import single
+from ..._math.elementary import for_dtype
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -58,7 +58,7 @@ def _product(
 def _loop(
     template: Callable[..., None], formula: Callable[..., Any], dtype: FloatDType
 ) -> Callable[..., None]:
-    return instantiate(template, _formula=single(formula) if dtype == np.float32 else formula)
+    return instantiate(template, _formula=for_dtype(formula, dtype))
 
 
 @cache

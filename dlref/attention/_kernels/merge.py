@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
 from ..._core.arguments import FloatArray
-from ..._core.jit import inline_reassoc, kernel
+from ..._core.jit import kernel
 from ..._core.threads import as_carray, over_rows, with_workspace
+from ..._math.softmax_rows import sum_of_products
 
 COST = 0.5  #: nanoseconds an element of a part
-
-
-@inline_reassoc
-def _dot(u: FloatArray, o: FloatArray) -> Any:
-    total = np.float64(0.0)
-    for v in range(u.size):
-        total += np.float64(u[v]) * np.float64(o[v])
-    return total
 
 
 @kernel
@@ -58,7 +50,7 @@ def _pull_back(
                 continue
             for v in range(u.shape[1]):
                 d_parts[p, n, v] = weight * np.float64(u[n, v])
-            along[p, n] = _dot(u[n], parts[p, n])
+            along[p, n] = sum_of_products(u[n], parts[p, n])
 
 
 def _by_rows(w: FloatArray, parts: FloatArray) -> tuple[FloatArray, FloatArray]:

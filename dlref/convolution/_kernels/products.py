@@ -22,10 +22,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from ..._core.jit import inline_fma, inline_reassoc, kernel
+from ..._core.jit import inline_fma, kernel
 from ..._core.threads import as_carray, over_rows
 from ..._math.gemm import multiply
 from ..._math.gemm_tiles import WIDTH_BYTES
+from ..._math.softmax_rows import sum_of_products
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -52,14 +53,6 @@ def _add_multiple(factor: Number, line: FloatArray, to: FloatArray) -> None:
         to[i] += factor * line[i]
 
 
-@inline_reassoc
-def _dot(line: FloatArray, other: FloatArray) -> Number:
-    total = np.float64(0.0)
-    for i in range(line.size):
-        total += np.float64(line[i]) * np.float64(other[i])
-    return total
-
-
 @inline_fma
 def _place(offsets: IntArray, row: int) -> tuple[int, int]:
     """Return the channel of a row of the matrix, and where in its planes the first output is."""
@@ -79,8 +72,8 @@ def _copy_windows(
     """
     Write windows of an image (C, places) as panels (P, R, W) of a matrix.
 
-    Its rows, of which some are wanted, are the places of windows, counted over the channels; its
-    columns are the outputs from first to end, and zeros to the end of the last panel.
+    The rows are places of the windows, counted over the channels, from `row` to `end_row`; the
+    columns are outputs from `first` to `end`, with zeros to the end of the last panel.
     """
     width = panels.shape[2]
     for r in range(end_row - row):
@@ -240,7 +233,7 @@ def _add_few_products(
             total = np.float64(0.0)
             for line in range(m0 * m1):
                 t = (line // m1 * h1 + line % m1) * h2
-                total += _dot(planes[c, begin + t : begin + t + m2], u[o, t : t + m2])
+                total += sum_of_products(planes[c, begin + t : begin + t + m2], u[o, t : t + m2])
             out[row, o] += total
 
 
@@ -369,7 +362,7 @@ class _Planes(NamedTuple):
 
 
 def _planes_of(at: Windows, space: tuple[int, ...], count: tuple[int, ...]) -> _Planes:
-    """Return the planes along three axes, of which those that are missing have one place."""
+    """Return the planes along three axes; an axis that is missing has length 1."""
     more = 3 - len(count)
 
     def three(option: tuple[int, ...], neutral: int = 1) -> Any:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ..._core.arguments import FloatArray, as_floats, as_tangents, check_shape, choice, result
 from ..._core.specialize import instantiate
 from ..._core.threads import over_rows, with_workspace
-from ..._math.elementary import single, summed
+from ..._math.elementary import for_dtype, summed
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -108,7 +108,7 @@ def _sums(
 def loop(
     template: Callable[..., None], function: Callable[..., Any], dtype: FloatDType
 ) -> Callable[..., None]:
-    return instantiate(template, _formula=single(function) if dtype == np.float32 else function)
+    return instantiate(template, _formula=for_dtype(function, dtype))
 
 
 def mapped(

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..._core.jit import inline_fma, inline_reassoc, kernel
+from ..._core.jit import inline_reassoc, kernel
+from ..._math.softmax_rows import dot
 
 if TYPE_CHECKING:
     from typing import Any
@@ -16,23 +17,6 @@ if TYPE_CHECKING:
     Number = Any
 
 BAND = 32  #: rows of a matrix whose squares are added to one row of sums
-PIECE = 4096  #: squares that are added to one total
-
-
-@inline_reassoc
-def _squares_of_piece(x: FloatArray) -> Number:
-    total = np.float64(0.0)
-    for i in range(x.size):
-        total += np.float64(x[i]) * np.float64(x[i])
-    return total
-
-
-@inline_fma
-def _squares(x: FloatArray) -> Number:
-    total = np.float64(0.0)
-    for i in range(0, x.size, PIECE):
-        total += _squares_of_piece(x[i : i + PIECE])
-    return total
 
 
 @inline_reassoc
@@ -88,8 +72,8 @@ def directions(
             square = share * column[j]
             square = least if square < least else square  # NaN stays
             row[j] = slopes[j] / np.sqrt(square)
-        squares[r, 0] = _squares(p[matrix, i])
-        squares[r, 1] = _squares(row)
+        squares[r, 0] = dot(p[matrix, i], p[matrix, i])
+        squares[r, 1] = dot(row, row)
 
 
 @kernel

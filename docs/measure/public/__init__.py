@@ -57,7 +57,7 @@ the search, by 18 searches, and written before any kernel was tried. Reports tha
 were left out: about as many as are here. All 21 were flagged, 17 were named, none wrongly. They led
 to sums of another variable, and to parts of a line that have another one at each of its places.
 
-The set *unmet* was looked up once the search had these, by five more searches, and takes what the
+The set *unmet* was looked up after that, by five more searches, and has the reports that the
 searches for *unfamiliar* had left. All ten were flagged, six were named, one of them in other words
 than were expected, and two wrongly: a slope that is the same everywhere had the name of a function
 of the input, as any would do, and a zero point that is given by its name was not read. Both are
