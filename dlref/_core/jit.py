@@ -209,14 +209,22 @@ if INTERNALS is not None:
 
 
 def _answer(
-    compilation: Callable[..., Any], types: tuple[Any, ...], done: SimpleQueue[Any]
+    compilation: Callable[..., Any],
+    calls: list[tuple[Any, ...]],
+    answers: list[tuple[Any, BaseException | None]],
+    done: SimpleQueue[None],
 ) -> None:
-    """Compile, and put the result or the error into a queue."""
+    """
+    Compile for the arguments of a call, and append the result or the error to `answers`.
+
+    Both lists are empty afterwards: the thread may end later than the caller lets go of its arrays.
+    """
     sys.settrace(sys.gettrace() or threading.gettrace())  # of a debugger, or of coverage
     try:
-        done.put((compilation(*types), None))
+        answers.append((compilation(*calls.pop()), None))
     except BaseException as error:
-        done.put((None, error))
+        answers.append((None, error))
+    done.put(None)
 
 
 def _without_signals(compilation: Callable[..., Any]) -> Callable[..., Any]:
@@ -229,21 +237,23 @@ def _without_signals(compilation: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @_switched_on()
-    def wait(*types: Any) -> Any:
+    def wait(*arguments: Any) -> Any:
         is_main = _thread.get_ident() == threading.main_thread().ident
         if not is_main or COMPILING.is_locked():  # if this thread holds it, no other may compile
-            return compilation(*types)
-        done: SimpleQueue[Any] = SimpleQueue()
+            return compilation(*arguments)
+        done: SimpleQueue[None] = SimpleQueue()
+        calls, answers = [arguments], list[Any]()
         chosen = threading.stack_size(STACK)  # LLVM needs more than some programs choose
         try:
             # filters of warnings belong to the context in Python without a GIL
             context = contextvars.copy_context()
-            _start_new_thread(context.run, (_answer, compilation, types, done))
+            _start_new_thread(context.run, (_answer, compilation, calls, answers, done))
         except RuntimeError:  # no thread can be started
-            return compilation(*types)
+            return compilation(*arguments)
         finally:
             threading.stack_size(chosen)
-        result, error = done.get()
+        done.get()
+        result, error = answers.pop()
         if error is None:
             return result
         try:

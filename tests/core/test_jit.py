@@ -1,5 +1,6 @@
 """Tests of imports, of the compiler's cache, and of doing without the compiler."""
 
+import _thread
 import importlib.util
 import json
 import os
@@ -10,6 +11,7 @@ import subprocess
 import sys
 import threading
 import time
+import weakref
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -88,6 +90,7 @@ class TestCache:
     def test_second_process_calls_a_compiled_function_within_100_ms(self, copy, tmp_path):
         code = """
 import time
+import weakref
 from dlref.calculus import norm_grad
 start = time.process_time()
 norm_grad([3.0, 4.0])
@@ -542,12 +545,33 @@ class TestCompilationAndSignals:
         with pytest.raises(jit.numba.TypingError):
             self.fresh()("text")
 
-    def test_results_and_errors_are_put_into_a_queue(self):
-        done = SimpleQueue()
-        jit._answer(lambda a: 1 / a, (2,), done)
-        jit._answer(lambda a: 1 / a, (0,), done)
-        assert done.get() == (0.5, None)
-        assert isinstance(done.get()[1], ZeroDivisionError)
+    def test_results_and_errors_are_answered(self):
+        done, calls, answers = SimpleQueue(), [(0,), (2,)], []
+        jit._answer(lambda a: 1 / a, calls, answers, done)
+        jit._answer(lambda a: 1 / a, calls, answers, done)
+        assert (calls, answers[0], done.qsize()) == ([], (0.5, None), 2)
+        assert isinstance(answers[1][1], ZeroDivisionError)
+
+    def test_the_thread_that_compiles_holds_no_array(self, monkeypatch):
+        """It may end later than the caller, on a processor that has other work."""
+        let_end, ended = threading.Event(), threading.Event()
+
+        def start(function, arguments):
+            def run_and_wait():
+                function(*arguments)
+                let_end.wait(20)
+                ended.set()
+
+            return _thread.start_new_thread(run_and_wait, ())
+
+        monkeypatch.setattr(jit, "_start_new_thread", start)
+        argument = np.ones(1)
+        held = weakref.ref(argument)
+        assert self.fresh()(argument) == 2
+        del argument
+        assert held() is None
+        let_end.set()
+        assert ended.wait(20)
 
     @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timer on this platform")
     def test_a_handler_that_raises_does_not_end_a_compilation(self, places):
