@@ -10,6 +10,10 @@ from .jit import SOURCES, kernel
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
+#: The copies made so far, by function, suffix and the functions that they call instead: two kernels
+#: that share a formula share its copy, which is compiled once.
+COPIES: dict[tuple[Any, ...], Any] = {}
+
 
 def instantiate(template: F, **formulas: Callable[..., Any]) -> F:
     """
@@ -38,10 +42,14 @@ def specialize(function: F, replacements: Mapping[Any, Any], suffix: str) -> F:
         return function
     source, compiled = SOURCES[function]
     called = {name: source.__globals__.get(name) for name in source.__code__.co_names}
-    news = {n: specialize(f, replacements, suffix) for n, f in called.items() if callable(f)}
-    if all(f is called[name] for name, f in news.items()):
+    copies = {n: specialize(f, replacements, suffix) for n, f in called.items() if callable(f)}
+    news = {name: copy for name, copy in copies.items() if copy is not called[name]}
+    if not news:
         return function
-    copy: F = compiled(_renamed(source, f"{source.__name__}_{suffix}", news))
+    key = function, suffix, *news.items()
+    if key not in COPIES:
+        COPIES[key] = compiled(_renamed(source, f"{source.__name__}_{suffix}", news))
+    copy: F = COPIES[key]
     return copy
 
 

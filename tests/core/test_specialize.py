@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dlref._core.jit import inline_fma, kernel
+from dlref._core.jit import SOURCES, inline_fma, kernel
 from dlref._core.specialize import instantiate, specialize
 
 
@@ -58,3 +58,17 @@ def test_what_calls_nothing_to_replace_stays():
     assert specialize(_sum, {two: one}, "other") is _sum
     assert specialize(len, {abs: len}, "other") is len
     assert specialize(abs, {abs: len}, "other") is len
+
+
+@inline_fma
+def thrice(x):
+    return one(x) + twice(x)
+
+
+def test_a_formula_that_is_called_twice_is_copied_once():
+    other = specialize(thrice, {one: two}, "other")
+    again = specialize(twice, {one: two}, "other")
+    source, _ = SOURCES[other]
+    assert source.__globals__["twice"] is again
+    assert specialize(thrice, {one: two}, "other") is other
+    assert specialize(twice, {one: abs}, "other") is not again
