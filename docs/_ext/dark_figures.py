@@ -1,15 +1,36 @@
-"""Figures for dark pages: grays are ink or paper and are mirrored; colors are data and stay."""
+"""
+Figures for light and dark pages.
+
+Grays are ink or paper, and dark pages mirror them.  Colors are data and stay, but for thin lines
+and points that the page would swallow, such as the two ends of a color map.
+"""
 
 import numpy as np
-from matplotlib.collections import Collection, QuadMesh
+from matplotlib.collections import Collection, LineCollection, PathCollection, QuadMesh
 from matplotlib.colors import ListedColormap, to_rgba, to_rgba_array
 from matplotlib.contour import ContourSet
+from matplotlib.lines import Line2D
 from matplotlib.text import Text
 
 DARK_INK = np.array(to_rgba("#ced6dd")[:3])
 DARK_PAPER = np.array(to_rgba("#14181e")[:3])  # the theme's dark page
+LIGHT_PAPER = np.ones(3)
+CONTRAST = 3  # the least that WCAG asks of graphics
 GRAY = 0.03  # largest spread of a gray's channels; mirrored grays, bluish, lie above it
 COLORS = ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor")
+
+
+def luminance(color):
+    """Return the relative luminance that WCAG defines."""
+    c = np.asarray(color)[..., :3]
+    linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722]
+
+
+def contrast(a, b):
+    """Return the contrast ratio that WCAG defines, from 1 to 21."""
+    low, high = sorted((luminance(a), luminance(b)))
+    return (high + 0.05) / (low + 0.05)
 
 
 def mirror(color):
@@ -21,12 +42,36 @@ def mirror(color):
     return rgba
 
 
+def distinct(color, paper):
+    """Mix colors with white, or on light paper with black, until they stand out from it."""
+    rgba = np.array(to_rgba_array(color), dtype=float)
+    end = np.full(3, float(luminance(paper) < 0.5))
+    for row in rgba:
+        mixed = row[:3] + np.linspace(0, 1, 41)[:, None] * (end - row[:3])
+        row[:3] = mixed[np.argmax([contrast(c, paper) >= CONTRAST for c in mixed])]
+    return rgba
+
+
+def with_distinct_map(artist, paper):
+    """Change the color map of lines and points, if they have one, and the labels of contours."""
+    thin = isinstance(artist, (LineCollection, PathCollection))
+    if isinstance(artist, ContourSet):
+        thin = not artist.filled and artist.colors is None
+        for text in artist.labelTexts:
+            text.set_color(distinct(text.get_color(), paper)[0])
+    if thin and artist.get_array() is not None:
+        colors = artist.cmap(np.linspace(0, 1, 256))
+        artist.set_cmap(ListedColormap(distinct(colors, paper)))
+
+
 def recolour(artist):
     """Mirror the grays of one artist; mapped colors are data."""
     if isinstance(artist, ContourSet) and artist.colors is not None:
         artist.set_cmap(ListedColormap(mirror(artist.cmap.colors)))
+    with_distinct_map(artist, DARK_PAPER)
     if isinstance(artist, Collection) and artist.get_array() is not None:
         return
+    thin = isinstance(artist, (Line2D, LineCollection, Text))
     for name in COLORS:
         get = getattr(artist, f"get_{name}", None)
         if get is None or not hasattr(artist, f"set_{name}"):
@@ -34,6 +79,9 @@ def recolour(artist):
         old = to_rgba_array(get())
         if len(old) and old[:, 3].any():  # "none" stays none
             new = mirror(old)
+            colored = np.ptp(old[:, :3], axis=1) > GRAY
+            if thin and colored.any():
+                new[colored] = distinct(old[colored], DARK_PAPER)
             getattr(artist, f"set_{name}")(new if isinstance(artist, Collection) else new[0])
 
 
@@ -57,19 +105,6 @@ def on_data(ax):
     return {*ax.lines, *ax.patches, *ax.collections} if has_map(ax) else set()
 
 
-def luminance(color):
-    """Return the relative luminance that WCAG defines."""
-    c = np.asarray(color)[:3]
-    linear = np.where(c <= 0.04045, c / 12.92, ((c + 0.055) / 1.055) ** 2.4)
-    return linear @ [0.2126, 0.7152, 0.0722]
-
-
-def contrast(a, b):
-    """Return the contrast ratio that WCAG defines, from 1 to 21."""
-    low, high = sorted((luminance(a), luminance(b)))
-    return (high + 0.05) / (low + 0.05)
-
-
 def backdrops(fig, texts):
     """Return the color under each text, None for a text outside the figure."""
     alphas = [text.get_alpha() for text in texts]
@@ -83,6 +118,14 @@ def backdrops(fig, texts):
         (left, bottom), (right, top) = np.maximum(box.get_points(), 0).astype(int)
         under = pixels[bottom : top + 1, left : right + 1].reshape(-1, 3)
         yield np.median(under, axis=0) if len(under) else None
+
+
+def keep_distinct(fig):
+    """Change the color maps of lines that light paper would swallow."""
+    keep = set().union(*(on_data(ax) for ax in fig.axes))
+    for artist in fig.findobj(Collection):
+        if artist not in keep:
+            with_distinct_map(artist, LIGHT_PAPER)
 
 
 def darken(fig):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import matplotlib.pyplot as plt
 from alternative import describe, plain
-from dark_figures import darken
+from dark_figures import darken, keep_distinct
 from direct_labels import label_directly
 from light_images import lighten
 from matplotlib.collections import Collection, QuadMesh
@@ -160,6 +160,7 @@ def dual_scraper(block, block_vars, gallery_conf):
     try:
         for number, name in zip(plt.get_fignums(), block_vars["image_path_iterator"], strict=False):
             fig, path = plt.figure(number), Path(name)
+            keep_distinct(fig)
             alt = alt_text(fig, f"{block_vars['src_file']}:{block.lineno}")
             sizes = {0: path, 2.0: path.with_name(f"{path.stem}_2_00x.png")}
             save_cards(fig, block_vars, path)

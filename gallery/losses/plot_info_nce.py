@@ -69,7 +69,7 @@ side = np.linspace(-3, 4, 141), np.linspace(-3, 3, 121)
 negative = np.stack(np.meshgrid(*side), axis=-1)
 anchor = np.zeros(negative.shape)
 positive = anchor + np.array([1.0, 0.0])
-fig, axes = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True)
+fig, axes = plt.subplots(1, 2, figsize=(7, 3.3), sharey=True)
 for ax, swap in zip(axes, (False, True), strict=True):
     options = {"swap": swap, "reduction": "none"}
     loss = triplet_margin_loss(anchor, positive, negative, **options)
@@ -79,4 +79,4 @@ for ax, swap in zip(axes, (False, True), strict=True):
     ax.plot([1], [0], "s", color="C1", label="positive")
     ax.set(aspect="equal", xlabel="first component", title=f"swap={swap}")
 axes[0].set(ylabel="second component")
-axes[0].legend(fontsize=8)
+axes[0].legend(fontsize=8, loc="lower left")
