@@ -57,3 +57,33 @@ ax.set(
     ylabel="standard deviation",
 )
 ax.legend()
+
+# %%
+# Weight norm: a step only lengthens the direction
+# ------------------------------------------------
+# The gradient of a direction is tangent to its circle, so that a step of plain
+# descent leaves the circle. The weight of length 1 looks for the star. The
+# larger the learning rate, the longer the direction becomes, and later steps
+# turn it less.
+
+from dlref.normalization import weight_norm, weight_norm_vjp
+
+target = np.array([[-0.6, 0.8]])
+fig, axes = plt.subplots(1, 2, figsize=(7, 3.3))
+for rate in (0.5, 2, 6):
+    v, path = np.array([[1.0, 0.0]]), []
+    for _ in range(25):
+        path.append(v[0])
+        v = (
+            v
+            - rate
+            * weight_norm_vjp(weight_norm(v, [1.0]) - target, v, [1.0])[0]
+        )
+    axes[0].plot(*np.array(path).T, ".-", lw=1.2, label=f"rate {rate:g}")
+    axes[1].plot(np.linalg.norm(path, axis=1), label=f"rate {rate:g}")
+circle = np.linspace(0, 2 * np.pi, 100)
+axes[0].plot(np.cos(circle), np.sin(circle), color="0.6", lw=0.8)
+axes[0].plot(*target.T, "*", color="0.13", ms=12)
+axes[0].set(aspect="equal", xlabel="$v_1$", ylabel="$v_2$", title="Direction v")
+axes[1].set(xlabel="step", ylabel="length of v", title="It never gets shorter")
+axes[1].legend()

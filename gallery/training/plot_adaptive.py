@@ -22,6 +22,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 from dlref.training import (
+    adafactor_step,
     adagrad_step,
     adam_step,
     adamw_step,
@@ -124,3 +125,30 @@ for name, step, rates in (
 ax.axhline(0, color="0.5", lw=0.8, ls="--")
 ax.set(xlabel="step", ylabel="parameter", title="Adam and Lion on a parabola")
 ax.legend()
+
+# %%
+# Adafactor: a row times a column
+# -------------------------------
+# Gradients of a layer with 16 inputs of different sizes, and 12 errors of
+# different sizes. Adam keeps the mean square of each weight's gradient.
+# Adafactor keeps the means of rows and columns, whose product is close: the
+# roots, by which a step is divided, differ by less than a third.
+
+inputs, errors = np.geomspace(0.1, 10, 16), np.geomspace(3, 0.1, 12)
+w, state, square = np.ones((12, 16)), None, np.zeros((12, 16))
+for _ in range(200):
+    g = np.outer(errors * rng.normal(size=12), inputs * rng.normal(size=16))
+    w, state = adafactor_step(w, g, state, learning_rate=1e-3, beta2_decay=-1.0)
+    square += g**2 / 200
+product = state.row * state.column / state.row.mean()
+fig, axes = plt.subplots(1, 3, figsize=(9, 2.8))
+panels = (
+    ("192 squares (log10)", np.log10(square), "viridis", (-4, 3)),
+    ("of 12 + 16 numbers (log10)", np.log10(product), "viridis", (-4, 3)),
+    ("quotient of the roots", np.sqrt(square / product), "RdBu_r", (0.7, 1.3)),
+)
+for ax, (title, values, cmap, (low, high)) in zip(axes, panels, strict=True):
+    image = ax.imshow(values, cmap=cmap, vmin=low, vmax=high)
+    ax.set(title=title, xlabel="input", yticks=[0, 5, 10])
+    fig.colorbar(image, shrink=0.6)
+axes[0].set_ylabel("output")
