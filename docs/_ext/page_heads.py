@@ -14,6 +14,8 @@ PARAGRAPH = re.compile(r"<p>(.*?)</p>", re.DOTALL)
 PLAIN = re.compile(r'<span class="(?:n|p|w)">([^<]*)</span>')
 DISPLAYED = re.compile(r'<div class="math [^>]*(?=>\s*\\\[(.*?)\\\]\s*</div>)', re.DOTALL)
 INLINE = re.compile(r'<span class="math [^>]*(?=>\\\((.*?)\\\)</span>)', re.DOTALL)
+#: A formula in a line, and the punctuation behind it.
+PUNCTUATED = re.compile(r'<span class="math [^>]*>[^<]*</span>[.,;:!?)]+')
 #: How sphinx-gallery begins a page.
 DOWNLOAD = "Go to the end to download"
 START = "The mathematics of deep learning"
@@ -63,6 +65,11 @@ def with_room(boxes, body):
     return INLINE.sub(wide, DISPLAYED.sub(high, body))
 
 
+def with_punctuation(body):
+    """Keep punctuation on the line of the formula that it follows: browsers would break there."""
+    return PUNCTUATED.sub(r'<span class="unbroken">\g<0></span>', body)
+
+
 def description(body):
     """Return the first paragraph of a page as plain text."""
     for found in PARAGRAPH.finditer(body):
@@ -77,7 +84,8 @@ def complete(app, pagename, _template, context, _doctree):
     body = context.get("body")
     if not body:
         return
-    context["body"] = PLAIN.sub(r"\1", with_room(app.env.tex_boxes, with_sizes(app, body)))
+    sized = with_room(app.env.tex_boxes, with_sizes(app, body))
+    context["body"] = PLAIN.sub(r"\1", with_punctuation(sized))
     if pagename == app.config.root_doc:
         context["title"] = START
     elif pagename.startswith("gallery/"):

@@ -311,6 +311,20 @@ def test_mathematics_is_typeset(visit):
     assert visit("topic").typeset().page.locator("mjx-container").count() > 0
 
 
+@pytest.mark.parametrize("width", [1000, 390])
+def test_punctuation_stays_on_the_line_of_its_formula(visit, site, width):
+    page = visit(site / "reference" / "calculus" / "elementary.html", width).typeset().page
+    seen, strayed = page.evaluate("""() => {
+        const all = [...document.querySelectorAll('.unbroken')].filter(e => e.offsetWidth);
+        return [all.length, all.filter(e => {
+            const range = document.createRange(); range.selectNodeContents(e.lastChild);
+            const formula = e.querySelector('mjx-container').getBoundingClientRect();
+            return range.getBoundingClientRect().top >= formula.bottom;
+        }).map(e => e.parentNode.textContent)] }""")
+    assert seen > 5
+    assert not strayed
+
+
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("kind", KINDS)
 def test_accessibility(visit, axe, schemes, kind, width):
@@ -736,7 +750,8 @@ SHIFTS = """
 
 #: By how many em the room that was kept for a formula of a sentence differs from its width.
 ROOMS = """
-() => [...document.querySelectorAll('p > .math[style]')].filter(e => e.checkVisibility()).map(e => {
+() => [...document.querySelectorAll(':is(p, p > .unbroken) > .math[style]')].filter(
+    e => e.checkVisibility()).map(e => {
     const probe = document.createElement('span'), width = e.getBoundingClientRect().width
     probe.style.cssText = 'display: inline-block; width: var(--room)'
     e.append(probe)

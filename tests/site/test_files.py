@@ -368,6 +368,19 @@ def test_alternative_texts_are_sentences_without_tex(trees, report):
     report(problems)
 
 
+def test_formulas_are_kept_with_the_punctuation_behind_them(trees, report):
+    def problems():
+        for page, tree in trees.items():
+            for formula in tree.iterfind(".//article//span[@class]"):
+                behind = (formula.tail or "")[:1] in ".,;:!?)"
+                if formula.get("class").startswith("math ") and formula.tail and behind:
+                    kept = formula.getparent()
+                    if kept.get("class") != "unbroken" or len(kept) != 1:
+                        yield page, formula.text
+
+    report(problems())
+
+
 def test_images_have_their_sizes(trees, report):
     report(
         (page, f"no size: {image.get('src')}")
