@@ -866,6 +866,13 @@ def summed(x: FloatArray) -> Number:
     return total
 
 
+@inline_fma
+def add_multiple(factor: Number, line: FloatArray, to: FloatArray) -> None:
+    """Add a multiple of some numbers to others."""
+    for j in range(to.size):
+        to[j] += factor * line[j]
+
+
 #: Replacements, for results that need half the digits only.
 SINGLE = {
     capped: capped_single,

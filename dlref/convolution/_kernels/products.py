@@ -24,6 +24,7 @@ import numpy as np
 
 from ..._core.jit import inline_fma, kernel
 from ..._core.threads import as_carray, over_rows
+from ..._math.elementary import add_multiple
 from ..._math.gemm import multiply
 from ..._math.gemm_tiles import WIDTH_BYTES
 from ..._math.softmax_rows import sum_of_products
@@ -34,7 +35,6 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from ..._core.arguments import FloatArray
-    from ..._math.elementary import Number
     from .windows import Windows
 
     IntArray = npt.NDArray[np.int64]
@@ -45,12 +45,6 @@ AT_ONCE = 2**23  #: bytes of the planes of images that are split at a time
 OUTPUTS = 256  #: in a block in which windows are rows
 FEW = 4  #: output channels of a group, for which tiles of a product would be mostly padding
 COPY, COST = 1 / 4, 1 / 64  #: nanoseconds of a number that is copied, and of a multiplication
-
-
-@inline_fma
-def _add_multiple(factor: Number, line: FloatArray, to: FloatArray) -> None:
-    for i in range(to.size):
-        to[i] += factor * line[i]
 
 
 @inline_fma
@@ -146,7 +140,7 @@ def _correlate(
                 c, begin = _place(offsets, row)
                 line = planes[n, g, c, begin + first : begin + end]
                 for o in range(len(wide)):
-                    _add_multiple(weight[g, o, row], line, wide[o, : end - first])
+                    add_multiple(weight[g, o, row], line, wide[o, : end - first])
         else:
             _copy_windows(planes[n, g], offsets, 0, depth, first, end, panels)
             used = panels[: -((first - end) // width), :depth]
@@ -171,7 +165,7 @@ def _add_few_terms(
             t = (line // m1 * h1 + line % m1) * h2
             to = planes[c, begin + t : begin + t + m2]
             for o in range(len(u)):
-                _add_multiple(weight[row, o], u[o, t : t + m2], to)
+                add_multiple(weight[row, o], u[o, t : t + m2], to)
 
 
 @kernel
@@ -213,7 +207,7 @@ def _spread(
                 _clear_gaps(to, first, end, lines)
                 for row in range(len(part)):
                     c, begin = _place(offsets, some_rows + row)
-                    _add_multiple(1.0, terms[row], planes[n, g, c, begin + first : begin + end])
+                    add_multiple(1.0, terms[row], planes[n, g, c, begin + first : begin + end])
 
 
 @kernel

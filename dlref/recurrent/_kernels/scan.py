@@ -21,7 +21,7 @@ import numpy as np
 
 from ..._core.jit import inline_fma, inline_reassoc, inline_strict, kernel
 from ..._core.threads import as_carray, over_rows, with_workspace
-from ..._math.elementary import Number, exp
+from ..._math.elementary import Number, add_multiple, exp
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -57,12 +57,6 @@ def _start_anew(begins: npt.NDArray[np.bool_], i: int, t: int, h: FloatArray) ->
     """Set a row of the state, or of its gradient, to 0 where a document begins."""
     if begins.size > 0 and begins[i, t]:
         _clear(h)
-
-
-@inline_fma
-def _read(h: FloatArray, c: Number, y: FloatArray) -> None:
-    for j in range(h.size):
-        y[j] += c * h[j]
 
 
 @inline_reassoc
@@ -106,7 +100,7 @@ def _forward(
                 h = state[i, n, k:m]
                 _start_anew(begins, i, t, h)
                 _advance(delta[i, t, k:m], x[i, t, k:m], a[n, k:m], b[i, t, n], h)
-                _read(h, c[i, t, n], out[i, t, k:m])
+                add_multiple(c[i, t, n], h, out[i, t, k:m])
 
 
 @inline_fma
@@ -134,12 +128,6 @@ def _back(
         dx[j] += delta[j] * g[j] * b
         da[j] += delta[j] * kept
         g[j] *= decay
-
-
-@inline_fma
-def _add_output(u: FloatArray, c: Number, g: FloatArray) -> None:
-    for j in range(g.size):
-        g[j] += c * u[j]
 
 
 @kernel
@@ -204,7 +192,7 @@ def _vjp(
                 ddelta[i, t, k:m] = 0.0
                 for n in range(a.shape[0]):
                     after, back = room[chunks + t - begin + 1, n, :w], g[i, n, k:m]
-                    _add_output(u[i, t, k:m], c[i, t, n], back)
+                    add_multiple(c[i, t, n], u[i, t, k:m], back)
                     dc[i, row % blocks, t, n] = _dot(u[i, t, k:m], after)
                     db[i, row % blocks, t, n] = _triple(delta[i, t, k:m], x[i, t, k:m], back)
                     _back(
