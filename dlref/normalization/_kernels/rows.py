@@ -31,7 +31,7 @@ from ..._core.arguments import (
 )
 from ..._core.jit import inline_fma, inline_reassoc, inline_strict, kernel
 from ..._core.threads import as_carray, over_rows
-from ..._math.elementary import summed
+from ..._math.softmax_rows import added
 
 COST = 0.5  #: nanoseconds an element
 PIECE = 256  #: numbers that are added to one total
@@ -49,15 +49,6 @@ def difference(x: Number, mean: Number) -> Number:
 @inline_fma
 def affine(z: Number, weight: Number, bias: Number) -> Number:
     return np.float64(z) * weight + bias
-
-
-@kernel
-def _mean(x: FloatArray) -> Number:
-    """Return the mean of some numbers."""
-    total = np.float64(0.0)
-    for begin in range(0, x.size, PIECE):
-        total += summed(x[begin : begin + PIECE])
-    return total / x.size
 
 
 @inline_reassoc
@@ -87,7 +78,7 @@ def _products(
 @inline_strict
 def _moments_of(x: FloatArray, eps: Number, about_mean: bool) -> tuple[Number, Number, Number]:
     """Return mean, scale and low: z = (x - mean) scale - low has mean 0 and variance 1."""
-    mean = _mean(x) if about_mean else np.float64(0.0)
+    mean = added(x) / x.size if about_mean else np.float64(0.0)
     s, q = np.float64(0.0), np.float64(0.0)
     for begin in range(0, x.size, PIECE):
         of_d, of_squares = _moments(x[begin : begin + PIECE], mean)
