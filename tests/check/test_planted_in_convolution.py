@@ -144,7 +144,7 @@ def centered(x, w):
     [
         (lambda x, w: c.causal_conv(x, w[:, ::-1]), (X2, W2, None, None), "first weight"),
         (centered, (X2, W2, None, None), "sees the future"),
-        (lambda x, w, s: c.causal_conv(x, w), (X2, W2, None, STATE), "state is ignored"),
+        (lambda x, w, s: c.causal_conv(x, w), (X2, W2, None, STATE), "0 stands where state is due"),
         (lambda x, w, s: c.causal_conv(x, w, None, s[:, ::-1]), (X2, W2, None, STATE), ""),
     ],
 )

@@ -170,11 +170,6 @@ def centered(call: ReferenceCall) -> Trials:
     yield "the window is centered, so that it sees the future", [y[..., ahead:, :]]
 
 
-def without_state(call: ReferenceCall) -> Trials:
-    if call.form == "forward" and call.inputs[3] is not None:
-        yield "the state is ignored: it starts from zeros", replaced(call, 3, None)
-
-
 def state_of_all_documents(call: ReferenceCall) -> Trials:
     """Yield right outputs, and a last state that goes on over the beginning of a document."""
     if call.form == "forward" and call.settings["segment_ids"] is not None:

@@ -21,8 +21,7 @@ EXPLANATIONS: dict[Any, Explanation] = {
     c.mean_pool: Explanation(mistakes=(mistakes.padding_not_counted,)),
     c.causal_conv: Explanation(
         mistakes=(
-            mistakes.reversed_in_time, mistakes.centered, mistakes.without_state,
-            mistakes.state_of_all_documents,
+            mistakes.reversed_in_time, mistakes.centered, mistakes.state_of_all_documents,
         ),
     ),
 }  # fmt: skip
