@@ -258,7 +258,7 @@ ROWS = {
                       lambda t, **o: training.cosine_schedule(np.maximum(t - 1, 0), **o), (STEPS,),
                       {"peak": 1.0, "steps": 8, "warmup": 3}, "a step behind"),
     "top-p": (P, lambda x, top_p: shared(nucleus(x, top_p, keep=lambda c, p, m: c <= m)),
-              (LOGITS,), {"top_p": 0.6}, "that reaches the mass of top_p is left out"),
+              (LOGITS,), {"top_p": 0.6}, "cumsum(falling, axis=-1) stands where"),
     "top-p, more": (P, lambda x, top_p: shared(nucleus(x, top_p, keep=lambda c, p, m: np.roll(
         c - p, 1, -1) < m)), (LOGITS,), {"top_p": 0.6}, "a token beyond the mass"),
     "top-p, a sum": (P, lambda x, top_p: nucleus(x, top_p, keep=lambda c, p, m: c - p < m),

@@ -242,7 +242,7 @@ REPORTS = {
     "ekzhang/jax-js#180": (SDPA, "forward", tiled, case(Q, K, V), "the key heads are tiled"),
     "rasbt/reasoning-from-scratch#164": (
         P, "forward", within, case(LOGITS, top_p=0.6),
-        "that reaches the mass of top_p is left out"),
+        "cumsum(falling, axis=-1) stands where cumsum(falling, axis=-1) - falling is due"),
     "kingoflolz/mesh-transformer-jax#164": (
         P, "forward", one_more, case(LOGITS, top_k=3), "one token more than top_k"),
     "tensorflow/addons#2282": (

@@ -22,6 +22,8 @@ FLIPPED = {
     ("amsgrad", False): "the largest mean of the squares is not kept: it is no AMSGrad",
     ("bidirectional", True): "both directions have buckets of their own",
     ("bidirectional", False): "keys before and after a query share the buckets of one direction",
+    ("squared", True): "the hinge is squared",
+    ("squared", False): "the hinge is not squared",
     ("is_causal", True): "a causal mask is applied",
     ("is_causal", False): "the causal mask is missing",
 }

@@ -14,12 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def squared(call: ReferenceCall) -> Trials:
-    if call.form == "forward" and not call.settings["squared"]:
-        each = np.asarray(call.with_options(reduction="none").run()) ** 2
-        yield "the hinge is squared", [reduced(each, call.settings["reduction"])]
-
-
 def smoothed_where_ignored(call: ReferenceCall) -> Trials:
     """Yield a cross-entropy and its gradient with smoothed labels in rows that are ignored."""
     share, (x, target) = call.settings["label_smoothing"], call.inputs
@@ -137,18 +131,8 @@ def _without_blanks_between(x: Any, target: Any, sizes: Any, settings: Any) -> A
     return losses
 
 
-#: How the kinds of a policy's loss differ.
-AVERAGED = {
-    "ppo": "the mean is over all tokens that count",
-    "grpo": "the mean is over the tokens of each sequence, then over the sequences",
-    "dr_grpo": "the sum is divided by the number of all places, also of masked ones",
-    "gspo": "a sequence has one ratio, the geometric mean",
-    "cispo": "the clipped ratio is a constant factor of the log-probability",
-}
-
-
 def other_clips(call: ReferenceCall) -> Trials:
-    """Yield losses of policies whose gradient stops elsewhere, and other means."""
+    """Yield losses of policies whose gradient stops elsewhere."""
     settings, (log_p, old, advantage) = call.settings, call.inputs
     kind = settings["kind"]
     stops = "the gradient does not stop where the ratio is clipped"
@@ -167,9 +151,6 @@ def other_clips(call: ReferenceCall) -> Trials:
         negative = call.with_inputs(log_p, old, -advantage)
         message = "the maximum of the two gains is taken, not the minimum"
         yield message, [-part for part in tree_leaves(negative.run())]
-    for other, meaning in AVERAGED.items():
-        if other != kind:
-            yield f"{meaning}, as kind {other!r} has it", call.with_options(kind=other)
 
 
 def decoupled_decay(call: ReferenceCall) -> Trials:
@@ -265,10 +246,8 @@ def other_nuclei(call: ReferenceCall) -> Trials:
     p = np.asarray(call.with_options(top_p=None).run())
     order = np.argsort(-p, axis=-1, kind="stable")
     sorted_p = np.take_along_axis(p, order, -1)
-    up_to = np.cumsum(sorted_p, -1)
-    before = up_to - sorted_p
+    before = np.cumsum(sorted_p, -1) - sorted_p
     for message, kept in (
-        ("the token that reaches the mass of top_p is left out", up_to <= mass),
         ("a token beyond the mass of top_p is kept", np.roll(before, 1, -1) < mass),
         ("the probabilities that are left are not divided by their sum", before < mass),
     ):

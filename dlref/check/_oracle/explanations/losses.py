@@ -12,7 +12,6 @@ from ..usual import through_maximum
 from ._explanation import Explanation
 
 EXPLANATIONS: dict[Any, Explanation] = {
-    m.hinge: Explanation(mistakes=(training.squared,)),
     m.cross_entropy: Explanation(
         variants={"vjp": (functools.partial(through_maximum, formulas.cross_entropy_vjp),)},
         mistakes=(
