@@ -68,9 +68,9 @@ ROWS = [
         propagation.glorot_uniform, uniform(lambda n, _: (3 / n) ** 0.5), "kernel", {},
         "fan_in stands where the mean",
     ),
-    (propagation.orthogonal, unsigned, "square", {}, "the signs of R's diagonal"),
-    (propagation.orthogonal, unsigned, "matrix", {"gain": 2.0}, "the signs of R's diagonal"),
-    (propagation.orthogonal, unsigned, "kernel", {}, "the signs of R's diagonal"),
+    (propagation.orthogonal, unsigned, "square", {}, "q stands where q * where("),
+    (propagation.orthogonal, unsigned, "matrix", {"gain": 2.0}, "q stands where q * where("),
+    (propagation.orthogonal, unsigned, "kernel", {}, "q stands where q * where("),
 ]  # fmt: skip
 
 

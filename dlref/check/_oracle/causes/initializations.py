@@ -1,10 +1,8 @@
-"""Random weights, drawn from the same generator, of another size or with other signs."""
+"""Random weights, drawn from the same generator, of another size."""
 
 from __future__ import annotations
 
-import copy
 import math
-from typing import Any
 
 import numpy as np
 
@@ -78,14 +76,3 @@ def bounds(call: ReferenceCall) -> Trials:
     bound = math.sqrt(3 * _variance(call))
     message = "the interval begins at 0, not at the negative bound"
     yield message, [(np.asarray(call.run()) + bound) / 2]
-
-
-def signs_of_columns(call: ReferenceCall) -> Trials:
-    """Yield an orthogonal matrix as a QR factorization returns it."""
-    rng, shape = call.inputs
-    n_in, _, _ = _fans(call)
-    sides = max(shape[0], n_in), min(shape[0], n_in)
-    q: Any = np.linalg.qr(copy.deepcopy(rng).normal(size=sides))[0]
-    gain = call.settings["gain"]
-    message = "the signs of R's diagonal are not multiplied onto the columns of Q"
-    yield message, [(gain * (q if shape[0] >= n_in else q.T)).reshape(shape)]

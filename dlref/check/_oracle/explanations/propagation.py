@@ -14,5 +14,4 @@ _UNIFORM = (p.glorot_uniform, p.he_uniform)
 EXPLANATIONS: dict[Any, Explanation] = {
     **{f: Explanation(mistakes=(mistakes.variances,)) for f in _NORMAL},
     **{f: Explanation(mistakes=(mistakes.variances, mistakes.bounds)) for f in _UNIFORM},
-    p.orthogonal: Explanation(mistakes=(mistakes.signs_of_columns,)),
 }
