@@ -232,7 +232,7 @@ FORWARD = [
     ("gru reset", recurrent.gru, lambda *a: recurrent.gru(*a, reset_after=False), GRU, {},
      "before the product"),
     ("over queries", SDPA, lambda q, k, v: softmax(q @ t(k) * 8**-0.5, axis=-2) @ v, (Q, K, V), {},
-     "over the queries"),
+     "axis=-2 stands where axis=-1 is due"),
     ("mask transposed", SDPA, lambda q, k, v, mask: attention(q, k, v, keep=mask.T, empty=-np.inf),
      (Q, K[..., :5, :], V[..., :5, :]), {"mask": np.tri(5, dtype=bool) | (MASK[:, :5])},
      "mask is transposed"),

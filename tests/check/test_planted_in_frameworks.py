@@ -130,7 +130,7 @@ FORWARD = [
     ("shifted", SDPA, lambda xp, q, k, v, is_causal: causal(xp, q, k, v, is_causal, 1),
      (Q, K, V), {"is_causal": True}, "sees the next key"),
     ("over queries", SDPA, lambda xp, *a: attention(xp, *a, axis=-2), (Q, K, V), {},
-     "over the queries"),
+     "axis=-2 stands where axis=-1 is due"),
     ("heads last", SDPA, lambda xp, *a: attention(xp, *a).swapaxes(1, 2), (Q, K, V), {},
      "transposed"),
     ("sum", losses.squared_error, lambda xp, p, q: ((p - q) ** 2).sum(), (X, U), {},

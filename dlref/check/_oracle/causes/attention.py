@@ -276,16 +276,6 @@ def _for_each_head(v: Any, q: Any) -> Any:
     return np.repeat(v, heads, -3) if heads > 1 else v
 
 
-def over_queries(call: ReferenceCall) -> Trials:
-    if call.form == "forward":
-        q, k, v = call.inputs
-        scores = ReferenceCall(chapter("attention").attention_scores, "forward", (q, k), {})
-        e = np.asarray(scores.with_options(scale=call.settings["scale"]).run())
-        e = np.exp(e - e.max(-2, keepdims=True))
-        out = e / e.sum(-2, keepdims=True) @ _for_each_head(v, q)
-        yield "softmax runs over the queries, not over the keys", [out]
-
-
 def masked_rows(call: ReferenceCall) -> Trials:
     if call.form == "forward":
         out = np.asarray(tree_leaves(call.run())[0])

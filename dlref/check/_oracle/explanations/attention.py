@@ -38,7 +38,7 @@ EXPLANATIONS: dict[Any, Explanation] = {
         mistakes=(
             mistakes.scales, mistakes.masks, mistakes.masked_rows, mistakes.soft_caps,
             mistakes.soft_masks, mistakes.scaled_with_scores, mistakes.dropouts,
-            mistakes.over_queries, mistakes.heads_tiled, mistakes.gradients,
+            mistakes.heads_tiled, mistakes.gradients,
         ),
     ),
     a.multiplicative_attention: Explanation(
