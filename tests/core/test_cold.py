@@ -1,5 +1,6 @@
 """How many functions a first call compiles: the first minute of a user is made of them."""
 
+import csv
 import json
 import os
 import subprocess
@@ -48,3 +49,31 @@ def test_a_first_call_compiles_few_functions(name, most):
     )
     assert done.returncode == 0, done.stderr
     assert 0 < json.loads(done.stdout) <= most
+
+
+@pytest.mark.broad
+@pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
+def test_the_table_of_first_calls_is_of_today():
+    """Its seconds are a machine's, but what is compiled is not."""
+    with (ROOT / "docs/results/cold.csv").open() as file:
+        table = {row["function"]: row["compiled"] for row in csv.DictReader(file)}
+    names = (
+        "activations.gelu_vjp",
+        "attention.scaled_dot_product_attention_vjp",
+        "losses.cross_entropy_grad",
+        "normalization.layer_norm_vjp",
+        "transformer.language_model_loss_grad",
+    )
+    done = subprocess.run(
+        [sys.executable, "docs/measure", "cold", *names],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": f".{os.pathsep}tests"},
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    rows = [line.split("\t") for line in done.stdout.splitlines()]
+    compiled = {row[0]: row[-1] for row in rows if row[0] in names}
+    assert compiled == {name: table[name] for name in names}
