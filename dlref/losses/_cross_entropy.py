@@ -83,16 +83,15 @@ def _row_loss(
     room: FloatArray,
 ) -> float:
     """Return the loss of a row, from products and sums in pairs, before z-loss."""
-    value, low = np.float64(0.0), np.float64(0.0)
-    if smoothing != 0.0:
-        share = _share(smoothing, np.float64(z.size))
-        value, low = pair_product(*_expected(z, w, top, rest, room), *share)
+    share = _share(smoothing, np.float64(z.size))
+    value, low = pair_product(*_expected(z, w, top, rest, room), *share)
     if w[y] != 0.0 and smoothing != 1.0:
         hard, hard_low = pair_product(1.0 - smoothing, two_diff_error(1.0, smoothing), w[y], 0.0)
         term, term_low = pair_product(hard, hard_low, *_minus_log(z[y], top, rest))
         value, lost = pair_sum(value, term)
         low += lost + term_low
-    return value + low if np.isfinite(low) else value
+    loss: float = value + low if np.isfinite(low) else value
+    return loss
 
 
 @inline_strict
@@ -121,7 +120,7 @@ def _hard_loss(
     rest: float,
     _room: FloatArray,
 ) -> float:
-    """`_row_loss` without smoothing."""
+    """Return the loss of a row without smoothing."""
     value, low = np.float64(0.0), np.float64(0.0)
     if w[y] != 0.0:
         value, low = pair_product(w[y], 0.0, *_minus_log(z[y], top, rest))
@@ -132,7 +131,7 @@ def _hard_loss(
 def _hard_masses(
     weight: float, _total: float, _low: float, _smoothing: float, _classes: float
 ) -> tuple[float, float, float]:
-    """`_masses` without smoothing."""
+    """Return the same without smoothing: the others have none."""
     return weight, 0.0, weight
 
 

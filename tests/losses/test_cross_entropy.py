@@ -259,6 +259,18 @@ class TestErrors:
             f((np.ones((2, 3)), [0, 1]), (None, np.ones(2)))
 
 
+@pytest.mark.parametrize("smoothing", [0.0, 0.25, 1.0])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_target_of_weight_zero_counts_by_its_smoothing_alone(dtype, smoothing):
+    z, weight = np.array([0.5, -1.0, 2.0], dtype), np.array([0.0, 1.0, 2.0], dtype)
+    minus_log = np.log(np.exp(z.astype(float)).sum()) - z.astype(float)
+    for target in (0, 2):
+        options = {"weight": weight, "label_smoothing": smoothing, "reduction": "sum"}
+        hard = (1 - smoothing) * weight[target] * minus_log[target]
+        want = hard + smoothing / 3 * weight @ minus_log
+        assert cross_entropy(z, target, **options) == pytest.approx(want, rel=1e-6)
+
+
 def test_the_optimum_is_finite_with_label_smoothing_only():
     """Descend on the logits of one example: z_0 - z_1 goes to ln(q_0 / q_1), or on for ever."""
     q = 0.9 * np.array([1.0, 0.0, 0.0]) + 0.1 / 3
