@@ -213,9 +213,13 @@ def as_rows_along(
 
 
 @cache
-def half_digits(function: Callable[..., None]) -> Callable[..., None]:
-    """Return the copy of a kernel for rows of float32: half the digits."""
+def _half_digits(function: Callable[..., None]) -> Callable[..., None]:
     return specialize(function, {**SINGLE, _split: _whole, _split_again: _as_it_is}, "single")
+
+
+def for_rows(function: Callable[..., None], dtype: Any) -> Callable[..., None]:
+    """Return the copy of a kernel for rows of this dtype; float32 takes half the digits."""
+    return _half_digits(function) if dtype == np.float32 else function
 
 
 def run_on_rows(function: Callable[..., None], *arrays: FloatArray) -> None:
@@ -225,6 +229,6 @@ def run_on_rows(function: Callable[..., None], *arrays: FloatArray) -> None:
     The kernel's last argument is a workspace for the exponentials of a row.
     """
     rows, width = arrays[0].shape
-    function = half_digits(function) if arrays[0].dtype == np.float32 else function
+    function = for_rows(function, arrays[0].dtype)
     if rows and width:
         over_rows(with_workspace(function, width), rows, COST * width, *arrays)

@@ -14,15 +14,10 @@ from .._math.elementary import (
     pair_product,
     pair_quotient,
 )
-from .._math.elementary import softplus as softplus_of
+from .._math.elementary import softplus as _softplus
 from ._kernels.elementwise import forward, jvp, vjp
 from ._sigmoid import _sigmoid, _sigmoid_deriv
 from ._silu import _scaled
-
-
-@inline_fma
-def _softplus(x: Number) -> Number:
-    return softplus_of(x)
 
 
 @inline_fma

@@ -29,8 +29,8 @@ def luminance(color):
 
 def contrast(a, b):
     """Return the contrast ratio that WCAG defines, from 1 to 21."""
-    low, high = sorted((luminance(a), luminance(b)))
-    return (high + 0.05) / (low + 0.05)
+    a, b = luminance(a), luminance(b)
+    return (np.maximum(a, b) + 0.05) / (np.minimum(a, b) + 0.05)
 
 
 def mirror(color):
@@ -48,7 +48,7 @@ def distinct(color, paper):
     end = np.full(3, float(luminance(paper) < 0.5))
     for row in rgba:
         mixed = row[:3] + np.linspace(0, 1, 41)[:, None] * (end - row[:3])
-        row[:3] = mixed[np.argmax([contrast(c, paper) >= CONTRAST for c in mixed])]
+        row[:3] = mixed[np.argmax(contrast(mixed, paper) >= CONTRAST)]
     return rgba
 
 
@@ -100,9 +100,10 @@ def has_map(ax):
     return bool(ax.images) or any(filled)
 
 
-def on_data(ax):
-    """Return the artists drawn over a heat map, but for its texts."""
-    return {*ax.lines, *ax.patches, *ax.collections} if has_map(ax) else set()
+def on_data(fig):
+    """Return the artists drawn over heat maps, but for their texts."""
+    maps = [ax for ax in fig.axes if has_map(ax)]
+    return {artist for ax in maps for artist in (*ax.lines, *ax.patches, *ax.collections)}
 
 
 def backdrops(fig, texts):
@@ -122,7 +123,7 @@ def backdrops(fig, texts):
 
 def keep_distinct(fig):
     """Change the color maps of lines that light paper would swallow."""
-    keep = set().union(*(on_data(ax) for ax in fig.axes))
+    keep = on_data(fig)
     for artist in fig.findobj(Collection):
         if artist not in keep:
             with_distinct_map(artist, LIGHT_PAPER)
@@ -132,7 +133,7 @@ def darken(fig):
     """Recolour a figure that has been drawn once for dark paper."""
     texts = [text for text in fig.findobj(Text) if text.get_text() and text.get_visible()]
     before = [to_rgba(text.get_color()) for text in texts]
-    keep = set().union(*(on_data(ax) for ax in fig.axes))
+    keep = on_data(fig)
     for artist in fig.findobj():
         for part in (artist, *hidden_parts(artist)):
             if part not in keep:

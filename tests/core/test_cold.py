@@ -54,7 +54,7 @@ def test_a_first_call_compiles_few_functions(name, most):
 @pytest.mark.broad
 @pytest.mark.skipif(not COMPILED, reason="nothing is compiled")
 def test_the_table_of_first_calls_is_of_today():
-    """Its seconds are a machine's, but what is compiled is not."""
+    """The seconds depend on the machine, the functions that are compiled hardly do."""
     with (ROOT / "docs/results/cold.csv").open() as file:
         table = {row["function"]: row["compiled"] for row in csv.DictReader(file)}
     names = (

@@ -90,7 +90,6 @@ class TestCache:
     def test_second_process_calls_a_compiled_function_within_100_ms(self, copy, tmp_path):
         code = """
 import time
-import weakref
 from dlref.calculus import norm_grad
 start = time.process_time()
 norm_grad([3.0, 4.0])

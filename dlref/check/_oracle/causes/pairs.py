@@ -1,5 +1,5 @@
 """
-Pairs of changes, each of which explains part of a difference.
+Two changes at once, each of which explains part of the difference.
 
 A formula has far too many pairs of changes to run them all. Where two are of different terms,
 outputs or places, their differences add up; where they are factors, their quotients multiply. The
