@@ -437,10 +437,10 @@ def _reference_of(call: ReferenceCall) -> _Reference:
     """Compute the outputs that a candidate should return for the arguments of a call."""
     own = tuple(_entered(a) for a in as_numpy(call.arguments))
     options = {key: _entered(as_numpy(value), least=2) for key, value in call.options.items()}
-    narrow = replace(call, arguments=own, options=options)
+    narrow = replace(call, arguments=own, options=options).with_inputs_in_place()
     result = narrow.run()
     real = _integers_as_floats(narrow, result)
-    wide = {k: v if isinstance(v, float) else widened(v) for k, v in options.items()}
+    wide = {k: v if isinstance(v, float) else widened(v) for k, v in narrow.options.items()}
     exact = replace(narrow, arguments=widened(real), options=wide, memory=real)
     reference = _Reference(own, options, exact, exact.run(), tree_leaves(result))
     _check_reference(reference)

@@ -114,6 +114,33 @@ def test_a_lambda_in_float32(rng):
     assert not check.check_vjp(lambda u, x: 1.001 * vjp(u, x), wrapped, np.float32(1), x)
 
 
+@pytest.mark.parametrize("form", ["forward", "vjp"])
+def test_inputs_given_by_keyword_have_the_same_cause(rng, form):
+    x, dout = rng.normal(size=(2, 4, 6))
+    weight, bias = 1 + rng.normal(size=(2, 6)) / 4
+
+    def unbiased(x, weight, bias, **_):
+        n = x.shape[-1]
+        shared = np.sqrt((n - 1) / n)
+        return weight * (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True) * shared + bias
+
+    def without_mean(dout, x, weight, bias, **_):
+        xhat = (x - x.mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
+        g = dout * weight
+        dx = (g - xhat * (g * xhat).mean(-1, keepdims=True)) / x.std(-1, keepdims=True)
+        return dx, (dout * xhat).sum(0), dout.sum(0)
+
+    judged, mine, given = {
+        "forward": (check.check_forward, unbiased, (x,)),
+        "vjp": (check.check_vjp, without_mean, (dout, x)),
+    }[form]
+    cause = judged(mine, norm.layer_norm, *given, weight, bias, eps=0.0).cause
+    assert cause
+    for places, names in [((), {"weight": weight, "bias": bias}), ((weight,), {"bias": bias})]:
+        verdict = judged(mine, norm.layer_norm, *given, *places, **names, eps=0.0)
+        assert verdict.cause == cause
+
+
 def test_all_targets_ignored(rng):
     x, target = rng.normal(size=(3, 4)), np.full(3, -100)
     assert check.check_forward(losses.cross_entropy, losses.cross_entropy, x, target)

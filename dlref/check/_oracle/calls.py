@@ -269,6 +269,20 @@ class ReferenceCall:
         with np.errstate(all="ignore"):
             return f(*separate(self.arguments), **options)
 
+    def with_inputs_in_place(self) -> ReferenceCall:
+        """Return the same call with the inputs that were given by keyword among the others."""
+        own = _parameters(self.core)
+        names = [name for name, p in own.items() if p.kind == p.POSITIONAL_OR_KEYWORD]
+        names = names[len(self.inputs) :]
+        while names and names[-1] not in self.options:
+            names.pop()
+        more = tuple(self.options.get(name, own[name].default) for name in names)
+        missing = any(value is inspect.Parameter.empty for value in more)
+        if self.form == "jvp" or missing:
+            return self
+        options = {name: value for name, value in self.options.items() if name not in names}
+        return replace(self, arguments=(*self.arguments, *more), options=options)
+
     def with_options(self, **options: Any) -> ReferenceCall:
         return replace(self, options={**self.options, **options})
 

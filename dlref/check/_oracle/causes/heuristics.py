@@ -541,7 +541,8 @@ def _is_systematic(pair: Pair, residual: Any) -> bool:
         # each row may be a multiple of its own
         top = (residual * finite).sum(-1) ** 2
         ends = (residual**2).sum(-1) * (finite**2).sum(-1)
-        return float((top[ends > 0] / ends[ends > 0]).mean()) > 0.5
+        shares = top[ends > 0] / ends[ends > 0]
+        return bool(shares.size) and float(shares.mean()) > 0.5
     return False
 
 
