@@ -24,6 +24,7 @@ from __future__ import annotations
 import _thread
 import contextlib
 import contextvars
+import gc
 import hashlib
 import inspect
 import os
@@ -62,6 +63,9 @@ SETTINGS = ("BOUNDSCHECK", "DEBUGINFO_DEFAULT", "LOOP_VECTORIZE", "OPT", "SLP_VE
 #: is allocated: then a row of an array needs no count of its users, whose updates, which other
 #: threads must see, would take as long as a row of a hundred numbers.
 OPTIONS = {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
+
+#: Objects that Python may allocate, while a kernel is compiled, before it looks for garbage.
+OBJECTS = 20_000
 
 #: Bytes of the stack of a thread that compiles: the usual size of a main thread.
 STACK = 8 * 2**20
@@ -278,12 +282,31 @@ def _switched_on() -> Iterator[None]:
         numba.config.DISABLE_JIT = chosen
 
 
+@contextlib.contextmanager
+def _seldom_collecting() -> Iterator[None]:
+    """
+    Look for garbage seldom while numba compiles, which allocates millions of small objects.
+
+    That takes a sixth of a first call, and more in a program with many objects. The lock is held,
+    so that no other thread, and no child process, sees the changed setting as that of the program.
+    """
+    with COMPILING:
+        usual = gc.get_threshold()
+        if usual[0]:  # 0 is never
+            gc.set_threshold(max(usual[0], OBJECTS), *usual[1:])
+        try:
+            yield
+        finally:
+            gc.set_threshold(*usual)
+
+
 def _njit(function: Any, **options: Any) -> Any:
     with _switched_on():
         if INTERNALS is None:
             return numba.njit(nogil=True, error_model="numpy", **options)(function)
         compiled = numba.njit(**OPTIONS, **options)(function)
-    compiled._compile_for_args = _without_signals(compiled._compile_for_args)
+    compilation = _seldom_collecting()(compiled._compile_for_args)
+    compiled._compile_for_args = _without_signals(compilation)
     return compiled
 
 
@@ -338,26 +361,51 @@ def inline_reassoc(function: F) -> F:
 def _inlined(function: F, fastmath: set[str]) -> F:
     compiled = function
     if COMPILED:
-        compiled = _njit(function, fastmath=fastmath, forceinline=True)
+        options = {"fastmath": fastmath, "forceinline": True}
+        compiled = _njit(function, **options)
+        if INTERNALS is not None:
+            _let_kernels_call(compiled, options)
     SOURCES[compiled] = function, lambda copy: _inlined(copy, fastmath)
     return compiled
 
 
-def intrinsic(interpreted: F, emit: Callable[..., Any], result: str = "void") -> F:
+def _let_kernels_call(compiled: Any, options: dict[str, Any]) -> None:
+    """
+    Let kernels call a copy of a function that Python has no way into.
+
+    That way is code of its own, which takes an eighth of a first call. The function itself is
+    compiled if Python calls it, as tests do.
+    """
+
+    @cache
+    def copy() -> Any:
+        with _switched_on():
+            return numba.njit(**OPTIONS, **options, no_cpython_wrapper=True)(compiled.py_func)
+
+    compiled.get_call_template = lambda *types: copy().get_call_template(*types)
+    compiled.get_overload = lambda types: copy().get_overload(types)
+
+
+def intrinsic(
+    interpreted: F, emit: Callable[..., Any], result: str = "void", argument: str = ""
+) -> F:
     """
     Return a function, of arrays or numbers, which, compiled, is the LLVM code that `emit` writes.
 
     `emit` gets numba's context and builder, the signature and the arguments, and returns a value
     of numba's type `result`, or None for "void".  Interpreted it is `interpreted`, which has
-    three arguments.
+    three arguments, or one of the type `argument` if that is given.
     """
     if not COMPILED:
         return interpreted
 
     kind = getattr(numba.types, result)
 
+    def of_one(_: Any, a: Any) -> Any:
+        return kind(getattr(numba.types, argument)), emit
+
     def of_three(_: Any, a: Any, b: Any, c: Any) -> Any:
         return kind(a, b, c), emit
 
-    function: F = numba.extending.intrinsic(of_three)
+    function: F = numba.extending.intrinsic(of_one if argument else of_three)
     return function

@@ -258,16 +258,34 @@ SQRT2 = (
 )
 
 
-@inline_fma
-def bits(x: Number) -> Number:
+def _bits(x: Number) -> Number:
     """Return the 64 bits of x as an integer."""
     return np.float64(x).view(np.int64)
 
 
-@inline_fma
-def number(n: Number) -> Number:
+def _number(n: Number) -> Number:
     """Return the number whose 64 bits are n."""
     return np.int64(n).view(np.float64)
+
+
+def _bits_single(x: Number) -> Number:
+    """Return the 32 bits of x, in float32, as an integer."""
+    return np.float32(x).view(np.int32)
+
+
+def _number_single(n: Number) -> Number:
+    """Return the float32 whose 32 bits are n."""
+    return np.int32(n).view(np.float32)
+
+
+def _emit_same_bits(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+    return builder.bitcast(args[0], context.get_value_type(signature.return_type))
+
+
+bits = intrinsic(_bits, _emit_same_bits, "int64", "float64")
+number = intrinsic(_number, _emit_same_bits, "float64", "int64")
+bits_single = intrinsic(_bits_single, _emit_same_bits, "int32", "float32")
+number_single = intrinsic(_number_single, _emit_same_bits, "float32", "int32")
 
 
 def _fma(x: Number, y: Number, z: Number) -> Number:
@@ -851,10 +869,10 @@ def largest_single(x: FloatArray) -> Number:
     """`largest` of float32, as a float32."""
     top = np.int32(-MAGNITUDE_SINGLE - 1)
     for j in range(x.size):
-        code = np.int32(np.float32(x[j]).view(np.int32))
+        code = bits_single(x[j])
         key = np.int32(code if code >= 0 else code ^ np.int32(MAGNITUDE_SINGLE))
         top = key if key > top else top
-    return np.int32(top if top >= 0 else top ^ np.int32(MAGNITUDE_SINGLE)).view(np.float32)
+    return number_single(top if top >= 0 else top ^ np.int32(MAGNITUDE_SINGLE))
 
 
 @inline_reassoc

@@ -1,6 +1,7 @@
 """Tests of imports, of the compiler's cache, and of doing without the compiler."""
 
 import _thread
+import gc
 import importlib.util
 import json
 import os
@@ -325,6 +326,50 @@ class TestMemory:
     def test_a_kernel_that_allocates_is_refused(self):
         with pytest.raises(Exception, match="NRT required"):
             kernel(lambda n: np.empty(n).size)(3)
+
+
+@compiled_only
+class TestCompilations:
+    @pytest.fixture
+    def thresholds(self, monkeypatch):
+        """Return the thresholds of the garbage collector while a kernel is compiled."""
+        seen = []
+        load = jit._Cache.load_overload
+
+        def noted(self, *arguments):
+            seen.append(gc.get_threshold())
+            return load(self, *arguments)
+
+        monkeypatch.setattr(jit._Cache, "load_overload", noted)
+        usual = gc.get_threshold()
+        yield seen
+        gc.set_threshold(*usual)
+
+    @pytest.mark.parametrize(
+        ("usual", "meanwhile"),
+        [(700, jit.OBJECTS), (0, 0), (2 * jit.OBJECTS, 2 * jit.OBJECTS)],
+    )
+    def test_garbage_is_looked_for_seldom(self, thresholds, usual, meanwhile):
+        gc.set_threshold(usual, 9, 8)
+        before = gc.get_threshold()
+        assert kernel(lambda a: a[0] + 1.0)(np.ones(1)) == 2
+        assert [first for first, *_ in thresholds] == [meanwhile]
+        assert gc.get_threshold() == before
+
+    def test_garbage_is_looked_for_as_usual_after_an_error(self, thresholds):
+        before = gc.get_threshold()
+        with pytest.raises(jit.numba.TypingError):
+            kernel(lambda a: a[0] + 1.0)("text")
+        assert len(thresholds) == 1
+        assert gc.get_threshold() == before
+
+    def test_what_kernels_call_has_no_way_in_from_python(self):
+        doubled = jit.inline_fma(lambda x: 2.0 * x)
+        assert kernel(lambda a: doubled(a[0]))(np.ones(1)) == 2
+        assert not doubled.signatures
+        assert doubled(3.0) == 6
+        assert len(doubled.signatures) == 1
+        assert kernel(lambda a: doubled(a[0]) + 1.0)(np.ones(1)) == 3
 
 
 class TestWithoutNumba:

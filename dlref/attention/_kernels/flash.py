@@ -32,7 +32,14 @@ from ..._core.jit import inline_fma, inline_reassoc, inline_strict, kernel
 from ..._core.specialize import specialize
 from ..._core.threads import over_rows
 from ..._math.dense import blas_matmul
-from ..._math.elementary import Number, exp, largest, largest_single
+from ..._math.elementary import (
+    Number,
+    bits_single,
+    exp,
+    largest,
+    largest_single,
+    number_single,
+)
 from ..._math.gemm import add_product, matmul
 
 if TYPE_CHECKING:
@@ -117,8 +124,8 @@ def rescaled_single(x: Number) -> Number:
     r = (inside - k * LN2[0]) - k * LN2[1]
     c = EXPM1
     tail = c[0] + r * (c[1] + r * (c[2] + r * (c[3] + r * c[4])))
-    power = np.int32(np.int32(np.float32(z).view(np.int32)) << 23)
-    return (np.float32(1.0) + (r + r * r * tail)) * np.int32(power).view(np.float32)
+    power = np.int32(bits_single(z) << 23)
+    return (np.float32(1.0) + (r + r * r * tail)) * number_single(power)
 
 
 @inline_reassoc
