@@ -117,7 +117,7 @@ def of_linear(u, x, w, b=None):
 @pytest.mark.parametrize(
     ("op", "vjp"),
     [
-        (norm.layer_norm, of_layer_norm),
+        pytest.param(norm.layer_norm, of_layer_norm, marks=pytest.mark.broad),
         (norm.rms_norm, of_rms_norm),
         (neurons.linear, of_linear),
     ],

@@ -136,12 +136,14 @@ def judged(op, f, dtype, *, gradients):
 
 #: Others like them are compiled, or judged, in a tenth of the time.
 SLOW = {act.log_softmax, act.logsumexp, norm.layer_norm, att.scaled_dot_product_attention}
+#: XLA compiles them for each shape and axis, and others like them too.
+SLOW_IN_JAX = SLOW | {act.softmax, act.softplus, act.tanh, act.sigmoid}
 
 
-def with_slow(ops):
+def with_slow(ops, slow=SLOW):
     """Return functions as parameters of a test, the slow ones for each night."""
     return [
-        pytest.param(op, id=op.__name__, marks=[pytest.mark.broad] * (op in SLOW)) for op in ops
+        pytest.param(op, id=op.__name__, marks=[pytest.mark.broad] * (op in slow)) for op in ops
     ]
 
 
@@ -179,7 +181,7 @@ JAX_OPS = (
 )
 
 
-@pytest.mark.parametrize("op", with_slow(JAX_OPS))
+@pytest.mark.parametrize("op", with_slow(JAX_OPS, SLOW_IN_JAX))
 def test_jax_is_right(op):
     jax = pytest.importorskip("jax")
     # Eager, each operation would be compiled for each shape.
