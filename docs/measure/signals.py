@@ -25,6 +25,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -41,7 +42,12 @@ class Interrupted(BaseException):
 
 
 def calls():
-    """Return calls by name, each large enough for several threads."""
+    """
+    Return calls by name, each large enough for several threads.
+
+    The functions are loaded here: a handler that interrupts an import finds half a module, as it
+    does in any package.
+    """
     from dlref import (  # noqa: PLC0415  # not in the process that watches
         activations,
         attention,
@@ -64,17 +70,17 @@ def calls():
     large = rng.normal(size=(64, 128, 32))
     _, state = training.adamw_step(x, x, None, learning_rate=1e-3)
     return {
-        "softmax": lambda: activations.softmax(x),
-        "gelu_vjp": lambda: activations.gelu_vjp(x, x),
-        "cross_entropy": lambda: losses.cross_entropy(x, targets),
-        "cross_entropy_grad": lambda: losses.cross_entropy_grad(x, targets),
-        "layer_norm_vjp": lambda: normalization.layer_norm_vjp(x, x, w, b),
-        "attention": lambda: attention.scaled_dot_product_attention(q, k, v, is_causal=True),
-        "attention_vjp": lambda: attention.scaled_dot_product_attention_vjp(v, q, k, v),
-        "lstm": lambda: recurrent.lstm(series, None, None, *weights),
-        "apply_rope": lambda: positions.apply_rope(large, *turns),
-        "fake_quantize": lambda: quantization.fake_quantize(x, 0.1),
-        "adamw_step": lambda: training.adamw_step(x, x, state, learning_rate=1e-3),
+        "softmax": partial(activations.softmax, x),
+        "gelu_vjp": partial(activations.gelu_vjp, x, x),
+        "cross_entropy": partial(losses.cross_entropy, x, targets),
+        "cross_entropy_grad": partial(losses.cross_entropy_grad, x, targets),
+        "layer_norm_vjp": partial(normalization.layer_norm_vjp, x, x, w, b),
+        "attention": partial(attention.scaled_dot_product_attention, q, k, v, is_causal=True),
+        "attention_vjp": partial(attention.scaled_dot_product_attention_vjp, v, q, k, v),
+        "lstm": partial(recurrent.lstm, series, None, None, *weights),
+        "apply_rope": partial(positions.apply_rope, large, *turns),
+        "fake_quantize": partial(quantization.fake_quantize, x, 0.1),
+        "adamw_step": partial(training.adamw_step, x, x, state, learning_rate=1e-3),
     }
 
 
