@@ -676,7 +676,7 @@ def _compare_output(
         exact=exact,
         error=error,
         allowed=float(bound[at]),
-        ulp=float(np.ravel(ulp_error(got, want))[worst]) if floats else error,
+        ulp=float(ulp_error(got[at], want[at])) if floats else error,
         condition_number=number,
         max_error=float(errors.max()),
         error_map=error_map_of(ratios) if count else (),

@@ -1,5 +1,7 @@
 """Bounds of large results are measured at some places of an axis, where the results allow it."""
 
+import tracemalloc
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -203,3 +205,18 @@ def test_threads_change_nothing(monkeypatch, rng):
     monkeypatch.setattr(measured, "FOR_THREADS", 10**9)
     (alone,), _ = measured.bounds(call, *arguments)
     assert np.array_equal(limit, alone)
+
+
+def test_a_huge_gradient_has_few_copies(monkeypatch, rng):
+    """Of the gradient of a vocabulary's weights, 32,000 x 1024, each takes a quarter of a GB."""
+    monkeypatch.setattr(measured, "HUGE", 2**10)
+    x, w = (rng.normal(size=(n, 64)).astype("f") for n in (16, 2000))
+    given = np.float32(1.0), x, w, np.arange(16)
+    assert check.check_vjp(losses.linear_cross_entropy_vjp, losses.linear_cross_entropy, *given)
+    tracemalloc.start()
+    try:
+        check.check_vjp(losses.linear_cross_entropy_vjp, losses.linear_cross_entropy, *given)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak < 18 * w.size * 8

@@ -91,7 +91,7 @@ def _in_threads(
     f: Callable[[ReferenceCall], Any], call: ReferenceCall, neighbors: Iterator[ReferenceCall]
 ) -> Iterator[Any]:
     """Yield f of each neighbor; of a large call, as many at a time as there are threads."""
-    if numbers_of(call) < FOR_THREADS:
+    if not FOR_THREADS <= numbers_of(call) < HUGE:  # of a huge one, two would not fit into memory
         yield from map(f, neighbors)
         return
     count = get_num_threads()
@@ -134,8 +134,13 @@ def _is_compared(want: Any) -> bool:
 
 
 def _larger(most: FloatArray, gap: Any, granted: Any = True) -> FloatArray:
-    """Return the larger one of each two gaps; infinite ones count as 0, as those not granted."""
-    return np.maximum(most, np.where(np.isfinite(gap) & granted, gap, 0.0))
+    """
+    Return the larger one of each two gaps, in the place of the first ones.
+
+    Infinite gaps count as 0, as do those that are not granted.
+    """
+    counted = np.isfinite(gap) & granted
+    return np.maximum(most, gap if counted.all() else np.where(counted, gap, 0.0), out=most)
 
 
 def size_of(value: Any) -> float:
@@ -163,32 +168,34 @@ def _plain_gaps(
     def gaps_at(neighbor: ReferenceCall) -> list[Any] | None:
         """Return the largest gap of each output, None if no formula takes the inputs."""
         narrow = map_floats(lambda a: np.asarray(a).astype(dtype), neighbor.arguments)
-        wide = map_floats(lambda a: np.asarray(a, np.float64), narrow)
-        results = [*_results(formulas, narrow, call.non_default_options, joined=joined)]
-        if neighbor is call:
-            noisy = map_floats(functools.partial(stochastically_rounded, rng=rng), narrow)
-            for _ in range(times * AT_RANDOM):
-                results += _results(formulas, noisy, call.non_default_options, joined=joined)
-        if not results:
-            return None
-        exact = tree_leaves(replace(neighbor, arguments=wide).run())
+        noisy = map_floats(functools.partial(stochastically_rounded, rng=rng), narrow)
+        draws = _affordable(times * AT_RANDOM, call) if neighbor is call else 0
+        rounded = (narrow, *(noisy,) * draws)
+        results = chain.from_iterable(
+            _results(formulas, given, call.non_default_options, joined=joined) for given in rounded
+        )
+        wide = replace(neighbor, arguments=map_floats(lambda a: np.asarray(a, np.float64), narrow))
+        exact = tree_leaves(wide.run())
+        del wide  # as large as the weights of a vocabulary
         largest = [np.zeros(np.shape(w)) for w in exact]
+        is_taken = False
         for overflown, values in results:
+            is_taken = True
             for k, (value, w) in enumerate(zip(values, exact, strict=True)):
                 if w is None:
                     continue
                 with np.errstate(all="ignore"):
-                    gap = np.abs(np.asarray(value, np.float64) - w)
-                    granted = ~(overflown & (gap > np.abs(w) / 10))
+                    gap = np.abs(np.subtract(np.asarray(value), w, dtype=np.float64))
+                    granted = ~(gap > np.abs(w) / 10) if overflown else True
                 largest[k] = _larger(largest[k], gap, granted)
-        return largest
+        return largest if is_taken else None
 
     near = _neighbours(call, eps, times * DRAWS)
     far = _neighbours(call, eps**0.5, count, whole=False)
     for found in _in_threads(gaps_at, call, chain((call,), near, far)):
         if found is None:
             return gaps
-        gaps = [np.maximum(a, b) for a, b in zip(gaps, found, strict=True)]
+        gaps = [np.maximum(a, b, out=a) for a, b in zip(gaps, found, strict=True)]
     # the largest of few is less than the largest there is
     return [gap * (1 + 1 / _affordable(count, call)) for gap in gaps]
 

@@ -68,8 +68,10 @@ def _size_of_sums(a: Any, b: Any, out: Any) -> Any:
     If n terms are added one after the other, each of n sums is rounded. By the order of the library
     that multiplies here, the errors would depend on the processor.
     """
-    squares = np.square(a, dtype=np.float64) @ np.square(b, dtype=np.float64)
-    return np.sqrt(a.shape[-1] * (squares + np.square(out, dtype=np.float64))).astype(out.dtype)
+    squares = np.asarray(np.square(a, dtype=np.float64) @ np.square(b, dtype=np.float64))
+    squares += np.square(out, dtype=np.float64)
+    squares *= a.shape[-1]  # in place: gradients of a vocabulary's weights fill the memory
+    return np.sqrt(squares, out=squares).astype(out.dtype)
 
 
 def stochastically_rounded(array: Any, rng: np.random.Generator) -> Any:
