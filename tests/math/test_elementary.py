@@ -1,5 +1,6 @@
 """Tests of dlref._math.elementary."""
 
+import sys
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -267,3 +268,23 @@ def test_numbers_of_a_fused_multiply_add_have_the_type_of_its_result():
     assert emitted == (
         ("x", "float", "double"), ("y", "double", "double"), ("z", "int64", "double")
     )  # fmt: skip
+
+
+def test_the_bits_of_a_number_become_another_type():
+    """The instruction that numba asks for while it compiles, with a builder that keeps it."""
+    context = SimpleNamespace(get_value_type=lambda name: f"i{name}")
+    builder = SimpleNamespace(bitcast=lambda number, to: (number, to))
+    signature = SimpleNamespace(return_type=64, args=("double",))
+    assert elementary._emit_same_bits(context, builder, signature, ["x"]) == ("x", "i64")
+
+
+@pytest.mark.parametrize("x", [1.0, -0.0, 5e-324, -np.inf])
+def test_interpreted_bits_lead_back_to_the_number(x):
+    n = elementary._bits(x)
+    assert n == int.from_bytes(np.float64(x).tobytes(), sys.byteorder, signed=True)
+    assert np.copysign(1.0, elementary._number(n)) == np.copysign(1.0, x)
+    assert elementary._number(n) == x
+    single = np.float32(x)
+    n = elementary._bits_single(single)
+    assert n == int.from_bytes(single.tobytes(), sys.byteorder, signed=True)
+    assert elementary._number_single(n) == single
