@@ -288,7 +288,7 @@ def _seldom_collecting() -> Iterator[None]:
     Look for garbage seldom while numba compiles, which allocates millions of small objects.
 
     That takes a sixth of a first call, and more in a program with many objects. The lock is held,
-    so that no other thread, and no child process, sees the changed setting as that of the program.
+    so no other thread and no child process mistakes the changed setting for the program's own.
     """
     with COMPILING:
         usual = gc.get_threshold()

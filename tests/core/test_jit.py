@@ -328,21 +328,27 @@ class TestMemory:
             kernel(lambda n: np.empty(n).size)(3)
 
 
+def seen_by_compilations(monkeypatch, look, delay=0.0):
+    """Return a list that gets the result of `look` whenever a kernel is compiled or loaded."""
+    seen = []
+    load = jit._Cache.load_overload
+
+    def noted(self, *arguments):
+        seen.append(look())
+        time.sleep(delay)
+        return load(self, *arguments)
+
+    monkeypatch.setattr(jit._Cache, "load_overload", noted)
+    return seen
+
+
 @compiled_only
 class TestCompilations:
     @pytest.fixture
     def thresholds(self, monkeypatch):
         """Return the thresholds of the garbage collector while a kernel is compiled."""
-        seen = []
-        load = jit._Cache.load_overload
-
-        def noted(self, *arguments):
-            seen.append(gc.get_threshold())
-            return load(self, *arguments)
-
-        monkeypatch.setattr(jit._Cache, "load_overload", noted)
         usual = gc.get_threshold()
-        yield seen
+        yield seen_by_compilations(monkeypatch, gc.get_threshold)
         gc.set_threshold(*usual)
 
     @pytest.mark.parametrize(
@@ -545,16 +551,7 @@ class TestCompilationAndSignals:
     @pytest.fixture
     def places(self, monkeypatch):
         """Return the threads that compile a kernel; each takes half a second longer."""
-        seen = []
-        load = jit._Cache.load_overload
-
-        def noted(self, *arguments):
-            seen.append(threading.get_ident())
-            time.sleep(0.5)
-            return load(self, *arguments)
-
-        monkeypatch.setattr(jit._Cache, "load_overload", noted)
-        return seen
+        return seen_by_compilations(monkeypatch, threading.get_ident, delay=0.5)
 
     @staticmethod
     def fresh():
