@@ -224,6 +224,7 @@ def wavelengths(dim, *, scaling):
     return (1 - kept) * plain / factor + kept * plain
 
 
+@pytest.mark.broad  # every program is tried in vain
 def test_bands_that_are_smoothed_in_wavelengths_are_no_noise():
     scaling = {"type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0}
     scaling["original_max_position_embeddings"] = 8192
@@ -250,7 +251,8 @@ def test_infinities_are_no_overflow_for_sure():
     assert "a mask's infinity" in masked.cause
 
 
-@pytest.mark.parametrize("mean", [0.0, pytest.param(100.0, marks=pytest.mark.broad)])
+@pytest.mark.broad  # every program is tried in vain
+@pytest.mark.parametrize("mean", [0.0, 100.0])
 def test_a_variance_does_not_cancel_in_other_mistakes(rng, mean):
     x = (rng.normal(size=(3, 5, 8)) + mean).astype("f")
     u, w, b = (a.astype("f") for a in (rng.normal(size=x.shape), np.ones(8), np.zeros(8)))
@@ -350,6 +352,7 @@ def test_buckets_of_a_bias(rng):
     assert verdict.cause == "the distance is one too small"
 
 
+@pytest.mark.broad  # every program is tried in vain, twice
 def test_another_base_of_given_tables(rng):
     def tables(base, first=0):
         frequencies = positions.rope_frequencies(8, base=base)

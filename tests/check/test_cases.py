@@ -223,6 +223,7 @@ def test_a_kernel_that_writes_to_its_inputs():
 # Several outputs.
 
 
+@pytest.mark.broad  # every case of attention
 def test_a_backward_that_ignores_dlse():
     def vjp(dout, q, k, v, dlse=None, **options):
         del dlse

@@ -380,6 +380,7 @@ def test_mistakes_that_do_not_apply_to_sequences():
     assert check.check_vjp(off, RNN_F, *given, lengths=LENGTHS).cause == ""
 
 
+@pytest.mark.broad  # every program is tried in vain, eight times
 def test_mistakes_that_do_not_apply():
     """Nothing is claimed of what a mistake cannot be made in."""
     for op, inputs, options in (

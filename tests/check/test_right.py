@@ -137,7 +137,7 @@ def judged(op, f, dtype, *, gradients):
 #: Others like them are compiled, or judged, in a tenth of the time.
 SLOW = {act.log_softmax, act.logsumexp, norm.layer_norm, att.scaled_dot_product_attention}
 #: XLA compiles them for each shape and axis, and others like them too.
-SLOW_IN_JAX = SLOW | {act.softmax, act.softplus, act.tanh, act.sigmoid}
+SLOW_IN_JAX = SLOW | {act.softmax, act.softplus, act.tanh, act.sigmoid, act.silu, neurons.linear}
 
 
 def with_slow(ops, slow=SLOW):
