@@ -31,7 +31,13 @@ def trials_by_function():
 TRIALS = trials_by_function()
 
 
-@pytest.mark.parametrize("name", TRIALS)
+def half_of_them_nightly(names):
+    """Return names as parameters of a test, every second one for each night."""
+    marks = {0: [], 1: [pytest.mark.broad]}
+    return [pytest.param(name, marks=marks[n % 2]) for n, name in enumerate(sorted(names))]
+
+
+@pytest.mark.parametrize("name", half_of_them_nightly(TRIALS))
 def test_withstands(name):
     rng = random.Random(name)  # the same for a function, however many others there are
     for kind, count in SAMPLE.items():

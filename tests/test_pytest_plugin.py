@@ -69,6 +69,7 @@ def test_right(dlref_check):
 """
 
 
+@pytest.mark.usefixtures("without_programs")
 def test_a_test_for_each_case_with_its_reports(pytester, monkeypatch):
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
     pytester.makepyfile(CASES)

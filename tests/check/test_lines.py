@@ -380,15 +380,22 @@ def test_mistakes_that_do_not_apply_to_sequences():
     assert check.check_vjp(off, RNN_F, *given, lengths=LENGTHS).cause == ""
 
 
-@pytest.mark.broad  # every program is tried in vain, eight times
-def test_mistakes_that_do_not_apply():
+LONGROPE = {"type": "longrope", "short_factor": [1.0] * 4, "long_factor": [2.0] * 4,
+            "original_max_position_embeddings": 8}  # fmt: skip
+
+
+def test_a_scaling_without_a_factor():
     """Nothing is claimed of what a mistake cannot be made in."""
+    noisy = with_noise(FREQUENCIES)
+    assert check.check_forward(noisy, FREQUENCIES, 8, scaling=LONGROPE, seq_len=9).cause == ""
+
+
+@pytest.mark.broad  # every program is tried in vain, seven times
+def test_mistakes_that_do_not_apply():
     for op, inputs, options in (
         (positions.t5_bias, (R.normal(size=(8, 2)),), {"T": 3, "S": 4, "bidirectional": False}),
         (P, (LOGITS,), {}),
         (FREQUENCIES, (64,), {}),
-        (FREQUENCIES, (8,), {"scaling": {"type": "longrope", "short_factor": [1.0] * 4,
-         "long_factor": [2.0] * 4, "original_max_position_embeddings": 8}, "seq_len": 9}),
         (FREQUENCIES, (8,), {"scaling": {"type": "llama3", "factor": 8.0, "low_freq_factor": 1.0,
          "high_freq_factor": 4.0, "original_max_position_embeddings": 8192}}),
         (neurons.embedding, (TABLE, IDS), {}),
