@@ -428,25 +428,15 @@ QUESTIONS = {
 }
 
 
-@pytest.fixture(scope="module")
-def start(context, site):
-    page = context.new_page()
-    page.goto((site / "index.html").as_uri())
-    yield page
-    page.close()
-
-
 @pytest.mark.parametrize("question", QUESTIONS)
-def test_a_question_is_one_click_from_the_start_page(context, start, question):
-    with context.expect_page() as opened:  # a tab of its own, so that the start page stays
-        start.get_by_role("link", name=question, exact=True).click(modifiers=["Control"])
-    page = opened.value
+def test_a_question_is_one_click_from_the_start_page(visit, question):
+    page = visit("start").page
+    page.get_by_role("link", name=question, exact=True).click()
     topic, section = QUESTIONS[question]
     page.wait_for_url(f"**/reference/{topic}.html#*")
     target = page.locator(f'[id="{page.evaluate("location.hash.slice(1)")}"]').first
     heading = target.locator("xpath=ancestor-or-self::section[1]/*[self::h2 or self::h3]")
     assert section in heading.inner_text()
-    page.close()
 
 
 #: What readers type, and the page that must come first or second.

@@ -129,7 +129,7 @@ class Dashboard(Figure):
 
 @pytest.fixture(scope="module")
 def context(contexts):
-    return contexts(viewport={"width": 1280, "height": 900})
+    return contexts(viewport={"width": 1280, "height": 900}, formulas=False)
 
 
 @contextlib.contextmanager

@@ -33,8 +33,8 @@ PAGES = {
 def opened(contexts, site):
     pages, complaints = [], []
 
-    def go(topic, **options):
-        page = contexts(**options).new_page()
+    def go(topic, *, formulas=False, **options):
+        page = contexts(formulas=formulas, **options).new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto((site / "reference" / f"{topic}.html").as_uri())
         page.locator(".graph-steps[data-ready]").wait_for()
@@ -275,7 +275,7 @@ def test_every_step_has_an_address(opened, topic):
 
 @pytest.mark.parametrize("topic", PAGES)
 def test_formulas_are_set_and_nodes_show_their_values(opened, topic):
-    page = opened(topic)
+    page = opened(topic, formulas=True)
     count = page.locator(".steps-path button").count()
     page.wait_for_function(
         f"document.querySelectorAll('.graph-formula mjx-container').length == {count}"
@@ -317,7 +317,7 @@ def test_keyboard_and_chips(opened, topic):
 
 @pytest.mark.parametrize("topic", PAGES)
 def test_accessible_and_narrow(opened, axe, schemes, topic):
-    page = opened(topic, viewport={"width": 390, "height": 800}, has_touch=True)
+    page = opened(topic, formulas=True, viewport={"width": 390, "height": 800}, has_touch=True)
     assert len({step["height"] for step in page.evaluate(CHIPS)}) == 1
     page.locator(".steps-path button").nth(4).tap()
     page.locator(".graph-inputs summary").click()

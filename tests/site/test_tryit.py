@@ -13,8 +13,8 @@ PAGES = {"positions/rotary": ".rope-dials", "attention/scaled_dot_product": ".at
 def opened(contexts, site):
     pages, complaints = [], []
 
-    def go(topic, **options):
-        page = contexts(**options).new_page()
+    def go(topic, *, formulas=False, **options):
+        page = contexts(formulas=formulas, **options).new_page()
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.on(
             "console", lambda m: complaints.append(m.text) if m.type in ("error", "warning") else 0
@@ -234,7 +234,7 @@ def test_a_sentence_of_ones_own(opened):
 
 @pytest.mark.parametrize("topic", PAGES)
 def test_accessible_and_narrow(opened, axe, schemes, topic):
-    page = opened(topic, viewport={"width": 390, "height": 800}, has_touch=True)
+    page = opened(topic, formulas=True, viewport={"width": 390, "height": 800}, has_touch=True)
     page.evaluate(axe)
     for theme in schemes(page):
         found = page.evaluate(
