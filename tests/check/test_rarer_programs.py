@@ -271,6 +271,27 @@ def test_a_function_or_a_factor_too_many(op, form, wrong, message):
     assert message in next(iter(report.causes))
 
 
+def weighted_probability(logits, target, *, gamma, weight):
+    """Take the probability of the weighted cross-entropy, which the loss has as a factor."""
+    rows = losses.cross_entropy(logits, target, weight=weight, reduction="none")
+    return np.mean((-np.expm1(-rows)) ** gamma * rows)
+
+
+def test_a_factor_of_a_variable(rng):
+    cases = [
+        check.TestCase(
+            f"{n} rows",
+            (rng.normal(size=(n, 4)), rng.integers(0, 4, n)),
+            {"gamma": gamma, "weight": rng.uniform(0.5, 2, 4)},
+        )
+        for n, gamma in ((5, 2.0), (7, 1.0), (6, 3.0))
+    ]
+    op = losses.softmax_focal_loss
+    report = check.check_all(weighted_probability, op, cases=cases, dtype="float64")
+    assert len(report.failed) == 3
+    assert all("b * w stands where b is due" in cause for cause in report.causes)
+
+
 def recomputed_without_cap(dout, q, k, v, *, softcap=None):
     """Recompute the probabilities from scores without the cap, as their logarithms had it."""
     _, lse = SDPA(q, k, v, softcap=softcap, return_lse=True)

@@ -20,6 +20,7 @@ from ...formulas.attention import (
     for_all_queries,
     for_all_queries_vjp,
     masked_scores,
+    recurrent_linear_attention,
     scaled_dot_product_attention,
     scaled_products,
     score_gradients,
@@ -228,6 +229,39 @@ def softmax_vjp_by_products(dout: Any, x: Any, *, axis: int = -1) -> Any:
     return p * dout - p * np.sum(p * dout, axis=axis, keepdims=True)
 
 
+def recurrent_linear_attention_by_chunks(
+    q: Any,
+    k: Any,
+    v: Any,
+    decay: Any = None,
+    beta: Any = None,
+    state: Any = None,
+    *,
+    erase: Any = None,
+    scale: Any = 1.0,
+    chunk: Any = None,
+    segment_ids: Any = None,
+) -> Any:
+    """Return all steps at once, as those of a chunk: the updates solve a triangular system."""
+    if erase is not None or segment_ids is not None:
+        options = {"erase": erase, "chunk": chunk, "segment_ids": segment_ids}
+        return recurrent_linear_attention(q, k, v, decay, beta, state, scale=scale, **options)
+    T = q.shape[-2]
+    c = np.zeros_like(k) if decay is None else np.cumsum(decay, axis=-2)
+    # Later keys, whose difference would be positive, are left out below.
+    fade = np.exp(np.minimum(c[..., :, None, :] - c[..., None, :, :], 0))
+    keys = np.tril(np.sum(k[..., :, None, :] * fade * k[..., None, :, :], axis=-1), -1)
+    scores = np.tril(np.sum(q[..., :, None, :] * fade * k[..., None, :, :], axis=-1))
+    S = np.zeros((*k.shape[:-2], k.shape[-1], v.shape[-1]), v.dtype) if state is None else state
+    w = v
+    if beta is not None:
+        right = beta[..., None] * (v - (np.exp(c) * k) @ S)
+        w = np.linalg.solve(np.eye(T) + beta[..., None] * keys, right)
+    out = scale * ((np.exp(c) * q) @ S + scores @ w)
+    last = np.exp(c[..., -1, :])[..., None] * S + (np.exp(c[..., -1:, :] - c) * k).mT @ w
+    return out, last
+
+
 def next_token_probabilities_by_logits(
     logits: Any, *, temperature: Any = 1.0, top_k: Any = None, top_p: Any = None, min_p: Any = None
 ) -> Any:
@@ -345,6 +379,7 @@ TEXTBOOK: dict[Any, Any] = {
     activations.log_softmax: log_softmax_as_it_stands,
     activations.softmax_vjp: softmax_vjp_by_products,
     attention.scaled_dot_product_attention_vjp: attention_vjp_by_logsumexp,
+    recurrent_linear_attention: recurrent_linear_attention_by_chunks,
     losses.sigmoid_focal_loss: focal_loss_of_both_classes,
     losses.gaussian_kl: gaussian_kl_by_variances,
     losses.binary_cross_entropy: binary_cross_entropy_of_signs,

@@ -17,7 +17,7 @@ from ..helpers import FORMATS
 from .mutations import OTHER, changes, name_of, read
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Container, Iterable, Iterator
 
 #: Functions of NumPy that are taken for each other.
 ALIKE = (
@@ -514,10 +514,23 @@ def _operation(node: ast.expr, definitions: dict[str, ast.expr]) -> ast.BinOp | 
 
 
 def with_terms(
-    node: ast.AST, terms: list[ast.expr], operations: tuple[type[ast.operator], ...]
+    node: ast.AST,
+    terms: list[ast.expr],
+    operations: tuple[type[ast.operator], ...],
+    variables: Container[str] = (),
 ) -> Iterator[ast.expr]:
-    """Yield a sum with another expression of its statement as a term; any, with it as a factor."""
-    if isinstance(node, ast.BinOp) and (ast.Mult in operations or _is_sum(node)):
+    """
+    Yield a sum with another expression of its statement as a term.
+
+    Any operation, and some variables, have it as a factor as well.
+    """
+    if isinstance(node, ast.Name):
+        is_changed = isinstance(node.ctx, ast.Load) and node.id in variables
+    elif isinstance(node, ast.BinOp):
+        is_changed = ast.Mult in operations or _is_sum(node)
+    else:
+        return
+    if is_changed:
         own = ast.unparse(node)
         for op, term in itertools.product(operations, terms):
             if ast.unparse(term) != own:

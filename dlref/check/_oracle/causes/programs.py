@@ -331,8 +331,11 @@ def programs_with_factors(formula: Any, call: ReferenceCall) -> Iterator[Program
     shapes = _shapes(formula, call)
     with contextlib.suppress(OSError):
         for f in (f for f in parts(formula) if f.__code__ in shapes):
-            factors = factors_of(source_of(f)[1], shapes[f.__code__])
-            change = functools.partial(with_terms, terms=factors, operations=(ast.Mult,))
+            names = shapes[f.__code__]
+            factors = factors_of(source_of(f)[1], names)
+            change = functools.partial(
+                with_terms, terms=factors, operations=(ast.Mult,), variables=names
+            )
             yield from _with_other_expressions(formula, f, change)
 
 
