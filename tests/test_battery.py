@@ -33,8 +33,10 @@ TRIALS = trials_by_function()
 
 def half_of_them_nightly(names):
     """Return names as parameters of a test, every second one for each night."""
-    marks = {0: [], 1: [pytest.mark.broad]}
-    return [pytest.param(name, marks=marks[n % 2]) for n, name in enumerate(sorted(names))]
+    return [
+        pytest.param(name, marks=[pytest.mark.broad] * (n % 2))
+        for n, name in enumerate(sorted(names))
+    ]
 
 
 @pytest.mark.parametrize("name", half_of_them_nightly(TRIALS))

@@ -237,14 +237,16 @@ def recurrent_linear_attention_by_chunks(
     beta: Any = None,
     state: Any = None,
     *,
-    erase: Any = None,
     scale: Any = 1.0,
-    chunk: Any = None,
-    segment_ids: Any = None,
+    **options: Any,
 ) -> Any:
-    """Return all steps at once, as those of a chunk: the updates solve a triangular system."""
-    if erase is not None or segment_ids is not None:
-        options = {"erase": erase, "chunk": chunk, "segment_ids": segment_ids}
+    """
+    Compute all steps at once, as kernels do within a chunk.
+
+    This is `delta_rule_chunk` for a stack of sequences, with or without gates. It has products
+    instead of einsum, so that the search can leave out each factor.
+    """
+    if options.get("erase") is not None or options.get("segment_ids") is not None:
         return recurrent_linear_attention(q, k, v, decay, beta, state, scale=scale, **options)
     T = q.shape[-2]
     c = np.zeros_like(k) if decay is None else np.cumsum(decay, axis=-2)

@@ -273,7 +273,7 @@ UNREAD = [
         "The gradients of weight and bias are exchanged.",
         (r"exchang|swap|order|(weight.*bias|bias.*weight)",), rows((3, 5), (2, 4, 6), (4, 3))),
     Wrong("NVlabs/GatedDeltaNet#15", LINEAR, "forward", delta_chunk, "mask without decay",
-        "Within a chunk, what is read has not decayed.", (r"decay|fade",), chunks()),
+        "Within a chunk, reads ignore the decay.", (r"decay|fade",), chunks()),
     Wrong("sgl-project/sgl-kernel-xpu#491", att.scaled_dot_product_attention, "forward", attention,
         "no cap", "The option softcap is ignored.", (r"softcap",), heads()),
     Wrong("akaszubski/autonomous-dev#413", losses.policy_loss, "forward", policy_loss,
