@@ -1,5 +1,5 @@
 """
-The coefficients of dlref._math.elementary and dlref.positions._kernels.circle, computed.
+The coefficients of dlref._math.elementary and dlref._math.circle, computed.
 
 Each function is interpolated at Chebyshev points with 60 digits; the interpolant is within a
 factor of a few of the best polynomial of its degree.  Its Chebyshev series is rewritten in

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_number
 from .._core.jit import inline_fma, inline_strict
 from .._math.elementary import Number, exp_pair, expm1_pair, fma, pair_quotient, raised
-from ._kernels.elementwise import forward, jvp, vjp
+from .._math.elementwise import forward, jvp, vjp
 
 
 @inline_strict

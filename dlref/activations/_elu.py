@@ -11,7 +11,7 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_number
 from .._core.jit import inline_fma
 from .._math.elementary import Number, expm1_pair, fma, raised
-from ._kernels.elementwise import forward, jvp, vjp
+from .._math.elementwise import forward, jvp, vjp
 
 SELU_ALPHA = 1.6732632423543772
 

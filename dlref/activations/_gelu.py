@@ -22,7 +22,7 @@ from .._math.elementary import (
     two_prod_error,
     two_square,
 )
-from ._kernels.elementwise import forward, jvp, vjp
+from .._math.elementwise import forward, jvp, vjp
 
 CUBIC = (1.5957691216057308, -9.96930880911092e-17)  #: 2 sqrt(2 / pi), and its low-order part
 CUBE = (0.07135481627260025, -6.175149918155315e-19)  #: 0.044715 times that

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_number
 from .._core.jit import inline_strict
 from .._math.elementary import Number, fma
-from ._kernels.elementwise import forward, jvp, vjp
+from .._math.elementwise import forward, jvp, vjp
 from ._relu import _no_curvature
 
 

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray
 from .._core.jit import inline_fma
 from .._math.elementary import Number, quotient
-from ._kernels.elementwise import forward, jvp, vjp
+from .._math.elementwise import forward, jvp, vjp
 
 
 @inline_fma

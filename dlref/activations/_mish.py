@@ -16,7 +16,7 @@ from .._math.elementary import (
     pair_quotient,
     pair_sum,
 )
-from ._kernels.elementwise import forward, jvp, vjp
+from .._math.elementwise import forward, jvp, vjp
 
 #: The zero of the derivative, as a float64 and its low-order part; there the usual formula cancels.
 MISH_ZERO = (-1.1924312145154952, -4.8484829848031044e-17)

@@ -7,7 +7,7 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray
 from .._core.jit import inline_fma
 from .._math.elementary import Number, expm1_pair, fma, raised
-from ._kernels.elementwise import forward, jvp, vjp
+from .._math.elementwise import forward, jvp, vjp
 
 SELU_SCALE = 1.0507009873554805
 

@@ -14,7 +14,7 @@ from .._core.arguments import FloatArray
 from .._core.jit import inline_fma
 from .._math.elementary import Number, exp_pair, expm1_pair, fast_sum, pair_product, pair_quotient
 from .._math.elementary import sigmoid as sigmoid_of
-from ._kernels.elementwise import forward, jvp, vjp
+from .._math.elementwise import forward, jvp, vjp
 
 
 @inline_fma

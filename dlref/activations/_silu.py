@@ -32,7 +32,7 @@ from .._math.elementary import (
     pair_quotient,
     two_prod_error,
 )
-from ._kernels.elementwise import forward, jvp, vjp
+from .._math.elementwise import forward, jvp, vjp
 
 #: The zero of the derivative, as a float64 and its low-order part; there the usual formula cancels.
 SILU_ZERO = (-1.2784645427610737, -1.0946994183093437e-16)

@@ -15,7 +15,7 @@ from .._math.elementary import (
     pair_quotient,
 )
 from .._math.elementary import softplus as _softplus
-from ._kernels.elementwise import forward, jvp, vjp
+from .._math.elementwise import forward, jvp, vjp
 from ._sigmoid import _sigmoid, _sigmoid_deriv
 from ._silu import _scaled
 

@@ -8,7 +8,7 @@ import numpy.typing as npt
 from .._core.arguments import FloatArray, as_number
 from .._core.jit import inline_fma
 from .._math.elementary import Number, fma, pair_product, pair_quotient, pair_sum
-from ._kernels.elementwise import forward, jvp, vjp
+from .._math.elementwise import forward, jvp, vjp
 
 LARGEST = 1.7976931348623157e308  #: of all float64 numbers
 

@@ -8,7 +8,7 @@ from .._core.arguments import FloatArray
 from .._core.jit import inline_fma
 from .._math.elementary import Number
 from .._math.elementary import tanh as tanh_of
-from ._kernels.elementwise import forward, jvp, vjp
+from .._math.elementwise import forward, jvp, vjp
 from ._sigmoid import _bell, _bell_slope
 
 

@@ -14,7 +14,7 @@ from .._math.elementary import (
     pair_quotient,
     tanh_gap,
 )
-from ._kernels.elementwise import forward, jvp, vjp
+from .._math.elementwise import forward, jvp, vjp
 from ._sigmoid import _bell_slope
 
 

@@ -1,8 +1,8 @@
 r"""
 Functions of one number, element by element.
 
-NumPy and SciPy have the functions. A slope takes a few of their calls, and `_kernels.elementwise`
-multiplies by it.
+NumPy and SciPy have the functions. Each derivative is a formula of one number, which
+`dlref._math.elementwise` applies.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_number
-from ._kernels.elementwise import Slope, deriv, jvp, vjp
+from .._core.jit import inline_fma
+from .._math.circle import cos, sin
+from .._math.elementary import Number, exp, raised, two_square
+from .._math.elementwise import forward, jvp, vjp
 
 __all__ = [  # noqa: RUF022  # in the order of the page
     "exp_deriv",
@@ -52,41 +55,70 @@ __all__ = [  # noqa: RUF022  # in the order of the page
 ]
 
 
-def _log_slope(x: FloatArray) -> FloatArray:
-    return np.where(x < 0, np.nan, 1 / np.abs(x))
+SLOPE_AT_0 = 2.0 / math.sqrt(math.pi)  #: of erf
 
 
-def _log1p_slope(x: FloatArray) -> FloatArray:
-    return np.where(x < -1, np.nan, 1 / np.abs(1 + x))
+@inline_fma
+def _log_slope(x: Number) -> Number:
+    return np.nan if x < 0.0 else 1.0 / abs(x)
 
 
-def _sqrt_slope(x: FloatArray) -> FloatArray:
-    return 0.5 / np.abs(np.sqrt(x))  # the root of -0.0 is -0.0
+@inline_fma
+def _log1p_slope(x: Number) -> Number:
+    return np.nan if x < -1.0 else 1.0 / abs(1.0 + x)
 
 
-def _minus_sine(x: FloatArray) -> FloatArray:
+@inline_fma
+def _sqrt_slope(x: Number) -> Number:
+    return 0.5 / abs(np.sqrt(x))  # the root of -0.0 is -0.0
+
+
+@inline_fma
+def _exact_cosine(x: Number) -> Number:
+    return np.cos(x)
+
+
+@inline_fma
+def _minus_sine(x: Number) -> Number:
+    return -sin(x)
+
+
+@inline_fma
+def _minus_exact_sine(x: Number) -> Number:
     return -np.sin(x)
 
 
-def _tan_slope(x: FloatArray) -> FloatArray:
-    return 1 + np.tan(x) ** 2
+@inline_fma
+def _tan_slope(x: Number) -> Number:
+    c = cos(x)
+    return 1.0 / (c * c)
 
 
-def _erf_slope(x: FloatArray) -> FloatArray:
-    size = np.minimum(np.abs(x), 28)  # beyond, the result underflows
-    head = size.astype(np.float32).astype(np.float64)  # its square is exact
-    bell = np.exp(-(head**2)) * np.exp((head - size) * (head + size))
-    return 2 / math.sqrt(math.pi) * bell
+@inline_fma
+def _exact_tan_slope(x: Number) -> Number:
+    return 1.0 + np.tan(x) ** 2
 
 
-def _clip_slope(min: float | None, max: float | None) -> Slope:
+@inline_fma
+def _erf_slope(x: Number) -> Number:
+    size = 28.0 if abs(x) > 28.0 else abs(x)  # beyond, the result underflows
+    high, low = two_square(size)
+    return raised(SLOPE_AT_0, -high, -low)
+
+
+@inline_fma
+def _sign(x: Number) -> Number:
+    return 1.0 if x > 0.0 else (-1.0 if x < 0.0 else abs(x))
+
+
+@inline_fma
+def _inside(x: Number, low: Number, high: Number) -> Number:
+    return x if np.isnan(x) else (1.0 if low <= x <= high else 0.0)
+
+
+def _limits(min: float | None, max: float | None) -> tuple[float, float]:
     low = -math.inf if min is None else as_number("min", min, least=-math.inf)
-    high = math.inf if max is None else as_number("max", max, least=low)
-
-    def slope(x: FloatArray) -> FloatArray:
-        return np.where(np.isnan(x), x, (low <= x) & (x <= high))
-
-    return slope
+    return low, math.inf if max is None else as_number("max", max, least=low)
 
 
 def exp_deriv(x: npt.ArrayLike) -> FloatArray:
@@ -130,7 +162,7 @@ def exp_deriv(x: npt.ArrayLike) -> FloatArray:
     >>> exp_deriv([0.0, np.log(3.0)]).round(12)
     array([1., 3.])
     """
-    return deriv(np.exp, x)
+    return forward(exp, x)
 
 
 def exp_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
@@ -163,7 +195,7 @@ def exp_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     >>> exp_vjp([5.0, 5.0], [0.0, np.log(3.0)]).round(12)
     array([ 5., 15.])
     """
-    return vjp(np.exp, dout, x)
+    return vjp(exp, dout, x)
 
 
 def exp_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArray:
@@ -196,7 +228,7 @@ def exp_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArra
     >>> exp_jvp(x, moved) / np.exp(x)
     array([0.5, 0.5])
     """
-    return jvp(np.exp, primals, tangents)
+    return jvp(exp, primals, tangents)
 
 
 def log_deriv(x: npt.ArrayLike) -> FloatArray:
@@ -244,7 +276,7 @@ def log_deriv(x: npt.ArrayLike) -> FloatArray:
     >>> log_deriv([0.25, 1.0, 4.0, 0.0])
     array([4.  , 1.  , 0.25,  inf])
     """
-    return deriv(_log_slope, x)
+    return forward(_log_slope, x)
 
 
 def log_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
@@ -352,7 +384,7 @@ def log1p_deriv(x: npt.ArrayLike) -> FloatArray:
     >>> log1p_deriv([0.0, 3.0, -0.5, -1.0])
     array([1.  , 0.25, 2.  ,  inf])
     """
-    return deriv(_log1p_slope, x)
+    return forward(_log1p_slope, x)
 
 
 def log1p_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
@@ -459,7 +491,7 @@ def expm1_deriv(x: npt.ArrayLike) -> FloatArray:
     >>> expm1_deriv([0.0, np.log(3.0), -np.inf]).round(12)
     array([1., 3., 0.])
     """
-    return deriv(np.exp, x)
+    return forward(exp, x)
 
 
 def expm1_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
@@ -491,7 +523,7 @@ def expm1_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     >>> expm1_vjp([5.0, 5.0], [0.0, -np.inf])
     array([5., 0.])
     """
-    return vjp(np.exp, dout, x)
+    return vjp(exp, dout, x)
 
 
 def expm1_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArray:
@@ -522,7 +554,7 @@ def expm1_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatAr
     >>> exp_jvp([0.5, -2.0], [1.0, 4.0]) - expm1_jvp([0.5, -2.0], [1.0, 4.0])
     array([0., 0.])
     """
-    return jvp(np.exp, primals, tangents)
+    return jvp(exp, primals, tangents)
 
 
 def sqrt_deriv(x: npt.ArrayLike) -> FloatArray:
@@ -565,7 +597,7 @@ def sqrt_deriv(x: npt.ArrayLike) -> FloatArray:
     >>> sqrt_deriv([0.25, 4.0, 0.0])
     array([1.  , 0.25,  inf])
     """
-    return deriv(_sqrt_slope, x)
+    return forward(_sqrt_slope, x)
 
 
 def sqrt_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
@@ -676,7 +708,7 @@ def sin_deriv(x: npt.ArrayLike) -> FloatArray:
     >>> sin_deriv([0.0, np.pi / 3, np.pi]).round(12)
     array([ 1. ,  0.5, -1. ])
     """
-    return deriv(np.cos, x)
+    return forward(cos, x, exact=_exact_cosine)
 
 
 def sin_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
@@ -708,7 +740,7 @@ def sin_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     >>> sin_vjp([6.0, 6.0], [0.0, np.pi / 3]).round(12)
     array([6., 3.])
     """
-    return vjp(np.cos, dout, x)
+    return vjp(cos, dout, x, exact=_exact_cosine)
 
 
 def sin_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArray:
@@ -743,7 +775,7 @@ def sin_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArra
     >>> abs(along).max() < 1e-15
     np.True_
     """
-    return jvp(np.cos, primals, tangents)
+    return jvp(cos, primals, tangents, exact=_exact_cosine)
 
 
 def cos_deriv(x: npt.ArrayLike) -> FloatArray:
@@ -783,7 +815,7 @@ def cos_deriv(x: npt.ArrayLike) -> FloatArray:
     >>> cos_deriv([np.pi / 2, np.pi / 6]).round(12)
     array([-1. , -0.5])
     """
-    return deriv(_minus_sine, x)
+    return forward(_minus_sine, x, exact=_minus_exact_sine)
 
 
 def cos_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
@@ -816,7 +848,7 @@ def cos_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     >>> cos_vjp([6.0, 6.0], [np.pi / 2, np.pi / 6]).round(12)
     array([-6., -3.])
     """
-    return vjp(_minus_sine, dout, x)
+    return vjp(_minus_sine, dout, x, exact=_minus_exact_sine)
 
 
 def cos_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArray:
@@ -848,7 +880,7 @@ def cos_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArra
     >>> cos_jvp([0.0, np.pi / 2], [6.0, 6.0]).round(12)
     array([-0., -6.])
     """
-    return jvp(_minus_sine, primals, tangents)
+    return jvp(_minus_sine, primals, tangents, exact=_minus_exact_sine)
 
 
 def tan_deriv(x: npt.ArrayLike) -> FloatArray:
@@ -894,7 +926,7 @@ def tan_deriv(x: npt.ArrayLike) -> FloatArray:
     >>> tan_deriv([0.0, np.pi / 4]).round(12)
     array([1., 2.])
     """
-    return deriv(_tan_slope, x)
+    return forward(_tan_slope, x, exact=_exact_tan_slope)
 
 
 def tan_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
@@ -927,7 +959,7 @@ def tan_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     >>> tan_vjp([3.0, 3.0], [0.0, np.pi / 4]).round(12)
     array([3., 6.])
     """
-    return vjp(_tan_slope, dout, x)
+    return vjp(_tan_slope, dout, x, exact=_exact_tan_slope)
 
 
 def tan_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArray:
@@ -959,7 +991,7 @@ def tan_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArra
     >>> tan_jvp([0.0, np.pi / 4], [3.0, 3.0]).round(12)
     array([3., 6.])
     """
-    return jvp(_tan_slope, primals, tangents)
+    return jvp(_tan_slope, primals, tangents, exact=_exact_tan_slope)
 
 
 def erf_deriv(x: npt.ArrayLike) -> FloatArray:
@@ -1006,7 +1038,7 @@ def erf_deriv(x: npt.ArrayLike) -> FloatArray:
     >>> (erf_deriv([0.0, 1.0, -1.0]) / erf_deriv(0.0)).round(6)
     array([1.      , 0.367879, 0.367879])
     """
-    return deriv(_erf_slope, x)
+    return forward(_erf_slope, x)
 
 
 def erf_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
@@ -1114,7 +1146,7 @@ def absolute_deriv(x: npt.ArrayLike) -> FloatArray:
     >>> absolute_deriv([-2.0, 0.0, 0.5])
     array([-1.,  0.,  1.])
     """
-    return deriv(np.sign, x)
+    return forward(_sign, x)
 
 
 def absolute_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
@@ -1146,7 +1178,7 @@ def absolute_vjp(dout: npt.ArrayLike, x: npt.ArrayLike) -> FloatArray:
     >>> absolute_vjp([0.1, 0.1, 0.1], [-2.0, 0.0, 0.001])
     array([-0.1,  0. ,  0.1])
     """
-    return vjp(np.sign, dout, x)
+    return vjp(_sign, dout, x)
 
 
 def absolute_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> FloatArray:
@@ -1178,7 +1210,7 @@ def absolute_jvp(primals: npt.ArrayLike, tangents: npt.ArrayLike | None) -> Floa
     >>> absolute_jvp([-2.0, 0.0, 3.0], [5.0, 5.0, 5.0])
     array([-5.,  0.,  5.])
     """
-    return jvp(np.sign, primals, tangents)
+    return jvp(_sign, primals, tangents)
 
 
 def clip_deriv(
@@ -1229,7 +1261,7 @@ def clip_deriv(
     >>> clip_deriv([-3.0, -1.0, 0.5, 1.0, 3.0], min=-1, max=1)
     array([0., 1., 1., 1., 0.])
     """
-    return deriv(_clip_slope(min, max), x)
+    return forward(_inside, x, *_limits(min, max))
 
 
 def clip_vjp(
@@ -1267,7 +1299,7 @@ def clip_vjp(
     >>> clip_vjp([7.0, 7.0, 7.0], [-3.0, 0.5, 3.0], max=1)
     array([7., 7., 0.])
     """
-    return vjp(_clip_slope(min, max), dout, x)
+    return vjp(_inside, dout, x, *_limits(min, max))
 
 
 def clip_jvp(
@@ -1306,4 +1338,4 @@ def clip_jvp(
     >>> clip_jvp([-3.0, 0.5, 3.0], [7.0, 7.0, 7.0], min=-1)
     array([0., 7., 7.])
     """
-    return jvp(_clip_slope(min, max), primals, tangents)
+    return jvp(_inside, primals, tangents, *_limits(min, max))

@@ -1,8 +1,9 @@
 r"""
 Scans: sums, products and log-sum-exps of everything so far.
 
-Each scan is a loop along a row that goes forward. A scan in reverse takes the row backward, and an
-exclusive one leaves the last element out and begins with 0, 1 or -inf.
+A kernel takes the elements of a row in the order of its scan: `_place` turns it around for a scan
+in reverse.  An exclusive scan leaves out its last element, begins with 0, 1 or -inf, and writes
+everything one place further on: it is `shift` = 1.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from .._core.arguments import (
     check_shape,
     result,
 )
-from .._core.jit import kernel
-from .._core.threads import over_rows
-from .._math.elementary import exp
+from .._core.jit import inline_strict, kernel
+from .._core.threads import over_rows, with_workspace
+from .._math.elementary import exp, log
 from .._math.softmax_rows import as_rows_along
 
 __all__ = [  # noqa: RUF022  # in the order of the page
@@ -41,203 +42,207 @@ __all__ = [  # noqa: RUF022  # in the order of the page
 COST = 2.0  #: elementary operations an element
 
 
-# Kernels: rows, and arrays of their shape to fill
+@inline_strict
+def _place(k: int, n: int, reverse: bool) -> int:
+    """Return where a row of n has the element that is number k of its scan."""
+    return n - 1 - k if reverse else k
 
 
 @kernel
-def _sums(start: int, stop: int, x: FloatArray, y: FloatArray) -> None:
+def _sums(
+    start: int, stop: int, x: FloatArray, shift: int, reverse: bool, y: FloatArray, room: FloatArray
+) -> None:
+    n = x.shape[1]
     for r in range(start, stop):
-        total = 0.0
-        for i in range(x.shape[1]):
-            total += x[r, i]
-            y[r, i] = total
+        total = np.float64(0.0)
+        y[r, _place(0, n, reverse)] = total
+        for k in range(n - shift):
+            total += x[r, _place(k, n, reverse)]
+            y[r, _place(k + shift, n, reverse)] = total
 
 
 @kernel
-def _products(start: int, stop: int, x: FloatArray, y: FloatArray) -> None:
+def _products(
+    start: int, stop: int, x: FloatArray, shift: int, reverse: bool, y: FloatArray, room: FloatArray
+) -> None:
+    n = x.shape[1]
     for r in range(start, stop):
-        product = 1.0
-        for i in range(x.shape[1]):
-            product *= x[r, i]
-            y[r, i] = product
+        product = np.float64(1.0)
+        y[r, _place(0, n, reverse)] = product
+        for k in range(n - shift):
+            product *= x[r, _place(k, n, reverse)]
+            y[r, _place(k + shift, n, reverse)] = product
 
 
 @kernel
-def _products_back(start: int, stop: int, u: FloatArray, x: FloatArray, dx: FloatArray) -> None:
-    for r in range(start, stop):
-        after = 0.0  # x_{j+1} s_{j+1}
-        for j in range(x.shape[1] - 1, -1, -1):
-            dx[r, j] = u[r, j] + after
-            after = x[r, j] * dx[r, j]
-        before = 1.0
-        for j in range(x.shape[1]):
-            dx[r, j] *= before
-            before *= x[r, j]
-
-
-@kernel
-def _products_ahead(start: int, stop: int, x: FloatArray, v: FloatArray, dy: FloatArray) -> None:
-    for r in range(start, stop):
-        product, moved = 1.0, 0.0
-        for i in range(x.shape[1]):
-            moved = x[r, i] * moved + product * v[r, i]
-            product *= x[r, i]
-            dy[r, i] = moved
-
-
-@kernel
-def _exponentials(start: int, stop: int, x: FloatArray, top: FloatArray, z: FloatArray) -> None:
-    """Write the largest element so far, m, and z, the sum of the exponentials of x - m."""
-    for r in range(start, stop):
-        m, total = -np.inf, 0.0
-        for i in range(x.shape[1]):
-            if x[r, i] > m:
-                total = total * exp(m - x[r, i]) + 1.0
-                m = x[r, i]
-            elif m > -np.inf or np.isnan(x[r, i]):
-                total += 1.0 if x[r, i] == m else exp(x[r, i] - m)
-            top[r, i], z[r, i] = m, total
-
-
-@kernel
-def _exponentials_back(
+def _products_back(
     start: int,
     stop: int,
     u: FloatArray,
     x: FloatArray,
-    top: FloatArray,
-    z: FloatArray,
+    shift: int,
+    reverse: bool,
     dx: FloatArray,
+    room: FloatArray,
 ) -> None:
+    n, sums = x.shape[1], room[0]
     for r in range(start, stop):
-        after = 0.0
-        for j in range(x.shape[1] - 1, -1, -1):
-            dx[r, j] = 0.0
-            if z[r, j] != 0.0:  # else nothing but -inf comes before
-                if j + 1 < x.shape[1]:
-                    after *= exp(top[r, j] - top[r, j + 1])
-                after += u[r, j] / z[r, j]
-                dx[r, j] = exp(x[r, j] - top[r, j]) * after
+        after = np.float64(0.0)  # x_{j+1} s_{j+1}
+        for k in range(n - shift - 1, -1, -1):
+            sums[k] = u[r, _place(k + shift, n, reverse)] + after
+            after = x[r, _place(k, n, reverse)] * sums[k]
+        before = np.float64(1.0)
+        dx[r, _place(n - 1, n, reverse)] = 0.0
+        for k in range(n - shift):
+            j = _place(k, n, reverse)
+            dx[r, j] = before * sums[k]
+            before *= x[r, j]
 
 
 @kernel
-def _exponentials_ahead(
+def _products_ahead(
     start: int,
     stop: int,
     x: FloatArray,
     v: FloatArray,
-    top: FloatArray,
-    z: FloatArray,
+    shift: int,
+    reverse: bool,
     dy: FloatArray,
+    room: FloatArray,
 ) -> None:
+    n = x.shape[1]
     for r in range(start, stop):
-        moved = 0.0
-        for i in range(x.shape[1]):
-            dy[r, i] = 0.0
-            if z[r, i] != 0.0:
-                if i > 0:
-                    moved *= exp(top[r, i - 1] - top[r, i])
-                moved += exp(x[r, i] - top[r, i]) * v[r, i]
-                dy[r, i] = moved / z[r, i]
+        product, moved = np.float64(1.0), np.float64(0.0)
+        dy[r, _place(0, n, reverse)] = 0.0
+        for k in range(n - shift):
+            j = _place(k, n, reverse)
+            moved = x[r, j] * moved + product * v[r, j]
+            product *= x[r, j]
+            dy[r, _place(k + shift, n, reverse)] = moved
 
 
-# Scans of rows that go forward
+@kernel
+def _exponentials(x: FloatArray, reverse: bool, top: FloatArray, z: FloatArray) -> None:
+    """Write the largest element so far, m, and z, the sum of the exponentials of x - m."""
+    n = x.size
+    m, total = np.float64(-np.inf), np.float64(0.0)
+    for k in range(n):
+        value = np.float64(x[_place(k, n, reverse)])
+        if value > m:
+            total = total * exp(m - value) + 1.0
+            m = value
+        elif m > -np.inf or np.isnan(value):
+            total += 1.0 if value == m else exp(value - m)
+        top[k], z[k] = m, total
 
 
-def _over(rows_of: Callable[..., None], *rows: FloatArray, outs: int = 1) -> list[FloatArray]:
-    """Return the arrays that a kernel writes, each of the shape of the rows."""
-    out: list[FloatArray] = [np.empty(rows[0].shape) for _ in range(outs)]
-    over_rows(rows_of, len(rows[0]), COST * rows[0].shape[1], *rows, *out)
-    return out
+@kernel
+def _log_sums(
+    start: int, stop: int, x: FloatArray, shift: int, reverse: bool, y: FloatArray, room: FloatArray
+) -> None:
+    n, top, z = x.shape[1], room[0], room[1]
+    for r in range(start, stop):
+        _exponentials(x[r], reverse, top, z)
+        y[r, _place(0, n, reverse)] = -np.inf
+        for k in range(n - shift):
+            logarithm = log(z[k])
+            y[r, _place(k + shift, n, reverse)] = top[k] + (logarithm if z[k] != 0.0 else 0.0)
 
 
-def _sums_of(x: FloatArray) -> FloatArray:
-    return _over(_sums, x)[0]
+@kernel
+def _log_sums_back(
+    start: int,
+    stop: int,
+    u: FloatArray,
+    x: FloatArray,
+    shift: int,
+    reverse: bool,
+    dx: FloatArray,
+    room: FloatArray,
+) -> None:
+    n, top, z = x.shape[1], room[0], room[1]
+    for r in range(start, stop):
+        _exponentials(x[r], reverse, top, z)
+        after, later = np.float64(0.0), top[n - 1]
+        dx[r, _place(n - 1, n, reverse)] = 0.0
+        for k in range(n - shift - 1, -1, -1):
+            j = _place(k, n, reverse)
+            dx[r, j] = 0.0
+            if z[k] != 0.0:  # else nothing but -inf comes before
+                after *= exp(top[k] - later)
+                after += u[r, _place(k + shift, n, reverse)] / z[k]
+                dx[r, j] = exp(np.float64(x[r, j]) - top[k]) * after
+            later = top[k]
 
 
-def _sums_ahead(_x: FloatArray, v: FloatArray) -> FloatArray:
-    return _sums_of(v)
+@kernel
+def _log_sums_ahead(
+    start: int,
+    stop: int,
+    x: FloatArray,
+    v: FloatArray,
+    shift: int,
+    reverse: bool,
+    dy: FloatArray,
+    room: FloatArray,
+) -> None:
+    n, top, z = x.shape[1], room[0], room[1]
+    for r in range(start, stop):
+        _exponentials(x[r], reverse, top, z)
+        moved, earlier = np.float64(0.0), top[0]
+        dy[r, _place(0, n, reverse)] = 0.0
+        for k in range(n - shift):
+            j, to = _place(k, n, reverse), _place(k + shift, n, reverse)
+            dy[r, to] = 0.0
+            if z[k] != 0.0:
+                moved *= exp(earlier - top[k])
+                moved += exp(np.float64(x[r, j]) - top[k]) * v[r, j]
+                dy[r, to] = moved / z[k]
+            earlier = top[k]
 
 
-def _sums_back(u: FloatArray, _x: FloatArray) -> FloatArray:
-    return _sums_of(u[:, ::-1])[:, ::-1]
-
-
-def _logs_of(x: FloatArray) -> FloatArray:
-    top, z = _over(_exponentials, x, outs=2)
-    return np.where(z == 0, top, top + np.log(z))
-
-
-def _logs_back(u: FloatArray, x: FloatArray) -> FloatArray:
-    return _over(_exponentials_back, u, x, *_over(_exponentials, x, outs=2))[0]
-
-
-def _logs_ahead(x: FloatArray, v: FloatArray) -> FloatArray:
-    return _over(_exponentials_ahead, x, v, *_over(_exponentials, x, outs=2))[0]
-
-
-# Axes and options
-
-
-def _turned(rows: list[FloatArray], reverse: bool) -> list[FloatArray]:
-    return [row[:, ::-1] if reverse else row for row in rows]
-
-
-def _forward(
-    scan: Callable[..., FloatArray],
+def _scanned(
+    rows_of: Callable[..., None],
     arrays: list[FloatArray],
     axis: int,
     reverse: bool,
     exclusive: bool,
-    of_nothing: float = 0.0,
 ) -> FloatArray:
-    """Return a scan, or its tangent; `of_nothing` is its first number if it is exclusive."""
+    """Return what a kernel writes, of the shape of the arrays."""
     check_flags(reverse=reverse, exclusive=exclusive)
     rows, back = as_rows_along(axis, *arrays)
-    rows = _turned(rows, reverse)
-    with np.errstate(all="ignore"):
-        y = np.full(rows[0].shape, of_nothing)
-        if exclusive:
-            y[:, 1:] = scan(*(row[:, :-1] for row in rows))
-        else:
-            y[:] = scan(*rows)
-    return np.ascontiguousarray(back(np.ascontiguousarray(*_turned([y], reverse))))
+    out = np.empty_like(rows[0])
+    count, n = out.shape
+    if n:
+        scan = with_workspace(rows_of, 2, n)
+        over_rows(scan, count, COST * n, *rows, int(exclusive), reverse, out)
+    return np.ascontiguousarray(back(out))
 
 
-def _backward(
-    scan: Callable[..., FloatArray],
+def _gradient(
+    rows_of: Callable[..., None],
     dout: npt.ArrayLike,
     x: npt.ArrayLike,
     axis: int,
     reverse: bool,
     exclusive: bool,
 ) -> FloatArray:
-    """Return the gradient of a scan; the last number of an exclusive one gets none."""
-    dtype, (dout, x) = as_floats({"dout": dout, "x": x})
+    dtype, arrays = as_floats({"dout": dout, "x": x}, work=np.float32)
     check_flags(reverse=reverse, exclusive=exclusive)
-    check_shape("dout", dout, x.shape)
-    rows, back = as_rows_along(axis, dout, x)
-    u, x = _turned(rows, reverse)
-    with np.errstate(all="ignore"):
-        dx = np.zeros(x.shape)
-        if exclusive:
-            dx[:, :-1] = scan(u[:, 1:], x[:, :-1])
-        else:
-            dx[:] = scan(u, x)
-    out = back(np.ascontiguousarray(*_turned([dx], reverse)))
-    return result(np.ascontiguousarray(out), dtype)
+    check_shape("dout", arrays[0], arrays[1].shape)
+    return result(_scanned(rows_of, arrays, axis, reverse, exclusive), dtype)
 
 
 def _tangent(
-    scan: Callable[..., FloatArray],
+    rows_of: Callable[..., None],
     primals: Any,
     tangents: Any,
     axis: int,
     reverse: bool,
     exclusive: bool,
 ) -> FloatArray:
-    dtype, (x,), (dx,) = as_tangents(primals, tangents, count=1)
-    return result(_forward(scan, [x, dx], axis, reverse, exclusive), dtype)
+    dtype, (x,), (v,) = as_tangents(primals, tangents, count=1, work=np.float32)
+    return result(_scanned(rows_of, [x, v], axis, reverse, exclusive), dtype)
 
 
 def cumsum(
@@ -302,8 +307,8 @@ def cumsum(
     >>> cumsum([1, 2, 3, 4], reverse=True)
     array([10.,  9.,  7.,  4.])
     """
-    dtype, (x,) = as_floats({"x": x})
-    return result(_forward(_sums_of, [x], axis, reverse, exclusive), dtype)
+    dtype, arrays = as_floats({"x": x}, work=np.float32)
+    return result(_scanned(_sums, arrays, axis, reverse, exclusive), dtype)
 
 
 def cumprod(
@@ -347,9 +352,8 @@ def cumprod(
     >>> cumprod([2, 3, 4], exclusive=True)
     array([1., 2., 6.])
     """
-    dtype, (x,) = as_floats({"x": x})
-    scan = lambda x: _over(_products, x)[0]  # noqa: E731
-    return result(_forward(scan, [x], axis, reverse, exclusive, 1.0), dtype)
+    dtype, arrays = as_floats({"x": x}, work=np.float32)
+    return result(_scanned(_products, arrays, axis, reverse, exclusive), dtype)
 
 
 def cumlogsumexp(
@@ -410,8 +414,8 @@ def cumlogsumexp(
     >>> (cumlogsumexp([1000, 1000, 1000]) - 1000).round(6)
     array([0.      , 0.693147, 1.098612])
     """
-    dtype, (x,) = as_floats({"x": x})
-    return result(_forward(_logs_of, [x], axis, reverse, exclusive, -np.inf), dtype)
+    dtype, arrays = as_floats({"x": x}, work=np.float32)
+    return result(_scanned(_log_sums, arrays, axis, reverse, exclusive), dtype)
 
 
 def cumsum_vjp(
@@ -460,7 +464,10 @@ def cumsum_vjp(
     >>> cumsum_vjp([1, 0, 5], [0, 0, 0])
     array([6., 5., 5.])
     """
-    return _backward(_sums_back, dout, x, axis, reverse, exclusive)
+    dtype, (dout, x) = as_floats({"dout": dout, "x": x}, work=np.float32)
+    check_flags(reverse=reverse, exclusive=exclusive)
+    check_shape("dout", dout, x.shape)
+    return result(_scanned(_sums, [dout], axis, not reverse, exclusive), dtype)
 
 
 def cumprod_vjp(
@@ -516,8 +523,7 @@ def cumprod_vjp(
     >>> cumprod_vjp([1, 1, 1], [2, 0, 5])
     array([ 1., 12.,  0.])
     """
-    scan = lambda u, x: _over(_products_back, u, x)[0]  # noqa: E731
-    return _backward(scan, dout, x, axis, reverse, exclusive)
+    return _gradient(_products_back, dout, x, axis, reverse, exclusive)
 
 
 def cumlogsumexp_vjp(
@@ -569,7 +575,7 @@ def cumlogsumexp_vjp(
     >>> cumlogsumexp_vjp([1, 1], [1000, 1000])
     array([1.5, 0.5])
     """
-    return _backward(_logs_back, dout, x, axis, reverse, exclusive)
+    return _gradient(_log_sums_back, dout, x, axis, reverse, exclusive)
 
 
 def cumsum_jvp(
@@ -609,7 +615,8 @@ def cumsum_jvp(
     >>> cumsum_jvp([5, 6, 7], [1, 0, 10])
     array([ 1.,  1., 11.])
     """
-    return _tangent(_sums_ahead, primals, tangents, axis, reverse, exclusive)
+    dtype, _, tangent = as_tangents(primals, tangents, count=1, work=np.float32)
+    return result(_scanned(_sums, tangent, axis, reverse, exclusive), dtype)
 
 
 def cumprod_jvp(
@@ -654,8 +661,7 @@ def cumprod_jvp(
     >>> cumprod_jvp([2, 0, 5], [1, 1, 0])
     array([ 1.,  2., 10.])
     """
-    scan = lambda x, v: _over(_products_ahead, x, v)[0]  # noqa: E731
-    return _tangent(scan, primals, tangents, axis, reverse, exclusive)
+    return _tangent(_products_ahead, primals, tangents, axis, reverse, exclusive)
 
 
 def cumlogsumexp_jvp(
@@ -701,4 +707,4 @@ def cumlogsumexp_jvp(
     >>> cumlogsumexp_jvp([7, 7, 7, 7], [1, 3, 5, 7])
     array([1., 2., 3., 4.])
     """
-    return _tangent(_logs_ahead, primals, tangents, axis, reverse, exclusive)
+    return _tangent(_log_sums_ahead, primals, tangents, axis, reverse, exclusive)

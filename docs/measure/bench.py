@@ -52,12 +52,10 @@ AVX2 = {
 
 ELEMENTS = [(1_000_000,)]
 SCORES = [(64, 32), (4096, 512), (512, 32000)]
-REDUCED = [(64, 32), (4096, 512)]
 SEQUENCES = [(15, 1, 2, 3), (100, 1, 64, 128), (100, 32, 64, 128), (100, 64, 256, 512)]
 RECURRENT = {"rnn": 1, "lstm": 4, "gru": 3}  # and their gates; shapes are (T, B, D, H)
 #: What is timed: chapter -> {map: shapes}; each with its vjp where it has one.
 TABLE = {
-    "calculus": dict.fromkeys(["sum", "prod", "max", "norm"], REDUCED) | {"matmul": [(512, 512)]},
     "activations": dict.fromkeys(
         [
             *("relu", "leaky_relu", "hard_sigmoid", "hard_swish", "elu", "selu", "celu"),
@@ -70,7 +68,8 @@ TABLE = {
     "recurrent": dict.fromkeys(RECURRENT, SEQUENCES),
 }
 OWN = sorted(path.stem for path in (Path(__file__).parent / "benches").glob("*.py"))
-SIZES = TABLE | {chapter: importlib.import_module(f"benches.{chapter}").SIZES for chapter in OWN}
+MAPS = {chapter: importlib.import_module(f"benches.{chapter}").SIZES for chapter in OWN}
+SIZES = {"calculus": MAPS["calculus"]} | TABLE | MAPS  # the first chapter first
 FORMS = ("map", "vjp", "jvp")
 
 

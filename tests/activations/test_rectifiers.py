@@ -7,7 +7,7 @@ import pytest
 
 import dlref.activations as A
 from dlref._core import threads
-from dlref.activations._kernels import elementwise
+from dlref._math import elementwise
 
 MAPS = ["relu", "leaky_relu", "relu6", "thresholded_relu", "hard_tanh", "hard_sigmoid"]
 MAPS += ["hard_swish"]

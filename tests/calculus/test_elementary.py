@@ -103,7 +103,32 @@ def test_limits_that_are_refused(options, error, words):
             call()
 
 
-def test_more_elements_than_a_piece_give_the_same_bits(rng):
-    x, u = rng.normal(size=(2, 3, 2**17))
-    np.testing.assert_array_equal(calculus.sin_vjp(u, x), u * np.cos(x))
-    np.testing.assert_array_equal(calculus.sin_jvp(x, u), u * np.cos(x))
+#: Angles next to a quarter of a turn, or of many turns: where a remainder may lose its digits.
+ANGLES = np.concatenate([np.pi / 2 * np.arange(-40.0, 41), np.pi / 2 * 3.0 ** np.arange(26),
+                         2.0 ** np.arange(20, 1023, 17), [1e-300, 0.0]])  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["sin", "cos", "tan"])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_angles_that_lose_digits(name, dtype):
+    points = ANGLES[np.finfo(dtype).max > ANGLES].astype(dtype)
+    got = getattr(calculus, f"{name}_deriv")(points)
+    units = SLOPES[name][2] if dtype == np.float64 else 0.501
+    with mpmath.workdps(400):
+        for x, value in zip(points, got, strict=True):
+            exact = SLOPES[name][1](mpmath.mpf(float(x)))
+            unit = np.spacing(dtype(abs(exact)))
+            assert abs(mpmath.mpf(float(value)) - exact) <= units * mpmath.mpf(float(unit)), x
+
+
+def test_the_bits_of_an_element_do_not_depend_on_the_others(rng, set_num_threads):
+    """Some elements near a quarter of a turn are computed in another way; only they are."""
+    x, u = rng.normal(size=(2, 2**18))
+    x[rng.integers(0, x.size, 50)] = np.pi / 2
+    set_num_threads(2)
+    whole = calculus.sin_vjp(u, x)
+    set_num_threads(1)
+    parts = [calculus.sin_vjp(u[k::3], x[k::3]) for k in range(3)]
+    for k, part in enumerate(parts):
+        np.testing.assert_array_equal(whole[k::3], part)
+    np.testing.assert_array_equal(whole, calculus.sin_jvp(x, u))

@@ -14,9 +14,8 @@ from mpmath import mp
 from dlref import activations
 from dlref._core.jit import COMPILED, kernel
 from dlref._core.specialize import instantiate
-from dlref._math import elementary
+from dlref._math import circle, elementary
 from dlref.activations import _gelu, _mish, _silu
-from dlref.positions._kernels import circle
 
 COUNT = 6000 if COMPILED else 300
 

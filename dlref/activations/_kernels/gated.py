@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ..._core.arguments import FloatArray, as_floats, as_tangents, check_shape, result
 from ..._core.broadcasting import broadcast_shape, unbroadcast
-from .elementwise import times_map
+from ..._math.elementwise import times_map
 
 if TYPE_CHECKING:
     from collections.abc import Callable
