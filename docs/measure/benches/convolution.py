@@ -18,6 +18,7 @@ SIZES = {
     "max_pool": [(8, 64, 112, 112, 64, 3, 2)],
     "mean_pool": [(8, 64, 112, 112, 64, 2, 2)],
     "causal_conv": [(2, 2048, 1024, 4)],  # B, T, D, K
+    "interpolate": [(8, 64, 56, 56, 112)],  # images, and the new height and width
 }
 
 
@@ -26,6 +27,8 @@ def _operands(name, shape, dtype):
     rng = np.random.default_rng(0)
     if name == "causal_conv":
         sizes, options = (shape[:3], shape[2:]), {}
+    elif name == "interpolate":
+        sizes, options = [shape[:4]], {"size": 2 * shape[4:]}
     else:
         *image, outputs, size, stride = shape
         kernel = len(image[2:]) * (size,)
@@ -61,6 +64,8 @@ def torch_call(name, form, shape, dtype):
         arrays = [np.ascontiguousarray(x.swapaxes(1, 2)), w[:, None]]
         channels, width = w.shape
         map_ = lambda x, w: F.conv1d(x, w, padding=width - 1, groups=channels)[..., : x.shape[2]]  # noqa: E731
+    elif name == "interpolate":
+        map_ = lambda x: F.interpolate(x, mode="bilinear", **options)  # noqa: E731
     else:
         kind = {"max_pool": "max_pool", "mean_pool": "avg_pool"}.get(name, name)
         theirs = getattr(F, f"{kind}{arrays[0].ndim - 2}d")

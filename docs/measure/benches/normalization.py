@@ -11,12 +11,15 @@ SIZES = {
     "batch_norm": ROWS,
     "group_norm": IMAGES,
     "instance_norm": IMAGES,
+    "weight_norm": [(512, 1024)],
 }
 
 
 def _operands(name, shape, dtype):
     rng = np.random.default_rng(0)
     sizes = [shape, shape[-1:], shape[-1:]][: 2 if name == "rms_norm" else 3]
+    if name == "weight_norm":
+        sizes = [shape, shape[:1]]
     return [rng.normal(size=size).astype(dtype) for size in sizes]
 
 
@@ -45,6 +48,7 @@ def torch_call(name, form, shape, dtype):
         "batch_norm": lambda x, w, b: F.batch_norm(x, None, None, w, b, training=True),
         "group_norm": lambda x, w, b: F.group_norm(x, GROUPS, w, b),
         "instance_norm": lambda x, w, b: F.instance_norm(x, weight=w, bias=b),
+        "weight_norm": lambda v, g: torch._weight_norm(v, g[:, None], 0),
     }[name]
     operands = _operands(name, shape, dtype)
     if len(shape) == 3:
