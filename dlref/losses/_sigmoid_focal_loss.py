@@ -2,7 +2,8 @@ r"""The focal loss: binary cross-entropy that lets go of easy examples."""
 
 from __future__ import annotations
 
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -17,18 +18,104 @@ from .._core.arguments import (
     in_float64,
     result,
 )
-from ..activations import sigmoid, softplus
+from .._core.jit import inline_strict
+from .._core.specialize import instantiate, specialize
+from .._core.threads import as_carray, over_rows
+from .._math.elementary import Number, exp, sigmoid, softplus, tanh
 from ._kernels.reduction import REDUCTIONS, reduced, seeds
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
-def _share(t: FloatArray, of_yes: FloatArray, of_no: FloatArray) -> FloatArray:
+COST = 4  # nanoseconds, or elementary operations, a logit
+
+
+@inline_strict
+def _share(t: Number, of_yes: Number, of_no: Number) -> Number:
     """Return the mean of two values under a target; a value that does not count may be inf."""
-    yes, no = np.where(t == 0.0, 0.0, t * of_yes), np.where(t == 1.0, 0.0, (1.0 - t) * of_no)
-    return np.asarray(yes + no)
+    return (t * of_yes if t != 0.0 else 0.0) + ((1.0 - t) * of_no if t != 1.0 else 0.0)
+
+
+@inline_strict
+def _power(q: Number, gamma: Number) -> Number:
+    return q**gamma
+
+
+@inline_strict
+def _power_slope(q: Number, gamma: Number) -> Number:
+    return gamma * q ** (gamma - 1.0)
+
+
+@inline_strict
+def _square(q: Number, _gamma: Number) -> Number:
+    return q * q
+
+
+@inline_strict
+def _square_slope(q: Number, _gamma: Number) -> Number:
+    return 2.0 * q
+
+
+@inline_strict
+def _weight(t: Number, alpha: Number) -> Number:
+    return alpha * t + (1.0 - alpha) * (1.0 - t) if alpha >= 0.0 else 1.0
+
+
+@inline_strict
+def _loss(x: Number, t: Number, alpha: Number, gamma: Number) -> Number:
+    focus = _power(_share(t, sigmoid(-x), sigmoid(x)), gamma)
+    return _weight(t, alpha) * focus * _share(t, softplus(-x), softplus(x))
+
+
+@inline_strict
+def _slope(x: Number, t: Number, alpha: Number, gamma: Number) -> Number:
+    p, not_p = sigmoid(x), sigmoid(-x)
+    entropy = _share(t, softplus(-x), softplus(x))
+    r = 1.0 / (1.0 + _share(t, exp(-x), exp(x)))  # p (1 - p) / q
+    pull = (1.0 - t) * p - t * not_p  # p - t, to all digits
+    focused = gamma * (1.0 - 2.0 * t) * r * entropy
+    return _weight(t, alpha) * _power(_share(t, not_p, p), gamma) * (pull + focused)
+
+
+@inline_strict
+def _target_slope(x: Number, t: Number, alpha: Number, gamma: Number) -> Number:
+    q, entropy = _share(t, sigmoid(-x), sigmoid(x)), _share(t, softplus(-x), softplus(x))
+    focus = _power(q, gamma)
+    by_weight = (2.0 * alpha - 1.0) * focus * entropy if alpha >= 0.0 else 0.0
+    slope = focus * -x
+    if gamma != 0.0:
+        slope = slope - _power_slope(q, gamma) * tanh(0.5 * x) * entropy
+    return by_weight + _weight(t, alpha) * slope
+
+
+def _formula(*_numbers: Number) -> Number:
+    """Placeholder for the formula that `instantiate` inserts."""
+
+
+def _each(
+    start: int,
+    stop: int,
+    x: FloatArray,
+    t: FloatArray,
+    alpha: float,
+    gamma: float,
+    out: FloatArray,
+) -> None:
+    x, t, out = x[start:stop], t[start:stop], out[start:stop]
+    for i in range(x.size):
+        out[i] = _formula(np.float64(x[i]), np.float64(t[i]), alpha, gamma)
+
+
+@cache
+def _loop(formula: Callable[..., Number], squared: bool) -> Callable[..., None]:
+    """Return the loop over a formula. A square, unlike a power, leaves it to be vectorized."""
+    if squared:
+        formula = specialize(formula, {_power: _square, _power_slope: _square_slope}, "squared")
+    return instantiate(_each, _formula=formula)
 
 
 class _Focal:
-    """Checked arguments, the probability of the wrong answer, and the loss without a focus."""
+    """Checked arguments, and formulas of each logit and its target, in float64."""
 
     def __init__(
         self, name: str, x: FloatArray, t: FloatArray, alpha: float, gamma: float, reduction: str
@@ -37,31 +124,26 @@ class _Focal:
         self.alpha = as_number("alpha", alpha, least=-1.0, most=1.0)
         self.gamma = as_number("gamma", gamma, least=0.0)
         choice("reduction", reduction, REDUCTIONS)
-        self.x, self.t = in_float64(x), in_float64(t)
-        self.p, self.not_p = sigmoid(self.x), sigmoid(-self.x)
-        self.wrong = _share(self.t, self.not_p, self.p)
-        self.entropy = _share(self.t, softplus(-self.x), softplus(self.x))
-        a = self.alpha
-        self.weight = a * self.t + (1.0 - a) * (1.0 - self.t) if a >= 0.0 else np.ones(t.shape)
-        self.focus = self.wrong**self.gamma
+        self.x, self.t = x, t
+
+    def _mapped(self, formula: Callable[..., Number]) -> FloatArray:
+        out = np.empty(self.x.shape)
+        x, t = (as_carray(a).reshape(-1) for a in (self.x, self.t))
+        options = self.alpha, self.gamma
+        over_rows(
+            _loop(formula, self.gamma == 2.0), out.size, COST, x, t, *options, out.reshape(-1)
+        )
+        return out
 
     def losses(self) -> FloatArray:
-        return np.asarray(self.weight * self.focus * self.entropy)
+        return self._mapped(_loss)
 
     def slopes(self) -> FloatArray:
         """Return the derivatives by the logits."""
-        r = 1.0 / (1.0 + _share(self.t, np.exp(-self.x), np.exp(self.x)))  # p (1 - p) / q
-        pull = (1.0 - self.t) * self.p - self.t * self.not_p  # p - t, to all digits
-        focused = self.gamma * (1.0 - 2.0 * self.t) * r * self.entropy
-        return np.asarray(self.weight * self.focus * (pull + focused))
+        return self._mapped(_slope)
 
     def target_slopes(self) -> FloatArray:
-        by_weight = (2.0 * self.alpha - 1.0) * self.focus * self.entropy if self.alpha >= 0 else 0.0
-        slope = self.focus * -self.x
-        if self.gamma != 0.0:
-            by_wrong = self.gamma * self.wrong ** (self.gamma - 1.0)
-            slope = slope - by_wrong * np.tanh(self.x / 2.0) * self.entropy
-        return np.asarray(by_weight + self.weight * slope)
+        return self._mapped(_target_slope)
 
 
 def sigmoid_focal_loss(

@@ -2,19 +2,84 @@ r"""The triplet loss: a positive is nearer to its anchor than a negative, by a m
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from .._core.arguments import FloatArray, as_number, check_flags, check_ndim
+from .._core.jit import kernel
+from .._core.threads import as_carray, with_workspace
+from .._math.softmax_rows import added
 from ._kernels.smooth import Smooth
 
 NAMES = ("anchor", "positive", "negative")
+#: Sums of squares between these bounds have lost nothing to overflow or underflow.
+LEAST, MOST = 2.0**-960, 2.0**960
 
 
 def _check(names: tuple[str, ...], arrays: list[FloatArray]) -> None:
     check_ndim(names[0], arrays[0], 1)
+
+
+@kernel
+def _sum_squares(
+    start: int,
+    stop: int,
+    x: FloatArray,
+    y: FloatArray,
+    eps: float,
+    out: FloatArray,
+    room: FloatArray,
+) -> None:
+    """Write the sum of the squares of each row of x - y + eps."""
+    for r in range(start, stop):
+        for i in range(room.size):
+            v = (np.float64(x[r, i]) - np.float64(y[r, i])) + eps
+            room[i] = v * v
+        out[r] = added(room)
+
+
+@kernel
+def _directions(
+    start: int,
+    stop: int,
+    x: FloatArray,
+    y: FloatArray,
+    eps: float,
+    length: FloatArray,
+    factor: FloatArray,
+    out: FloatArray,
+) -> None:
+    """Write each row of x - y + eps over its length, times a factor."""
+    for r in range(start, stop):
+        divisor = length[r] if length[r] != 0.0 else 1.0
+        for i in range(out.shape[1]):
+            v = (np.float64(x[r, i]) - np.float64(y[r, i])) + eps
+            out[r, i] = factor[r] * (v / divisor)
+
+
+def _rows(x: FloatArray) -> FloatArray:
+    return as_carray(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
+def _lengths(x: FloatArray, y: FloatArray, eps: float) -> FloatArray:
+    """Return the norm of each row of x - y + eps for p = 2; few rows need to be scaled."""
+    x, y = _rows(x), _rows(y)
+    squares = np.empty(len(x))
+    with_workspace(_sum_squares, x.shape[1])(0, len(x), x, y, eps, squares)
+    lengths = np.sqrt(squares)
+    extreme = ~((squares > LEAST) & (squares < MOST))  # a NaN, too
+    if extreme.any():
+        lengths[extreme] = _norm(_difference(x[extreme], y[extreme], eps), 2.0)[:, 0]
+    return lengths
+
+
+def _difference(x: FloatArray, y: FloatArray, eps: float) -> FloatArray:
+    difference = np.subtract(x, y, dtype=np.float64)
+    difference += eps
+    return difference
 
 
 def _norm(v: FloatArray, p: float) -> FloatArray:
@@ -27,12 +92,6 @@ def _norm(v: FloatArray, p: float) -> FloatArray:
     return np.asarray(scale * np.sum(ratio, axis=-1, keepdims=True) ** (1.0 / p))
 
 
-def _norm_slope(v: FloatArray, norm: FloatArray, p: float) -> FloatArray:
-    """Return the gradient of the p-norm of each row, 0 where the row is 0."""
-    unit = v / np.where(norm == 0.0, 1.0, norm)
-    return unit if p == 2.0 else np.asarray(np.sign(v) * np.abs(unit) ** (p - 1.0))
-
-
 class _Triplets:
     """The loss of checked options, as formulas of rows."""
 
@@ -42,44 +101,51 @@ class _Triplets:
         self.p = as_number("p", p, least=1.0)
         self.eps, self.swap = as_number("eps", eps, least=0.0), swap
 
-    def _distance(self, x: FloatArray, y: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return differences, and their norms."""
-        difference = x - y
-        difference += self.eps
-        return difference, _norm(difference, self.p)
+    def _distance(self, x: FloatArray, y: FloatArray) -> FloatArray:
+        """Return the norm of each difference of two rows."""
+        if self.p == 2.0:
+            return _lengths(x, y, self.eps).reshape(*x.shape[:-1], 1)
+        return _norm(_difference(x, y, self.eps), self.p)
+
+    def _slope(
+        self, x: FloatArray, y: FloatArray, norm: FloatArray, factor: FloatArray
+    ) -> FloatArray:
+        """Return a factor times the gradient of `_distance` by x, 0 where the distance is 0."""
+        if self.p == 2.0:
+            out = np.empty(x.shape)
+            of_rows = norm.reshape(-1), factor.reshape(-1), _rows(out)
+            _directions(0, norm.size, _rows(x), _rows(y), self.eps, *of_rows)
+            return out
+        v = _difference(x, y, self.eps)
+        unit = np.abs(v) / np.where(norm == 0.0, 1.0, norm)
+        return np.asarray(factor * (np.sign(v) * unit ** (self.p - 1.0)))
 
     def _missing(self, near: FloatArray, far: FloatArray) -> FloatArray:
         gap = (near - far) + self.margin
         return np.where(gap <= 0.0, 0.0, gap)  # a NaN stays
 
     def terms(self, a: FloatArray, b: FloatArray, c: FloatArray) -> FloatArray:
-        (_, near), (_, far) = self._distance(a, b), self._distance(a, c)
+        near, far = self._distance(a, b), self._distance(a, c)
         if self.swap:
-            far = np.minimum(far, self._distance(b, c)[1])
+            far = np.minimum(far, self._distance(b, c))
         return self._missing(near, far)[..., 0]
 
     def slopes(self, a: FloatArray, b: FloatArray, c: FloatArray) -> tuple[FloatArray, ...]:
-        (to_b, near), (to_c, far) = self._distance(a, b), self._distance(a, c)
-        if not self.swap:
-            pull, push = self._forces(to_b, near, to_c, far)
-            return pull - push, -pull, push
-        from_b, other = self._distance(b, c)
-        swapped = other < far
-        to_c, far = np.where(swapped, from_b, to_c), np.where(swapped, other, far)
-        pull, push = self._forces(to_b, near, to_c, far)
-        return pull - np.where(swapped, 0.0, push), -pull - np.where(swapped, push, 0.0), push
-
-    def _forces(
-        self, to_b: FloatArray, near: FloatArray, to_c: FloatArray, far: FloatArray
-    ) -> tuple[FloatArray, FloatArray]:
-        """Return the gradients of both distances, 0 for triplets that have their margin."""
+        near, far, begin = self._distance(a, b), self._distance(a, c), a
+        if self.swap:
+            other = self._distance(b, c)
+            swapped = other < far
+            begin, far = np.where(swapped, b, a), np.where(swapped, other, far)
         missing = self._missing(near, far)
         active = np.where(missing > 0.0, 1.0, missing)
-        pull, push = _norm_slope(to_b, near, self.p), _norm_slope(to_c, far, self.p)
-        return active * pull, active * push
+        pull, push = self._slope(a, b, near, active), self._slope(begin, c, far, active)
+        if not self.swap:
+            both = pull - push
+            return both, np.negative(pull, out=pull), push
+        return pull - np.where(swapped, 0.0, push), -pull - np.where(swapped, push, 0.0), push
 
     def smooth(self) -> Smooth:
-        return Smooth(NAMES, _check, self.terms, self.slopes, axis=-1, wanted=3)
+        return Smooth(NAMES, _check, self.terms, self.slopes, axis=-1, wanted=3, of_kernels=True)
 
 
 def triplet_margin_loss(
@@ -160,7 +226,8 @@ def triplet_margin_loss(
     and a gradient. FaceNet takes squared distances of vectors of length 1.
 
     **Numerics.** The norm is computed relative to the largest component of a difference, so that
-    its powers neither overflow nor underflow.
+    its powers neither overflow nor underflow. For p = 2 the sum of the squares comes first, and
+    is replaced if it is very large or very small.
 
     References
     ----------

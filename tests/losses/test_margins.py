@@ -195,6 +195,19 @@ def test_distances_neither_overflow_nor_underflow():
         np.testing.assert_allclose(db, [0.6, 0.8], rtol=4e-15)
 
 
+def test_ordinary_distances_next_to_extreme_ones():
+    """Each row is 3, 4, 0 times its size, and its distance 5 times."""
+    size = np.array([1e-320, 1e-170, 1e-140, 1.0, 1e140, 1e170, 1e300])
+    a, b = np.zeros((7, 3)), size[:, None] * [3.0, 4.0, 0.0]
+    options = {"margin": 0.0, "eps": 0.0}
+    got = triplet_margin_loss(a, b, a, **options, reduction="none")
+    np.testing.assert_allclose(got, 5 * size, rtol=4e-16)
+    _, db, dc = triplet_margin_loss_grad(a, b, a, **options, reduction="sum")
+    np.testing.assert_allclose(db, 7 * [[0.6, 0.8, 0.0]], rtol=4e-4)  # 1e-320 has four digits
+    np.testing.assert_allclose(db[1:], 6 * [[0.6, 0.8, 0.0]], rtol=4e-16)
+    np.testing.assert_array_equal(dc, np.zeros((7, 3)))
+
+
 def test_errors_of_triplets():
     x = np.zeros((2, 3))
     with pytest.raises(ValueError, match="'positive'"):

@@ -14,9 +14,13 @@ SIZES = {
     "siglip_loss": [(512, 512)],
     "dpo_loss": [(2, 4096)],
     "policy_loss": [(64, 2048)],
+    "multi_margin_loss": [(512, 1024)],
+    "sigmoid_focal_loss": [(512, 1024)],
+    "triplet_margin_loss": [(512, 1024)],
     "ctc_loss": [(16, 200, 32, 40)],  # sequences, steps, classes, letters
 }
 PAIRS = ["gaussian_kl", "kl_estimate", "distillation_loss", "dpo_loss"]
+ALL_MOVE = {*PAIRS, "siglip_loss", "triplet_margin_loss"}  # PyTorch's gradient is of all arguments
 
 
 def _arguments(name, shape, dtype):
@@ -31,7 +35,12 @@ def _arguments(name, shape, dtype):
         sizes = (rows, inputs), (classes, inputs)
         arrays = [rng.normal(size=size).astype(dtype) for size in sizes]
         return [*arrays, rng.integers(0, classes, rows)]
-    arrays = [rng.normal(size=shape).astype(dtype) / 2 for _ in range(1 + (name in PAIRS))]
+    count = 3 if name == "triplet_margin_loss" else 1 + (name in PAIRS)
+    arrays = [rng.normal(size=shape).astype(dtype) / 2 for _ in range(count)]
+    if name == "multi_margin_loss":
+        return [*arrays, rng.integers(0, shape[1], shape[0])]
+    if name == "sigmoid_focal_loss":
+        return [*arrays, rng.integers(0, 2, shape).astype(dtype)]
     if name == "policy_loss":
         old = rng.normal(size=shape).astype(dtype) / 2
         return [*arrays, old, rng.normal(size=(shape[0], 1)).astype(dtype)]
@@ -94,7 +103,15 @@ def _formulas(torch):
         gain = p - ref
         return -F.logsigmoid(0.1 * (gain[0] - gain[1])).mean()
 
+    def focal(x, target):
+        p, cost = x.sigmoid(), F.binary_cross_entropy_with_logits(x, target, reduction="none")
+        right = p * target + (1 - p) * (1 - target)
+        return ((0.25 * target + 0.75 * (1 - target)) * cost * (1 - right) ** 2).mean()
+
     return {
+        "multi_margin_loss": F.multi_margin_loss,
+        "sigmoid_focal_loss": focal,
+        "triplet_margin_loss": F.triplet_margin_loss,
         "policy_loss": policy,
         "siglip_loss": siglip,
         "info_nce": clip,
@@ -114,7 +131,7 @@ def torch_call(name, form, shape, dtype):
         return _of_logits("PyTorch", form, shape, dtype)
     torch.set_num_threads(2)
     f, arguments = _formulas(torch)[name], _arguments(name, shape, dtype)
-    count = len(arguments) if name in {*PAIRS, "siglip_loss"} else 1 + name.startswith("linear")
+    count = len(arguments) if name in ALL_MOVE else 1 + name.startswith("linear")
     tensors = [
         torch.tensor(a, requires_grad=form == "vjp" and k < count) for k, a in enumerate(arguments)
     ]
