@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from .._core.arguments import FloatArray
 from .._core.jit import kernel
-from .._core.threads import over_rows
+from .._core.threads import as_carray, over_rows, with_workspace
 
 
 @kernel
@@ -51,3 +51,56 @@ def add_rows(
     out = np.zeros(table.shape, table.dtype)
     over_rows(_place, len(used), table.shape[1], sums, np.float64(factor), used, out)
     return out
+
+
+@kernel
+def _increase(
+    start: int,
+    stop: int,
+    updates: FloatArray,
+    order: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.int64],
+    firsts: npt.NDArray[np.int64],
+    tables: FloatArray,
+    sums: FloatArray,
+) -> None:
+    used = firsts.size - 1
+    table, group = start // used, start % used
+    for _ in range(start, stop):
+        first, last = firsts[group], firsts[group + 1] - 1
+        row, to = updates[table, order[last]], tables[table, rows[last]]
+        if first == last:  # most rows
+            for d in range(to.size):
+                to[d] += row[d]
+        else:
+            for d in range(to.size):
+                sums[d] = to[d]
+            for k in range(first, last):
+                earlier = updates[table, order[k]]
+                for d in range(to.size):
+                    sums[d] += earlier[d]
+            for d in range(to.size):
+                to[d] = sums[d] + row[d]
+        group += 1
+        if group == used:
+            table, group = table + 1, 0
+
+
+def increase_rows(tables: FloatArray, rows: npt.NDArray[np.int64], updates: FloatArray) -> None:
+    """
+    Add updates (L, N, D) to the rows (N,) of each of L tables (L, rows, D), in place.
+
+    Sums are float64 and rounded once. Rows without an update are left alone.
+    """
+    count, width = updates.shape[1:]
+    if not count:
+        return
+    # The updates of a row follow each other, in the order in which they were given. No two of the
+    # sorted numbers are equal, so that any sort keeps that order; a stable one takes longer.
+    rows, order = np.divmod(np.sort(rows * count + np.arange(count)), count)
+    firsts = np.concatenate([[0], np.flatnonzero(rows[1:] != rows[:-1]) + 1, [count]])
+    used = len(firsts) - 1
+    # A row takes a few nanoseconds, and several of its numbers together take one.
+    cost = (8 + width / 4) * count / used
+    kernel = with_workspace(_increase, width)
+    over_rows(kernel, len(tables) * used, cost, as_carray(updates), order, rows, firsts, tables)

@@ -31,12 +31,13 @@ from .._core.arguments import (
     check_size,
     choice,
     entries,
+    in_float64,
     reduced_axes,
     result,
     shown,
 )
 from .._core.broadcasting import broadcast_shape, unbroadcast
-from .._math.scatter import add_rows
+from .._math.scatter import increase_rows
 
 __all__ = [  # noqa: RUF022  # in the order of the page
     "scatter_add",
@@ -77,16 +78,32 @@ def _taken_shape(x: FloatArray, indices: npt.NDArray[np.int64], axis: int) -> tu
     return (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
 
 
-def _added(
-    updates: FloatArray, indices: npt.NDArray[np.int64], x: FloatArray, axis: int
+def _exact(dtype: FloatDType) -> FloatDType:
+    """Return the dtype of an array that holds sums: each is rounded once on its way to `dtype`."""
+    return dtype if dtype == np.float32 else np.dtype(np.float64)
+
+
+def _increase(
+    sums: FloatArray, indices: npt.NDArray[np.int64], updates: FloatArray, axis: int
+) -> None:
+    """Add updates to the entries of an array, which is contiguous, along an axis."""
+    before, after = math.prod(sums.shape[:axis]), math.prod(sums.shape[axis + 1 :])
+    increase_rows(
+        sums.reshape(before, sums.shape[axis], after),
+        indices.ravel(),
+        updates.reshape(before, indices.size, after),
+    )
+
+
+def _increased(
+    x: FloatArray, indices: npt.NDArray[np.int64], updates: FloatArray, axis: int, dtype: FloatDType
 ) -> FloatArray:
-    """Return the sums of the updates of each entry along an axis of `x`."""
-    moved = np.moveaxis(x, axis, 0)
-    width = math.prod(moved.shape[1:])
-    places = range(axis, axis + indices.ndim)
-    rows = np.moveaxis(updates, places, range(indices.ndim)).reshape(indices.size, width)
-    sums = add_rows(rows, indices, np.empty((len(moved), width)))
-    return np.moveaxis(sums.reshape(moved.shape), 0, axis)
+    """Return `x` with the updates added along an axis."""
+    with np.errstate(all="ignore"):
+        # an empty sum is +0, and adding it makes -0 to +0
+        sums = np.add(x, 0.0, dtype=_exact(dtype), order="C")
+        _increase(sums, indices, updates, axis)
+    return result(sums, dtype)
 
 
 def scatter_add(
@@ -147,12 +164,11 @@ def scatter_add(
     >>> scatter_add([0, 0, 0], [2, 0, 2], [1, 10, 100])
     array([ 10.,   0., 101.])
     """
-    dtype, (x, updates) = as_floats({"x": x, "updates": updates})
+    dtype, (x, updates) = as_floats({"x": x, "updates": updates}, work=np.float32)
     axis = _axis("x", x, axis)
     places = _indices("indices", indices, x.shape[axis])
     check_shape("updates", updates, _taken_shape(x, places, axis))
-    with np.errstate(all="ignore"):
-        return result(x + _added(updates, places, x, axis), dtype)
+    return _increased(x, places, updates, axis, dtype)
 
 
 def scatter_add_vjp(
@@ -265,12 +281,14 @@ def take_vjp(
     array([[1., 0., 2.],
            [3., 0., 4.]])
     """
-    dtype, (dout, x) = as_floats({"dout": dout, "x": x})
+    dtype, (dout, x) = as_floats({"dout": dout, "x": x}, work=np.float32)
     axis = _axis("x", x, axis)
     places = _indices("indices", indices, x.shape[axis])
     check_shape("dout", dout, _taken_shape(x, places, axis))
+    dx = np.zeros(x.shape, _exact(dtype))
     with np.errstate(all="ignore"):
-        return result(np.ascontiguousarray(_added(dout, places, x, axis)), dtype)
+        _increase(dx, places, dout, axis)
+    return result(dx, dtype)
 
 
 # Two arrays, of which a condition selects
@@ -284,6 +302,11 @@ def _selected(
     shape = broadcast_shape(names[1:], w, x)
     check_broadcast(names[0], chosen.shape, shape, both=True)
     return chosen, np.broadcast_shapes(chosen.shape, shape)
+
+
+def _reduced(array: FloatArray, shape: tuple[int, ...]) -> FloatArray:
+    """Sum an array over broadcast axes in float64, if there are any."""
+    return array if array.shape == shape else unbroadcast(in_float64(array), shape)
 
 
 def where_vjp(
@@ -349,12 +372,11 @@ def where_vjp(
     >>> float(dx)
     2.0
     """
-    dtype, (dout, w, x) = as_floats({"dout": dout, "w": w, "x": x})
+    dtype, (dout, w, x) = as_floats({"dout": dout, "w": w, "x": x}, work=np.float32)
     chosen, shape = _selected(("condition", "w", "x"), condition, w, x)
     check_shape("dout", dout, shape)
-    dw = unbroadcast(np.where(chosen, dout, 0.0), w.shape)
-    dx = unbroadcast(np.where(chosen, 0.0, dout), x.shape)
-    return result(dw, dtype), result(dx, dtype)
+    dw, dx = np.where(chosen, dout, 0.0), np.where(chosen, 0.0, dout)
+    return result(_reduced(dw, w.shape), dtype), result(_reduced(dx, x.shape), dtype)
 
 
 # Several arrays, one after the other
@@ -537,17 +559,19 @@ def pad_vjp(
     >>> pad_vjp([1, 2, 3, 4, 5, 6, 7], [0, 0, 0], pad_width=2, mode="reflect")
     array([10., 12.,  6.])
     """
-    dtype, (dout, x) = as_floats({"dout": dout, "x": x})
+    dtype, (dout, x) = as_floats({"dout": dout, "x": x}, work=np.float32)
     widths, sources = _padded(x, pad_width, mode)
     check_shape("dout", dout, tuple(len(source) for source in sources))
+    inside = tuple(slice(a, a + n) for (a, _), n in zip(widths, x.shape, strict=True))
     if mode == "constant":
-        inside = (slice(a, a + n) for (a, _), n in zip(widths, x.shape, strict=True))
-        return result(dout[tuple(inside)].copy(), dtype)
+        return result(dout[inside].copy(), dtype)
     with np.errstate(all="ignore"):
-        for axis, source in enumerate(sources):
-            like = np.empty(_with_length(dout.shape, axis, x.shape[axis]))
-            dout = _added(dout, source, like, axis)
-    return result(np.array(dout, order="C"), dtype)
+        sums = np.add(dout, 0.0, dtype=np.float64, order="C")  # a sum of -0 alone is +0
+        for axis, (source, (before, _)) in enumerate(zip(sources, widths, strict=True)):
+            # the borders are added to the entries inside that they repeat
+            border = np.delete(np.arange(len(source)), inside[axis])
+            _increase(sums, before + source[border], np.take(sums, border, axis), axis)
+        return result(sums[inside].astype(dtype, order="C"), dtype)
 
 
 # Sums of products by their indices
@@ -622,7 +646,11 @@ def _exchanged(
     out: str,
     sizes: dict[str, int],
 ) -> FloatArray:
-    """Return the gradient of an operand: the subscripts of the operand and the output exchanged."""
+    """
+    Return the gradient of an operand: the subscripts of the operand and the output exchanged.
+
+    It may be a view of `u`.
+    """
     own = "".join(dict.fromkeys(terms[k]))
     others = [j for j in range(len(terms)) if j != k]
     letters = "".join([out, *(terms[j] for j in others)])
@@ -631,7 +659,7 @@ def _exchanged(
     product = np.einsum(text, u, *(arrays[j] for j in others), optimize=True)
     copied = _spread(np.asarray(product), have, own, sizes)
     if own == terms[k]:
-        return np.array(copied)  # einsum may have returned a view of u
+        return copied
     dx = np.zeros(arrays[k].shape, u.dtype)
     diagonal = np.einsum(f"{terms[k]}->{own}", dx)  # a view, in which the repeated letters are one
     diagonal[...] = copied
@@ -723,11 +751,14 @@ def einsum_vjp(dout: npt.ArrayLike, *operands: npt.ArrayLike, subscripts: str) -
     # axes of length 1 that broadcast are repeated, and their gradients summed at the end
     shapes = [[sizes[letter] for letter in term] for term in terms]
     wide = [np.broadcast_to(array, shape) for array, shape in zip(arrays, shapes, strict=True)]
+    gradients = []
     with np.errstate(all="ignore"):
-        grads = [_exchanged(k, u, wide, terms, out, sizes) for k in range(len(wide))]
-        summed = map(unbroadcast, grads, (array.shape for array in arrays))
-        gradients = tuple(result(gradient, dtype) for gradient in summed)
-    return gradients if len(gradients) > 1 else gradients[0]
+        for k, array in enumerate(arrays):
+            gradient = unbroadcast(_exchanged(k, u, wide, terms, out, sizes), array.shape)
+            # a view, of dout or of numbers that are repeated, is copied as it is rounded
+            rounded = gradient.astype(dtype, copy=gradient.base is not None)
+            gradients.append(result(rounded, dtype))
+    return tuple(gradients) if len(gradients) > 1 else gradients[0]
 
 
 # Forward mode: all of these maps are linear in each operand
@@ -767,8 +798,7 @@ def scatter_add_jvp(primals: Any, tangents: Any, *, axis: int = 0) -> FloatArray
     axis = _axis("primals[0]", x, axis)
     places = _indices("primals[1]", indices, x.shape[axis])
     check_shape("primals[2]", updates, _taken_shape(x, places, axis))
-    with np.errstate(all="ignore"):
-        return result(dx + _added(dupdates, places, x, axis), dtype)
+    return _increased(dx, places, dupdates, axis, dtype)
 
 
 def _around_indices(
@@ -779,10 +809,10 @@ def _around_indices(
     check_constant(f"tangents[{constant}]", moves.pop(f"tangents[{constant}]"))
     fixed = points.pop(f"primals[{constant}]")
     moving = {name: move for name, move in moves.items() if move is not None}
-    dtype, floats = as_floats({**points, **moving})
+    dtype, floats = as_floats({**points, **moving}, work=np.float32)
     arrays, moved = floats[: count - 1], dict(zip(moving, floats[count - 1 :], strict=True))
     for name, array in zip(moves, arrays, strict=True):
-        check_shape(name, moved.setdefault(name, np.zeros(array.shape)), array.shape)
+        check_shape(name, moved.setdefault(name, np.zeros_like(array)), array.shape)
     return dtype, arrays, [moved[name] for name in moves], fixed
 
 
@@ -894,7 +924,9 @@ def concatenate_jvp(primals: Any, tangents: Any, *, axis: int = 0) -> FloatArray
     if count < 2 or any(isinstance(point, int | float) for point in points.values()):
         msg = f"Argument 'primals' must be a tuple of two or more arrays, not {shown(primals)}."
         raise ValueError(msg)
-    dtype, arrays, moved = as_tangents(tuple(points.values()), tangents, count=count)
+    dtype, arrays, moved = as_tangents(
+        tuple(points.values()), tangents, count=count, work=np.float32
+    )
     axis = _joined(list(points), arrays, axis)
     return result(np.concatenate(moved, axis), dtype)
 
@@ -937,11 +969,11 @@ def pad_jvp(
     >>> pad_jvp([7, 8, 9], [1, 2, 3], pad_width=(1, 2), mode="wrap")
     array([3., 1., 2., 3., 1., 2.])
     """
-    dtype, (x,), (dx,) = as_tangents(primals, tangents, count=1)
+    dtype, (x,), (dx,) = as_tangents(primals, tangents, count=1, work=np.float32)
     _, sources = _padded(x, pad_width, mode)
     for axis, source in enumerate(sources):
         # a constant has the source -1, which takes the zero that is appended
-        zero = np.zeros(_with_length(dx.shape, axis, 1))
+        zero = np.zeros(_with_length(dx.shape, axis, 1), dx.dtype)
         dx = np.take(np.concatenate([dx, zero], axis), source, axis)
     return result(np.array(dx), dtype)
 

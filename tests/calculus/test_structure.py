@@ -13,6 +13,45 @@ def peers():
     return pytest.importorskip("peers")
 
 
+#: A dtype, three numbers, and their sum rounded once.  Rounded after each addition, or to float32
+#: on the way to float16, it would be 1.
+ROUNDED_ONCE = [
+    (np.float16, [2**-11, 1, 2**-24], 1 + 2**-10),
+    (np.float32, [2**-24, 1, 2**-24], 1 + 2**-23),
+]
+
+
+@pytest.mark.parametrize(("dtype", "terms", "want"), ROUNDED_ONCE)
+class TestSumsAreRoundedOnce:
+    def check(self, got, dtype, want):
+        assert got.dtype == dtype
+        assert np.unique(got) == want
+
+    def test_scatter_add(self, dtype, terms, want):
+        x, updates = np.array(terms[:1], dtype), np.array(terms[1:], dtype)
+        self.check(calculus.scatter_add(x, [0, 0], updates), dtype, want)
+        primals = (np.zeros(1, dtype), [0, 0], np.zeros(2, dtype))
+        self.check(calculus.scatter_add_jvp(primals, (x, None, updates)), dtype, want)
+
+    def test_take(self, dtype, terms, want):
+        dout = np.array(terms, dtype)
+        self.check(calculus.take_vjp(dout, np.zeros(1, dtype), [0, 0, 0]), dtype, want)
+
+    def test_where(self, dtype, terms, want):
+        dout, x = np.array(terms, dtype), np.zeros(3, dtype)
+        self.check(calculus.where_vjp(dout, [True] * 3, dtype(0), x)[0], dtype, want)
+        self.check(calculus.where_vjp(dout, [False] * 3, x, dtype(0))[1], dtype, want)
+
+    def test_pad(self, dtype, terms, want):
+        """Also where the terms come from two axes."""
+        dout, options = np.array(terms, dtype), {"pad_width": 1, "mode": "edge"}
+        self.check(calculus.pad_vjp(dout, np.zeros(1, dtype), **options), dtype, want)
+        dout = np.zeros((3, 3), dtype)
+        dout[0], dout[1, 1] = [terms[0], 0, 0], terms[1]
+        dout[2, 0] = terms[2]
+        self.check(calculus.pad_vjp(dout, np.zeros((1, 1), dtype), **options), dtype, want)
+
+
 class TestIndices:
     @pytest.mark.parametrize("axis", [0, 1, -1])
     def test_pytorch(self, axis, rng, peers, assert_close):
@@ -46,6 +85,31 @@ class TestIndices:
         updates = np.full(2**20, np.float32(0.1))
         got = calculus.scatter_add(np.zeros(1, np.float32), np.zeros(2**20, int), updates)
         assert got == np.float32(2**20 * np.float64(np.float32(0.1)))
+
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    @pytest.mark.parametrize("axis", [0, 1])
+    def test_large(self, axis, dtype, rng, peers, set_num_threads):
+        """With several threads, the sums of PyTorch in float64, and the bits of one thread."""
+        x = rng.normal(size=(1000, 900)).astype(dtype)
+        places = rng.integers(0, x.shape[axis] // 2, 2000)
+        updates = np.take(rng.normal(size=x.shape), places, axis).astype(dtype)
+        given = [peers.torch.tensor(array) for array in (x, places, updates)]
+        want = given[0].double().index_add(axis, given[1], given[2].double()).numpy()
+        results = []
+        for number in (1, 2, 7):
+            set_num_threads(number)
+            results.append(calculus.scatter_add(x, places, updates, axis=axis))
+        assert results[0].dtype == dtype
+        np.testing.assert_allclose(results[0], want, rtol=2 * np.finfo(dtype).eps, atol=1e-14)
+        np.testing.assert_array_equal(results[1], results[0])
+        np.testing.assert_array_equal(results[2], results[0])
+
+    @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+    def test_nothing_is_added(self, dtype):
+        """An empty sum is 0, and -0 plus 0 is 0."""
+        got = calculus.scatter_add(np.array([1, -0.0], dtype), np.zeros(0, int), np.zeros(0, dtype))
+        np.testing.assert_array_equal(got, np.array([1, 0], dtype))
+        assert not np.signbit(got).any()
 
     def test_negative_indices_count_from_the_end(self):
         np.testing.assert_array_equal(calculus.take_vjp([1, 10], [0, 0, 0], [-1, -3]), [10, 0, 1])
@@ -205,6 +269,20 @@ class TestPad:
             with pytest.raises(error, match=f"^Argument {words}"):
                 call()
 
+    def test_images(self, rng, peers, assert_close):
+        pad, x = peers.torch.nn.functional.pad, rng.normal(size=(2, 3, 40, 50))
+        dout = rng.normal(size=(2, 3, 47, 68))
+        _, [want] = peers.value_and_vjp(
+            lambda x: pad(x, (9, 9, 3, 4), mode="reflect"), x, dout=dout
+        )
+        options = {"pad_width": ((0, 0), (0, 0), (3, 4), (9, 9)), "mode": "reflect"}
+        assert_close(calculus.pad_vjp(dout, x, **options), want)
+
+    def test_a_scalar_has_no_border(self):
+        got = calculus.pad_vjp(np.float32(3), np.float32(0), pad_width=1, mode="edge")
+        assert got == 3
+        assert got.dtype == np.float32
+
     def test_nothing_cannot_be_repeated(self):
         assert calculus.pad_vjp([1.0], np.ones(0), pad_width=(0, 1)).shape == (0,)
         with pytest.raises(ValueError, match=r"^Argument 'x' must not be empty along an axis"):
@@ -254,6 +332,16 @@ class TestEinsum:
             pairs = (got, want) if isinstance(want, tuple) else ((got,), (want,))
             for one, other in zip(*pairs, strict=True):
                 np.testing.assert_allclose(one, other, rtol=1e-13)
+
+    @pytest.mark.parametrize("subscripts", ["ij->ij", "ij->ji", "ij->i", "ii->i"])
+    @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+    def test_the_gradient_is_an_array_of_its_own(self, subscripts, dtype):
+        A = np.zeros((3, 3), dtype)
+        u = np.ones_like(np.einsum(subscripts, A))
+        dA = calculus.einsum_vjp(u, A, subscripts=subscripts)
+        dA[0, 0] = 5.0
+        assert np.count_nonzero(dA == 5) == 1
+        np.testing.assert_array_equal(u, 1)
 
     def test_a_nan_in_one_row_stays_there(self):
         A = np.ones((2, 3))
