@@ -13,8 +13,8 @@ from .._core.broadcasting import binary_jacobian, binary_jvp, binary_vjp
 
 def _maximum(w: FloatArray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     defined = np.where(np.isnan(w) | np.isnan(x), np.nan, 1)
-    tie = (w == x) / 2
-    return ((w > x) + tie) * defined, ((w < x) + tie) * defined
+    by_w = ((w > x) + (w == x) / 2) * defined
+    return by_w, 1.0 - by_w
 
 
 def maximum_jacobian(w: npt.ArrayLike, x: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:

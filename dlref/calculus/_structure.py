@@ -304,6 +304,18 @@ def _selected(
     return chosen, np.broadcast_shapes(chosen.shape, shape)
 
 
+def _kept(array: FloatArray, chosen: npt.NDArray[np.bool_]) -> FloatArray:
+    """
+    Return the numbers that are chosen, and zeros for the others.
+
+    The bits of all numbers are masked, because a branch for each takes ten times as long where the
+    choice is irregular.
+    """
+    bits = np.dtype(f"i{array.itemsize}")
+    kept: FloatArray = (array.view(bits) & -chosen.astype(bits)).view(array.dtype)
+    return kept
+
+
 def _reduced(array: FloatArray, shape: tuple[int, ...]) -> FloatArray:
     """Sum an array over broadcast axes in float64, if there are any."""
     return array if array.shape == shape else unbroadcast(in_float64(array), shape)
@@ -375,7 +387,7 @@ def where_vjp(
     dtype, (dout, w, x) = as_floats({"dout": dout, "w": w, "x": x}, work=np.float32)
     chosen, shape = _selected(("condition", "w", "x"), condition, w, x)
     check_shape("dout", dout, shape)
-    dw, dx = np.where(chosen, dout, 0.0), np.where(chosen, 0.0, dout)
+    dw, dx = _kept(dout, chosen), _kept(dout, ~chosen)
     return result(_reduced(dw, w.shape), dtype), result(_reduced(dx, x.shape), dtype)
 
 
