@@ -24,7 +24,7 @@ MATRICES = [call((3, 3)), call((2, 4, 2, 2)), call((1, 1)), call((0, 2, 2))]
 LARGER = [call((5, 5)), call((2, 7, 7))]
 
 
-def of(name: str, f: Any, **known: Any) -> MapSpec:
+def numpy_map(name: str, f: Any, **known: Any) -> MapSpec:
     """Return the record of a map of NumPy whose derivatives have this name here."""
     forms = (getattr(c, f"{name}{form}", None) for form in FORMS)
     return MapSpec(f=f, forms=tuple(form for form in forms if form), **known)
@@ -32,12 +32,12 @@ def of(name: str, f: Any, **known: Any) -> MapSpec:
 
 def elementary(name: str, f: Any, draw: Any = draw.normal, *options: Any, **known: Any) -> MapSpec:
     calls = [call((5,)), call((2, 3)), call(()), call((0, 3)), *options]
-    return of(name, f, family="elements", calls=calls, draw=(draw,), **known)
+    return numpy_map(name, f, family="elements", calls=calls, draw=(draw,), **known)
 
 
 def binary(name: str, *draw: Any, **known: Any) -> MapSpec:
     f = getattr(np, name)
-    return of(name, f, family="pairs", calls=PAIRS, hard=HARD_PAIRS, draw=draw, **known)
+    return numpy_map(name, f, family="pairs", calls=PAIRS, hard=HARD_PAIRS, draw=draw, **known)
 
 
 def reduction(name: str, f: Any, *, of_nothing: bool = True) -> MapSpec:
@@ -46,7 +46,7 @@ def reduction(name: str, f: Any, *, of_nothing: bool = True) -> MapSpec:
     hard = [call((5, 7)), call((5, 7), axis=0), call((131,)), call((2, 3, 5), axis=1)]
     family = "reductions" if of_nothing else "reductions of something"
     every = [*calls, call(()), *empty]
-    return of(name, f, family=family, calls=every, hard=hard, options=(), batched=False)
+    return numpy_map(name, f, family=family, calls=every, hard=hard, options=(), batched=False)
 
 
 def scan(f: Any) -> MapSpec:
@@ -101,15 +101,15 @@ RECORDS = [
     reduction("max", np.max, of_nothing=False), reduction("min", np.min, of_nothing=False),
     reduction("norm", np.linalg.norm),
     scan(c.cumsum), scan(c.cumprod), scan(c.cumlogsumexp),
-    of(
+    numpy_map(
         "dot", lambda w, x: (w * x).sum(-1),
         calls=[call((3,), (3,)), call((2, 4), (2, 4)), call((2, 0), (2, 0))],
     ),
-    of(
+    numpy_map(
         "scaled_sum", lambda x, z: np.sum(x * z),
         calls=[call((3,), ()), call((2, 3), (1,)), call((0,), ())], batched=False,
     ),  # a leading axis of a vector would be its own
-    of(
+    numpy_map(
         "matmul", np.matmul,
         calls=[
             call((2, 3), (3, 4)), call((3,), (3, 4)), call((2, 3), (3,)), call((3,), (3,)),
@@ -118,16 +118,16 @@ RECORDS = [
         hard=[call((5, 7), (7, 3)), call((7,), (7, 3)), call((2, 1, 3, 131), (5, 131, 2))],
         batched=False, core=(2, 2, 2),
     ),
-    of(
+    numpy_map(
         "quadratic_form", lambda x, a: np.einsum("...i,...ij,...j", x, a, x),
         calls=[call((3,), (3, 3)), call((2, 4), (2, 4, 4))],
     ),
-    of("trace", lambda a: np.trace(a, axis1=-2, axis2=-1), calls=MATRICES, hard=LARGER),
-    of(
+    numpy_map("trace", lambda a: np.trace(a, axis1=-2, axis2=-1), calls=MATRICES, hard=LARGER),
+    numpy_map(
         "inverse", np.linalg.inv, calls=MATRICES, hard=LARGER, draw=(draw.invertible,), fixed=True,
         core=(2, 2),
     ),
-    of(
+    numpy_map(
         "solve", np.linalg.solve,
         calls=[
             call((3, 3), (3, 2)), call((3, 3), (3,)), call((2, 4, 2, 2), (2, 4, 2, 3)),
@@ -135,7 +135,7 @@ RECORDS = [
         ],
         draw=(draw.invertible,), fixed=True, batched=False,
     ),
-    of(
+    numpy_map(
         "logdet", lambda a: np.linalg.slogdet(a)[1], calls=MATRICES, hard=LARGER,
         draw=(draw.invertible,), fixed=True,
     ),
@@ -147,7 +147,7 @@ RECORDS = [
         hard=[call((7, 5), (31,), (31, 5)), call((5, 7), (31,), (5, 31), axis=-1)],
         large=[call((257, 3), (1025,), (1025, 3)), call((5, 2, 3), (7,), (7, 2, 3))],
     ),
-    of(
+    numpy_map(
         "take", take,
         calls=[
             call((3,), (4,)), call((3, 2), (5,)), call((2, 3), (4,), axis=1),
@@ -157,7 +157,7 @@ RECORDS = [
         hard=[call((7, 5), (31,)), call((5, 7), (31,), axis=-1)],
         large=[call((257, 3), (1025,)), call((5, 2, 3), (7,))],
     ),
-    of(
+    numpy_map(
         "where", np.where,
         calls=[
             call((3,), (3,), (3,)), call((3,), (3,), ()), call((2, 1, 3), (4, 1), (1,)),
@@ -166,7 +166,7 @@ RECORDS = [
         draw=(draw.booleans,), constant=(0,), analytic=False,
         hard=[call((5, 7), (5, 7), (5, 7)), call((5, 1), (3, 1, 7), ())],
     ),
-    of(
+    numpy_map(
         "concatenate", concatenate,
         calls=[
             call((3,), (2,)), call((2, 3), (1, 3), (2, 3)), call((2, 3), (2, 1), axis=-1),
@@ -175,7 +175,7 @@ RECORDS = [
         batched=False, hard=[call((5, 7), (11, 7)), call((5, 7), (5, 2), (5, 3), axis=1)],
         large=[call((2, 257, 3), (3, 257, 3))],
     ),
-    of(
+    numpy_map(
         "pad", pad,
         calls=[
             call((5,), pad_width=2), call((3, 4), pad_width=(1, 2)),
@@ -189,7 +189,7 @@ RECORDS = [
         hard=[call((5, 7), pad_width=3), call((5, 7), pad_width=(4, 3), mode="reflect")],
         large=[call((3, 257, 5), pad_width=2, mode="wrap")],
     ),
-    of(
+    numpy_map(
         "einsum", einsum,
         calls=[
             product("ij,jk->ik", (2, 3), (3, 4)), product("ij,jk", (2, 3), (3, 4)),

@@ -132,7 +132,7 @@ def _vector_to_sequence(rng: Any) -> Cases:
     yield from _sequences(rng, sequence(rng)[:, 0], steps=5)
 
 
-def _fed(rng: Any) -> Cases:
+def _sequence_samples(rng: Any) -> Cases:
     inputs = "rnn", rng.normal(size=(2, 8)), cell_of(rng, 1)
     yield option_case("feed"), inputs, {"steps": 5, "feed": "first"}
 
@@ -190,7 +190,7 @@ RECORDS = [
     MapSpec(f=r.bidirectional, hard=_bidirectional),
     MapSpec(f=r.sequence_to_sequence, hard=_sequences),
     MapSpec(f=r.sequence_to_vector, hard=_sequences),
-    MapSpec(f=r.vector_to_sequence, hard=_vector_to_sequence, options=_fed),
+    MapSpec(f=r.vector_to_sequence, hard=_vector_to_sequence, options=_sequence_samples),
     MapSpec(f=r.encoder_decoder, hard=_pair),
 ]  # fmt: skip
 

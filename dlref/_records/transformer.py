@@ -104,7 +104,7 @@ def of_blocks(f: Any, inputs: Callable[..., Any], extra: dict[str, Any], *, rms:
     return MapSpec(f=f, hard=hard, options=options, fields=fields)
 
 
-def _with(given: Any, change: Callable[[Any], Any]) -> Any:
+def _with_parameters(given: Any, change: Callable[[Any], Any]) -> Any:
     """Return inputs with the parameters of the block, or of each one of a stack, changed."""
     place = next(i for i, part in enumerate(given) if isinstance(part, tuple))
     params = given[place]
@@ -129,15 +129,23 @@ def experts(rng: Any, count: int = 6) -> Any:
 def _of_other_kinds(rng: Any, given: Any) -> Cases:
     """Yield the options of blocks that need other parameters."""
     rotation = {**HEADS, **rotations(), "norm_after_rope": True}
-    yield option_case("norm_after_rope"), _with(given, _normed), rotation
+    yield option_case("norm_after_rope"), _with_parameters(given, _normed), rotation
     bounded = {**HEADS, **rotations(), "clip_qkv": 0.5}
-    yield option_case("clip_qkv"), _with(given, _normed), bounded
-    yield option_case("inner_eps"), _with(given, _normed), {**HEADS, "inner_eps": 0.5}
+    yield option_case("clip_qkv"), _with_parameters(given, _normed), bounded
+    yield option_case("inner_eps"), _with_parameters(given, _normed), {**HEADS, "inner_eps": 0.5}
     network = t.MixtureParams(rng.normal(size=(6, 8)), experts(rng))
     options = {**HEADS, "activation": "silu", "router": {"k": 2}}
-    yield option_case("router"), _with(given, lambda p: p._replace(feed_forward=network)), options
+    yield (
+        option_case("router"),
+        _with_parameters(given, lambda p: p._replace(feed_forward=network)),
+        options,
+    )
     options = {**HEADS, "is_causal": True, "delta_heads": 2}
-    yield option_case("delta_heads"), _with(given, lambda p: _with_memory(rng, p)), options
+    yield (
+        option_case("delta_heads"),
+        _with_parameters(given, lambda p: _with_memory(rng, p)),
+        options,
+    )
 
 
 def _with_memory(rng: Any, p: Any) -> Any:

@@ -17,14 +17,14 @@ SELU_SLOPE_REST = 5.75014648756476e-17  #: its low-order part
 
 
 @inline_fma
-def _left(x: Number) -> Number:
+def _negative_branch(x: Number) -> Number:
     high, low = expm1_pair(x, 0.0)
     return fma(SELU_SLOPE, high, SELU_SLOPE * low + SELU_SLOPE_REST * high)
 
 
 @inline_fma
 def _selu(x: Number) -> Number:
-    return SELU_SCALE * x if x > 0.0 else _left(x)
+    return SELU_SCALE * x if x > 0.0 else _negative_branch(x)
 
 
 @inline_fma

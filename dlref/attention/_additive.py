@@ -35,7 +35,7 @@ def _check(names: tuple[str, ...], arrays: list[FloatArray]) -> None:
     check_shape(names[5], vec, (len(w),))
 
 
-def _seen(mask: npt.ArrayLike | None, q: FloatArray, k: FloatArray) -> FloatArray:
+def _full_mask(mask: npt.ArrayLike | None, q: FloatArray, k: FloatArray) -> FloatArray:
     """Return the mask, of the shape of the scores."""
     grid = (*q.shape[:-1], k.shape[-2])
     if mask is None:
@@ -196,7 +196,7 @@ def additive_attention(
     _check(NAMES, arrays)
     check_flags(return_weights=return_weights)
     q, k, v, w, u, vec = arrays
-    seen = _seen(mask, q, k)
+    seen = _full_mask(mask, q, k)
     out = np.zeros((*q.shape[:-1], v.shape[-1]))
     weights = np.zeros(seen.shape) if return_weights else None
     with np.errstate(all="ignore"):
@@ -284,7 +284,7 @@ def additive_attention_vjp(
     _check(NAMES, arrays)
     q, k, v, w, u, vec = arrays
     check_shape("dout", g, (*q.shape[:-1], v.shape[-1]))
-    seen = _seen(mask, q, k)
+    seen = _full_mask(mask, q, k)
     da, db, dv = (
         np.zeros((*q.shape[:-1], len(w))),
         np.zeros((*k.shape[:-1], len(w))),
@@ -358,7 +358,7 @@ def additive_attention_jvp(
     dtype, arrays, moves = as_tangents(primals, tangents, count=6)
     _check(tuple(f"primals[{i}]" for i in range(6)), arrays)
     (q, k, v, w, u, vec), (dq, dk, dv, dw, du, dvec) = arrays, moves
-    seen = _seen(mask, q, k)
+    seen = _full_mask(mask, q, k)
     out = np.zeros((*q.shape[:-1], v.shape[-1]))
     with np.errstate(all="ignore"):
         a, b = q @ w.T, k @ u.T

@@ -180,7 +180,7 @@ class KVCache:
         size = None if chunk is None else as_integer("chunk", chunk, least=1)
         cache = cls(np.empty((*lead, 0, width), kind), np.empty((*lead, 0, value), kind))
         cache._window, cache._chunk = last, size
-        most = cache._most
+        most = cache._capacity
         cache._move(rows if most is None else min(rows, most + _spare(most)))
         return cache
 
@@ -195,14 +195,14 @@ class KVCache:
     @property
     def keys(self) -> FloatArray:
         """Keys so far, a read-only view."""
-        return self._seen(self._keys)
+        return self._view(self._keys)
 
     @property
     def values(self) -> FloatArray:
         """Values so far, a read-only view."""
-        return self._seen(self._values)
+        return self._view(self._values)
 
-    def _seen(self, buffer: FloatArray, new: int = 0) -> FloatArray:
+    def _view(self, buffer: FloatArray, new: int = 0) -> FloatArray:
         view = buffer[..., self._start : self._stop + new, :]
         view.flags.writeable = False
         return view
@@ -235,23 +235,25 @@ class KVCache:
         T = k.shape[-2]
         if self._stop + T > self._keys.shape[-2]:
             most = (
-                2 * self._keys.shape[-2] if self._most is None else self._most + _spare(self._most)
+                2 * self._keys.shape[-2]
+                if self._capacity is None
+                else self._capacity + _spare(self._capacity)
             )
             self._move(max(len(self) + T, most))
         new = slice(self._stop, self._stop + T)
         with np.errstate(all="ignore"):  # a number may be too large for the dtype of the cache
             self._keys[..., new, :], self._values[..., new, :] = k, v
-        return self._seen(self._keys, T), self._seen(self._values, T)
+        return self._view(self._keys, T), self._view(self._values, T)
 
     def _count(self, tokens: int) -> None:
         """Count tokens that were written, and forget those that no later one will meet."""
         self._stop += tokens
         self._total += tokens
-        if self._most is not None:
-            self._forget(self._most)
+        if self._capacity is not None:
+            self._forget(self._capacity)
 
     @property
-    def _most(self) -> int | None:
+    def _capacity(self) -> int | None:
         """Largest number of tokens that are kept, None if it has no bound."""
         return min((n for n in (self._window, self._chunk) if n is not None), default=None)
 

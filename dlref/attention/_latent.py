@@ -90,7 +90,7 @@ class LatentBlock:
             operands = self._absorbed if absorbed else self._expanded
             self.operands = operands(latents[..., 0, :, :], shared)
             averages = scaled_dot_product_attention(*self.operands, **options)
-        self.merged = merge(self._read(averages) if absorbed else averages)
+        self.merged = merge(self._project_values(averages) if absorbed else averages)
 
     @property
     def _norm(self) -> Any:
@@ -126,7 +126,7 @@ class LatentBlock:
         one = latent[..., None, :, :]
         return _Attended(q, np.concatenate([one, shared], axis=-1), one)
 
-    def _read(self, averages: FloatArray) -> FloatArray:
+    def _project_values(self, averages: FloatArray) -> FloatArray:
         """Return the averages of the values, given the averages of the latents."""
         H = self.heads.queries
         w_uv = self.p.w_uv.reshape(H, -1, self.p.w_uv.shape[-1])

@@ -69,10 +69,10 @@ def _operands(
 
 
 def _labels(inputs: tuple[Any, ...], erase: Any) -> dict[str, Any]:
-    return {**dict(zip(NAMES, inputs, strict=False)), **_both("erase", erase)}
+    return {**dict(zip(NAMES, inputs, strict=False)), **_entries_of_pair("erase", erase)}
 
 
-def _both(name: str, pair: Any) -> dict[str, Any]:
+def _entries_of_pair(name: str, pair: Any) -> dict[str, Any]:
     return {} if pair is None else entries(name, pair, 2)
 
 
@@ -556,8 +556,10 @@ def recurrent_linear_attention_jvp(
     """
     if erase is None:
         check_constant("derase", derase)
-    keys = _both("erase", erase)
-    moves = _both("derase", derase) or dict.fromkeys(("derase[0]", "derase[1]")[: len(keys)])
+    keys = _entries_of_pair("erase", erase)
+    moves = _entries_of_pair("derase", derase) or dict.fromkeys(
+        ("derase[0]", "derase[1]")[: len(keys)]
+    )
     names = NAMES[: 6 + len(keys)]
     dtype, x, dx = tangents_by_name(names, primals, tangents, _operands, (keys, moves))
     factor, _ = as_number("scale", scale), _as_chunk(chunk)

@@ -47,7 +47,7 @@ def _central(f: Callable[[FloatArray], Any], x: FloatArray, i: int, h: float) ->
     return (np.asarray(f(there), np.float64) - np.asarray(f(before), np.float64)) / width
 
 
-def _at(f: Callable[[Any], Any], x: FloatArray, i: int, h: Any) -> Any:
+def _stepped(f: Callable[[Any], Any], x: FloatArray, i: int, h: Any) -> Any:
     return f(_with_step(x, i, h))
 
 
@@ -152,11 +152,11 @@ def numerical_jacobian(
     for i in range(point.size):
         size = max(abs(float(point.flat[i])), 1.0)
         if method == "complex":
-            columns.append(np.asarray(_at(f, point, i, 1j * STEP)).imag / STEP)
+            columns.append(np.asarray(_stepped(f, point, i, 1j * STEP)).imag / STEP)
         elif method == "central":
             columns.append(_central(f, point, i, size * np.finfo(float).eps ** (1 / 3)))
         else:
-            columns.append(ridders(functools.partial(_at, f, point, i), 0.1 * size))
+            columns.append(ridders(functools.partial(_stepped, f, point, i), 0.1 * size))
     shape = np.shape(columns[0] if columns else f(point))
     out = np.stack(columns, axis=-1) if columns else np.empty((*shape, 0))
     if method == "complex" and columns:
@@ -164,7 +164,7 @@ def numerical_jacobian(
     return result(out.reshape(shape + point.shape), np.dtype(np.float64))
 
 
-def _drawn(value: Any, rng: np.random.Generator) -> Any:
+def _random_direction(value: Any, rng: np.random.Generator) -> Any:
     """Return a direction for an array or a nested tuple of them; None for a constant."""
 
     def drawn(entry: Any) -> Any:
@@ -187,7 +187,7 @@ def _terms(left: Any, right: Any) -> FloatArray:
     return np.concatenate([np.empty(0), *terms])
 
 
-def _apart(left: FloatArray, right: FloatArray) -> float:
+def _relative_gap(left: FloatArray, right: FloatArray) -> float:
     """Return how far two sums are apart, relative to the larger sum of absolute terms."""
     size = max(np.abs(left).sum(), np.abs(right).sum())
     return float(abs(left.sum() - right.sum()) / size) if size else 0.0
@@ -258,15 +258,15 @@ def adjoint_gap(
     rng = as_generator("rng", rng)
     check_callable("f_jvp", f_jvp)
     check_callable("f_vjp", f_vjp)
-    tangents = _drawn(primals, rng)
+    tangents = _random_direction(primals, rng)
     inputs = primals if isinstance(primals, tuple) else (primals,)
     with poisoned(inputs):
         by_jvp = f_jvp(primals, tangents)
-    dout = _drawn(by_jvp, rng)
+    dout = _random_direction(by_jvp, rng)
     with poisoned(inputs):
         by_vjp = f_vjp(dout, *inputs)
     with np.errstate(all="ignore"):
-        return _apart(_terms(dout, by_jvp), _terms(by_vjp, tangents))
+        return _relative_gap(_terms(dout, by_jvp), _terms(by_vjp, tangents))
 
 
 class GradientCheck(NamedTuple):
@@ -319,7 +319,7 @@ class GradientCheck(NamedTuple):
             for i, gap in enumerate(self.gaps)
             if not np.isnan(gap)
         }
-        every = first | self._more()
+        every = first | self._further_differences()
         off = [
             f"{key} is off by {gap:.2g}" for key, gap in every.items() if not gap <= self.allowed
         ]
@@ -328,7 +328,7 @@ class GradientCheck(NamedTuple):
         most = max(first.values(), default=0.0)
         return f"all gradients are right: largest difference {most:.2g}"
 
-    def _more(self) -> dict[str, float]:
+    def _further_differences(self) -> dict[str, float]:
         """Return the largest difference of each further test that was asked for."""
         every = {
             "the second order": self.second,
@@ -340,7 +340,7 @@ class GradientCheck(NamedTuple):
     def _repr_html_(self) -> str:
         """Return the sentence, and a table of the differences of each input."""
         rows = [(f"input {i}", f"{gap:.2g}") for i, gap in enumerate(self.gaps)]
-        rows += [(name, f"{gap:.2g}") for name, gap in self._more().items()]
+        rows += [(name, f"{gap:.2g}") for name, gap in self._further_differences().items()]
         rows.append(("allowed", f"{self.allowed:.2g}"))
         return f"<p>{escape(str(self))}</p>" + html_table(("", "difference"), rows)
 
@@ -371,7 +371,7 @@ def _slope(phi: Callable[..., Any], method: str, i: int, v: FloatArray) -> Float
     return np.asarray(exact)
 
 
-def _called(name: str, g: Callable[..., Any], values: tuple[Any, ...], kind: str) -> Any:
+def _call_on_copies(name: str, g: Callable[..., Any], values: tuple[Any, ...], kind: str) -> Any:
     """Call a function with copies of arrays, to which it must not write, in poisoned memory."""
     given = handed(list(values), kind)
     with poisoned(values, framework=kind):
@@ -493,10 +493,10 @@ def check_gradients(
     floating = [i for i, a in enumerate(point) if is_float(a)]
 
     def run(g: Callable[..., Any], *values: Any) -> Any:
-        return _called("f" if g is f else "vjp", g, values, kind)
+        return _call_on_copies("f" if g is f else "vjp", g, values, kind)
 
     with calling(kind), np.errstate(all="ignore"):
-        dout = _drawn(run(f, *point), rng)
+        dout = _random_direction(run(f, *point), rng)
 
         def phi(i: int, h: Any, v: FloatArray) -> Any:
             moved = [a + h * v if j == i else a for j, a in enumerate(point)]
@@ -533,7 +533,7 @@ def check_gradients(
 def _fast_gap(slope: Any, got: Any, x: Any, rng: Any) -> float:
     """Return the gap along one random direction."""
     v = rng.normal(size=np.shape(x))
-    gap = _apart(got * v, np.asarray(slope(v)))
+    gap = _relative_gap(got * v, np.asarray(slope(v)))
     return gap if np.isfinite(gap) else float("inf")
 
 
@@ -549,8 +549,8 @@ def _full_gap(slope: Any, got: Any, x: Any, _rng: Any) -> float:
 
 def _stacked_gap(vjp: Any, dout: Any, point: list[Any], rng: Any, kind: str) -> float:
     """Return how far one call for three upstream gradients is from three calls."""
-    three = [_drawn(dout, rng) for _ in range(3)]
-    one_by_one = [tree_leaves(_called("vjp", vjp, (u, *point), kind)) for u in three]
+    three = [_random_direction(dout, rng) for _ in range(3)]
+    one_by_one = [tree_leaves(_call_on_copies("vjp", vjp, (u, *point), kind)) for u in three]
     together: Any = tuple(map(np.stack, zip(*three, strict=True)))
     if not isinstance(dout, tuple):
         together = np.stack(three)
@@ -560,7 +560,7 @@ def _stacked_gap(vjp: Any, dout: Any, point: list[Any], rng: Any, kind: str) -> 
     def at_once(u: Any, *values: Any) -> Any:
         return vmap(lambda dout: vjp(dout, *values))(u)
 
-    stacked = tree_leaves(_called("vjp", at_once, (together, *point), kind))
+    stacked = tree_leaves(_call_on_copies("vjp", at_once, (together, *point), kind))
     pairs = zip(stacked, zip(*one_by_one, strict=True), strict=True)
     return max((_gap(got, np.stack(want)) for got, want in pairs if got is not None), default=0.0)
 
@@ -614,4 +614,4 @@ def _asymmetry(
 
         return np.split(ridders(at_step, 0.05), sizes)
 
-    return _apart(*(_terms(tuple(a), tuple(curved(b))) for a, b in ((w, v), (v, w))))
+    return _relative_gap(*(_terms(tuple(a), tuple(curved(b))) for a, b in ((w, v), (v, w))))

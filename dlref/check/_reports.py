@@ -541,7 +541,7 @@ def prepared(
     if forms.get("jvp") is not None and next(iter(inspect.signature(op).parameters)) == "f":
         msg = "Argument 'jvp' must be None where 'op' takes the name of a cell before the point."
         raise ValueError(msg)
-    given = _given(op, forms, framework, layout)
+    given = _chosen_forms(op, forms, framework, layout)
     if shapes is not None and cases is not None:
         msg = "Argument 'shapes' must be None where 'cases' are given."
         raise ValueError(msg)
@@ -597,7 +597,7 @@ def _is_case(value: Any) -> bool:
     return alike and all(map(isinstance, value, kinds))
 
 
-def _given(
+def _chosen_forms(
     op: Any, forms: dict[str, Any], framework: str | None, layout: str | None
 ) -> dict[str, Any]:
     """Return the forms that are to be checked, in dlref's layout."""

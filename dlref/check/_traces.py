@@ -441,11 +441,11 @@ def _without_padding(trace: Any, other: Mapping[str, Any]) -> Mapping[str, Any]:
             if value.shape == got.shape
         ]
         want = trace[name]
-        filled_in[name] = min(filled, key=lambda a: _off(name, a, want), default=got)
+        filled_in[name] = min(filled, key=lambda a: _count_off(name, a, want), default=got)
     return filled_in
 
 
-def _off(name: str, got: Any, want: Any) -> int:
+def _count_off(name: str, got: Any, want: Any) -> int:
     """Return how many elements differ in the layout that fits best."""
     alike = [value for _, value in _layouts(name, want) if value.shape == got.shape]
     return min(int(np.sum(_misses(got, value, 1e-3) > 1)) for value in alike)

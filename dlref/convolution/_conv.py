@@ -23,7 +23,7 @@ NAMES = ("x", "weight", "bias")
 Padding = int | str | tuple[int | tuple[int, int], ...]
 
 
-def _given(x: Any, weight: Any, bias: Any) -> dict[str, Any]:
+def _arrays_by_name(x: Any, weight: Any, bias: Any) -> dict[str, Any]:
     check_given("x", x)
     check_given("weight", weight)
     return {"x": x, "weight": weight} | ({} if bias is None else {"bias": bias})
@@ -192,7 +192,7 @@ def conv(
            [0., 1., 2., 3.],
            [3., 0., 1., 2.]])
     """
-    dtype, arrays = as_floats(_given(x, weight, bias), work=np.float32)
+    dtype, arrays = as_floats(_arrays_by_name(x, weight, bias), work=np.float32)
     options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     options["padding_mode"] = padding_mode
     layout = _layout(NAMES, arrays, options)
@@ -302,7 +302,7 @@ def conv_vjp(
     array([[4210., 8421.,  842.]])
     """
     check_given("dout", dout)
-    given = {"dout": dout, **_given(x, weight, bias)}
+    given = {"dout": dout, **_arrays_by_name(x, weight, bias)}
     dtype, (u, *arrays) = as_floats(given, work=np.float32)
     options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     options["padding_mode"] = padding_mode

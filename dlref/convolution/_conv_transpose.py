@@ -22,7 +22,7 @@ from ._kernels.windows import per_axis
 NAMES = ("x", "weight", "bias")
 
 
-def _given(x: Any, weight: Any, bias: Any) -> dict[str, Any]:
+def _arrays_by_name(x: Any, weight: Any, bias: Any) -> dict[str, Any]:
     check_given("x", x)
     check_given("weight", weight)
     return {"x": x, "weight": weight} | ({} if bias is None else {"bias": bias})
@@ -175,7 +175,7 @@ def conv_transpose(
     >>> (x * conv(z, weight, stride=2)).sum(), (z * conv_transpose(x, weight, stride=2)).sum()
     (np.float64(274.0), np.float64(274.0))
     """
-    dtype, arrays = as_floats(_given(x, weight, bias), work=np.float32)
+    dtype, arrays = as_floats(_arrays_by_name(x, weight, bias), work=np.float32)
     options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     layout, space = _layout(NAMES, arrays, {**options, "output_padding": output_padding})
     x, w, *rest = arrays
@@ -243,7 +243,9 @@ def conv_transpose_vjp(
     array([[[ 21.,   0., 210.]]])
     """
     check_given("dout", dout)
-    dtype, (u, *arrays) = as_floats({"dout": dout, **_given(x, weight, bias)}, work=np.float32)
+    dtype, (u, *arrays) = as_floats(
+        {"dout": dout, **_arrays_by_name(x, weight, bias)}, work=np.float32
+    )
     options = {"stride": stride, "padding": padding, "dilation": dilation, "groups": groups}
     layout, space = _layout(NAMES, arrays, {**options, "output_padding": output_padding})
     (x, w, *rest), at = arrays, layout.at

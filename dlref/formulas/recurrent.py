@@ -874,12 +874,12 @@ def only_h(dout, f):
     return (dout, None) if name_of(f) == "lstm" else (dout,)
 
 
-def read(h, w_out, b_out):
+def output_layer(h, w_out, b_out):
     """The output layer, if there is one."""
     return h if w_out is None else linear(h, w_out, b_out)
 
 
-def read_vjp(dout, h, w_out, b_out):
+def output_layer_vjp(dout, h, w_out, b_out):
     """Backward pass: the cotangent of h, then the gradients of the layer."""
     return (dout,) if w_out is None else linear_vjp(dout, h, w_out, b_out)
 
@@ -929,7 +929,7 @@ def sequence_to_sequence(f, x, arguments, w_out=None, b_out=None, **options):
     [[0.5 0.  0.5 1. ]]
     """
     h = states_of(f, x, arguments, options)[0]
-    return arranged(read(h, w_out, b_out), options.get("lengths"), reverse=False)
+    return arranged(output_layer(h, w_out, b_out), options.get("lengths"), reverse=False)
 
 
 def sequence_to_sequence_vjp(dout, f, x, arguments, w_out=None, b_out=None, **options):
@@ -944,7 +944,7 @@ def sequence_to_sequence_vjp(dout, f, x, arguments, w_out=None, b_out=None, **op
     """
     h = states_of(f, x, arguments, options)[0]
     dout = arranged(dout, options.get("lengths"), reverse=False)
-    dh, *dread = read_vjp(dout, h, w_out, b_out)
+    dh, *dread = output_layer_vjp(dout, h, w_out, b_out)
     dx, *grads = states_of_vjp(only_h(dh, f), f, x, arguments, options)
     return dx, tuple(grads), *dread
 
@@ -991,7 +991,7 @@ def sequence_to_vector(f, x, arguments, w_out=None, b_out=None, **options):
     [[7. 3.]]
     """
     h = final_states(f, x, arguments, options)[0]
-    return read(h, w_out, b_out)
+    return output_layer(h, w_out, b_out)
 
 
 def sequence_to_vector_vjp(dout, f, x, arguments, w_out=None, b_out=None, **options):
@@ -1005,12 +1005,12 @@ def sequence_to_vector_vjp(dout, f, x, arguments, w_out=None, b_out=None, **opti
     [[0.25 0.5  1.  ]]
     """
     h = final_states(f, x, arguments, options)[0]
-    dh, *dread = read_vjp(dout, h, w_out, b_out)
+    dh, *dread = output_layer_vjp(dout, h, w_out, b_out)
     dx, *grads = final_states_vjp(only_h(dh, f), f, x, arguments, options)
     return dx, tuple(grads), *dread
 
 
-def fed(x, steps, feed):
+def repeated_input(x, steps, feed):
     """A sequence of one input: the same at every step, or 0 after the first."""
     t = np.arange(steps)[:, None]
     shown = (t == 0) if feed == "first" else (t >= 0)
@@ -1027,7 +1027,9 @@ def vector_to_sequence(
     >>> print(vector_to_sequence("rnn", x, halves, steps=3, activation="identity").T)
     [[1.   1.5  1.75]]
     """
-    return sequence_to_sequence(f, fed(x, steps, feed), arguments, w_out, b_out, **options)
+    return sequence_to_sequence(
+        f, repeated_input(x, steps, feed), arguments, w_out, b_out, **options
+    )
 
 
 def vector_to_sequence_vjp(
@@ -1042,7 +1044,7 @@ def vector_to_sequence_vjp(
     >>> print(dx)
     [1.75]
     """
-    wide = fed(x, steps, feed)
+    wide = repeated_input(x, steps, feed)
     dx, *grads = sequence_to_sequence_vjp(dout, f, wide, arguments, w_out, b_out, **options)
     dx = dx[..., 0, :] if feed == "first" else np.sum(dx, axis=-2)
     return dx, *grads
@@ -1065,7 +1067,7 @@ def encoder_decoder(f, x, y, encoder, decoder, w_out=None, b_out=None, **options
     """
     states = final_states(f, x, encoder, options)
     h = states_of(f, y, (*states, *decoder), of_decoder(options))[0]
-    return read(h, w_out, b_out)
+    return output_layer(h, w_out, b_out)
 
 
 def encoder_decoder_vjp(
@@ -1084,7 +1086,7 @@ def encoder_decoder_vjp(
     states = final_states(f, x, encoder, options)
     second = (*states, *decoder)
     h = states_of(f, y, second, of_decoder(options))[0]
-    dh, *dread = read_vjp(dout, h, w_out, b_out)
+    dh, *dread = output_layer_vjp(dout, h, w_out, b_out)
     dy, *grads = states_of_vjp(only_h(dh, f), f, y, second, of_decoder(options))
     dstates, ddecoder = grads[: len(states)], grads[len(states) :]
     dx, *dencoder = final_states_vjp(dstates, f, x, encoder, options)

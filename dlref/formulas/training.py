@@ -498,7 +498,7 @@ def adafactor_step(
     row, column = tree_map(mean_over(-1), grads, row), tree_map(mean_over(-2), grads, column)
     square = tree_map(mean_of_each, grads, square)
 
-    def moved(w, g, r, c, v):
+    def updated(w, g, r, c, v):
         least = np.finfo(np.asarray(w).dtype).eps if eps[0] is None else eps[0]
         if np.ndim(w) > 1:
             v = r * c / np.maximum(np.mean(r, axis=-2, keepdims=True), least)
@@ -507,7 +507,7 @@ def adafactor_step(
         kept = (1 - learning_rate * weight_decay) * w
         return kept - rate * direction / max(1, rms(direction) / d)
 
-    return tree_map(moved, params, grads, row, column, square), (t, row, column, square)
+    return tree_map(updated, params, grads, row, column, square), (t, row, column, square)
 
 
 # == muon
@@ -555,12 +555,12 @@ def muon_step(
     mean = tree_map(lambda m, g: mu * m + (1 - mu) * g, mean, grads)
     blend = tree_map(lambda m, g: (1 - mu) * g + mu * m, mean, grads) if nesterov else mean
 
-    def moved(w, n):
+    def updated(w, n):
         ns = newton_schulz(n, steps=steps, coefficients=coefficients, eps=eps)
         r = muon_factor(w, adjust)
         return (1 - learning_rate * weight_decay) * w - learning_rate * r * ns
 
-    return tree_map(moved, params, blend), (step + 1, mean)
+    return tree_map(updated, params, blend), (step + 1, mean)
 
 
 # == newton_schulz

@@ -90,7 +90,7 @@ def decoder_config(s: Settings, kin: Kin) -> LanguageModelConfig:
     width = s.integer(d["hidden_size"], "hidden_size")
     heads = s.integer(d["num_attention_heads"], "num_attention_heads")
     kv_heads = plain(s, kin, "num_key_value_heads")
-    of_keys = s.said("num_key_value_heads")
+    of_keys = s.entry_name("num_key_value_heads")
     kv_heads = as_integer(f"config.{of_keys}", kv_heads or heads, least=1)
     if heads % kv_heads:
         s.problems.append(f"{of_keys!r} must divide {heads}, not be {kv_heads}")

@@ -24,7 +24,7 @@ def _window(s: Settings, kin: Kin) -> dict[str, Any]:
 
 def _types(s: Settings, layers: int, default: Callable[[int], bool]) -> list[bool]:
     """Return whether each layer has the window."""
-    given = s.listed(None, "layer_types")
+    given = s.list_entry(None, "layer_types")
     if given is None:
         return [default(i) for i in range(layers)]
     fits = isinstance(given, list | tuple) and len(given) == layers
@@ -72,7 +72,7 @@ def qwen2(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
 def smollm3(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     layers, interval = options["num_layers"], s.integer(4, "no_rope_layer_interval")
     default = [int((i + 1) % interval != 0) for i in range(layers)]
-    rotated = s.listed(default, "no_rope_layers")
+    rotated = s.list_entry(default, "no_rope_layers")
     if len(rotated) != layers:
         s.problems.append(f"'no_rope_layers' must have {layers} entries, not {len(rotated)}")
         return None
@@ -299,7 +299,7 @@ def exaone4(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     """Return windows; the layers without one do not rotate (EXAONE 4)."""
     window, pattern = _window(s, kin), plain(s, kin, "sliding_window_pattern")
     is_period = isinstance(pattern, int) and pattern > 0
-    if window and s.listed(None, "layer_types") is None and not is_period:
+    if window and s.list_entry(None, "layer_types") is None and not is_period:
         given = f"'sliding_window_pattern', which is {shown(pattern)}"
         s.problems.append(f"'layer_types' must be beside {given}")
         return None
@@ -346,7 +346,7 @@ def _router(s: Settings, kin: Kin, kwargs: dict[str, Any], **options: Any) -> in
     count = s.integer(kin.defaults["experts"], "num_local_experts", "num_experts")
     k = s.integer(kin.defaults["k"], "num_experts_per_tok")
     if k > count:
-        name = s.said("num_experts_per_tok")
+        name = s.entry_name("num_experts_per_tok")
         s.problems.append(f"{name!r} must be at most {count}, not {k}")
     kwargs["blocks"]["router"] = {"k": k, **options}
     return count
@@ -377,7 +377,7 @@ def qwen2_moe(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
 
 def _dense(s: Settings, layers: int, usual: tuple[int, ...] = ()) -> list[dict[str, Any]]:
     """Return the option of each layer that switches the experts off, or none (Qwen)."""
-    plain, step = s.listed([*usual], "mlp_only_layers"), s.integer(1, "decoder_sparse_step")
+    plain, step = s.list_entry([*usual], "mlp_only_layers"), s.integer(1, "decoder_sparse_step")
     return [{"router": None} if i in plain or (i + 1) % step else {} for i in range(layers)]
 
 
@@ -509,7 +509,7 @@ def glm4_moe_lite(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
     _sigmoid_router(s, kin, options, groups=(1, 1), scale=1.8)
     blocks = _dense_first(s, options, 1)
     usual = ["dense" if i < 1 else "sparse" for i in range(len(blocks))]
-    types = s.listed(usual, "mlp_layer_types")
+    types = s.list_entry(usual, "mlp_layer_types")
     if len(types) != len(blocks) or not set(types) <= {"dense", "sparse"}:
         s.problems.append(f"'mlp_layer_types' must be {len(blocks)} of 'dense' and 'sparse'")
     elif types != ["dense" if own else "sparse" for own in blocks]:
@@ -559,7 +559,7 @@ def exaone_moe(s: Settings, kin: Kin, options: dict[str, Any]) -> Any:
 
 def _dense_typed(s: Settings, usual: list[str]) -> list[dict[str, Any]]:
     """Return the option of each layer that switches the experts off, or none, by their types."""
-    types = s.listed(usual, "mlp_layer_types")
+    types = s.list_entry(usual, "mlp_layer_types")
     if len(types) != len(usual) or not set(types) <= {"dense", "sparse"}:
         s.problems.append(f"'mlp_layer_types' must be {len(usual)} of 'dense' and 'sparse'")
         types = usual
@@ -645,7 +645,7 @@ def _delta_rules(s: Settings, options: dict[str, Any]) -> list[dict[str, Any]]:
     usual = [
         "full_attention" if (i + 1) % interval == 0 else "linear_attention" for i in range(layers)
     ]
-    types = s.listed(usual, "layer_types")
+    types = s.list_entry(usual, "layer_types")
     if len(types) != layers or not set(types) <= {*usual, "full_attention", "linear_attention"}:
         known = f"{layers} known types"
         s.problems.append(f"'layer_types' must be a list of {known}, not {shown(types)}")

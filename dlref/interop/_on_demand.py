@@ -43,7 +43,7 @@ class OnDemand:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> FloatArray:
         """Return the numbers, a new array each time."""
-        array = self.tensor.taken(np.asarray(self.stored))
+        array = self.tensor.parameter_from(np.asarray(self.stored))
         return np.array(array, self.dtype if dtype is None else dtype, order="C")
 
     def __getattr__(self, name: str) -> Any:
@@ -64,7 +64,7 @@ class OnDemand:
         for first in range(0, len(self), step):
             some = self.stored.rows(first, min(first + step, len(self)))
             heads = some.entry.shape[0] // self.together if self.tensor.heads else 0
-            array = self.tensor._replace(heads=heads).taken(np.asarray(some))
+            array = self.tensor._replace(heads=heads).parameter_from(np.asarray(some))
             yield np.asarray(array, self.dtype)
 
     def applied(self, x: FloatArray) -> FloatArray:
@@ -117,7 +117,7 @@ def refer(
         plain = isinstance(stored, InFile) and len(stored.entry.shape) == 2 and not entry.form
         if plain and _is_large(stored):
             return OnDemand(stored, entry, work)
-        return np.array(entry.taken(np.asarray(stored)), work, order="C")
+        return np.array(entry.parameter_from(np.asarray(stored)), work, order="C")
 
     arrays = map_tree(checked, layout, is_node=is_node)
     raise_all(f"Argument 'path' must hold the tensors of {what}", list(problems.values()))

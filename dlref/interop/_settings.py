@@ -241,7 +241,9 @@ class Settings:
         kind = self.config.get("model_type")
         kind = kind if isinstance(kind, str | None) else shown(kind)
         if kind not in (None, family, *ALIASES.get(family, ())):
-            self.problems.append(f"'model_type' must be {family!r}, not {self._other(kind)}")
+            self.problems.append(
+                f"'model_type' must be {family!r}, not {self._name_of_family(kind)}"
+            )
         names = self.config.get("architectures") or ()
         if not isinstance(names, list | tuple):
             self.problems.append(f"'architectures' must be a list, not {shown(names)}")
@@ -259,12 +261,12 @@ class Settings:
                 for other, (start, _) in self.families.items()
                 if re.match(f"{start}(?=[A-Z]|$)", named[0])
             ]
-            whose = self._other(others[0]) if others else "of another family"
+            whose = self._name_of_family(others[0]) if others else "of another family"
             self.problems.append(
                 f"'architectures' must be of {stem}, but {shown(named[0])} is {whose}"
             )
 
-    def _other(self, kind: Any) -> str:
+    def _name_of_family(self, kind: Any) -> str:
         """Describe another family, if it is known."""
         if kind in MISSING:
             return f"{kind!r}, for which dlref lacks {MISSING[kind][1]}"
@@ -280,16 +282,16 @@ class Settings:
             self.only(other, self.config[there[0]])
         return self.config[there[0]] if there else default
 
-    def said(self, *names: str) -> str:
+    def entry_name(self, *names: str) -> str:
         """Return the name of an entry in this file, for messages."""
         return next((self.own_names[name] for name in names if name in self.own_names), names[0])
 
     def integer(self, default: int | None, *names: str) -> int:
         value = self.get(default, *names)
         if isinstance(value, bool):  # Python's are integers, JSON's are not
-            msg = f"Argument 'config.{self.said(*names)}' must be an integer, not {value}."
+            msg = f"Argument 'config.{self.entry_name(*names)}' must be an integer, not {value}."
             raise TypeError(msg)
-        return as_integer(f"config.{self.said(*names)}", value, least=1)
+        return as_integer(f"config.{self.entry_name(*names)}", value, least=1)
 
     def divisor(self, whole: int, default: int, *names: str) -> int:
         """Return a number of heads, and note a problem unless it divides the whole."""
@@ -298,7 +300,7 @@ class Settings:
             self.problems.append(f"{names[0]!r} must divide {whole}, not be {n}")
         return n
 
-    def listed(self, default: Any, name: str) -> Any:
+    def list_entry(self, default: Any, name: str) -> Any:
         """Return a list of names or numbers, and note a problem if an entry is none."""
         value = self.get(default, name)
         whole = isinstance(value, list | tuple) and all(isinstance(v, str | int) for v in value)

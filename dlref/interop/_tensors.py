@@ -35,7 +35,7 @@ class Tensor(NamedTuple):
     form: str = ""  # of experts: see `_of_experts`
     first: int = 0  # rows that come first as stored, and last here
 
-    def taken(self, stored: Array) -> Array:
+    def parameter_from(self, stored: Array) -> Array:
         """Return dlref's array."""
         if self.form:
             return _of_experts(stored, self)[self.part]
@@ -52,8 +52,8 @@ class Tensor(NamedTuple):
             array = np.split(array, self.cut or self.parts)[self.part]
         return _reordered(array, self.heads, np.argsort) if self.heads else array
 
-    def given(self, arrays: list[Array]) -> Array:
-        """Return the stored tensor from all its parts: the inverse of `taken`."""
+    def tensor_from(self, arrays: list[Array]) -> Array:
+        """Return the stored tensor from all its parts: the inverse of `parameter_from`."""
         if self.form:
             return _stored_experts(arrays, self.form)
         if self.heads:
@@ -219,7 +219,7 @@ def read(
             return np.zeros(shape, next(iter(dtypes.values()), np.float64))
         if entry is None or (array := stored(entry)) is None:
             return None
-        own = _own(state.get(prefix + entry.name), array, entry.taken(array))
+        own = _own(state.get(prefix + entry.name), array, entry.parameter_from(array))
         if own.size == array.size:  # another entry of this name gets an array of its own
             last.clear()
         return own
@@ -320,7 +320,7 @@ def write(
             heads = f" of {tensor.heads} heads" if tensor.heads else ""
             problems.append(f"the parts of {key!r} must be equal blocks{heads}, not {shapes}")
             continue
-        array = tensor.given(parts)
+        array = tensor.tensor_from(parts)
         if want := misfit(array.shape, tensor.shape, sizes):
             problems.append(f"{key!r} must have shape {want}, not {array.shape}")
         state[key] = np.array(array, order="C")

@@ -44,7 +44,7 @@ def _log_sum(a: Number, b: Number, c: Number) -> Number:
 
 
 @inline_fma
-def _read(x: FloatArray, labels: IntArray, to: FloatArray) -> None:
+def _gather_labels(x: FloatArray, labels: IntArray, to: FloatArray) -> None:
     """Write the log-probability of each label at one step."""
     for s in range(labels.size):
         to[s] = np.float64(x[labels[s]])
@@ -73,7 +73,7 @@ def _forward(
     for s in range(min(2, count)):
         first[s] = np.float64(x[0, labels[s]])
     for t in range(1, steps):
-        _read(x[t], labels, emitted)
+        _gather_labels(x[t], labels, emitted)
         old, new = alphas[(t - 1) % rows], alphas[t % rows, 2:]
         same, next_, after = old[2:], old[1:], old
         for s in range(count):
@@ -135,7 +135,7 @@ def _gradients(
         for back in range(steps[n]):
             t = steps[n] - 1 - back
             if back > 0:
-                _read(x[n, t + 1], label, emitted)
+                _gather_labels(x[n, t + 1], label, emitted)
                 for s in range(width):
                     ahead[s] = beta[s] + emitted[s]
                 for s in range(width):

@@ -23,7 +23,7 @@ def _difference_from_ref(log_p: Number, log_ref: Number, _: Number) -> Number:
 
 
 @inline_fma
-def _one(_log_p: Number, _log_ref: Number, _: Number) -> Number:
+def _constant_slope(_log_p: Number, _log_ref: Number, _: Number) -> Number:
     return 1.0
 
 
@@ -57,7 +57,7 @@ NAMES = ("log_p", "log_ref")
 
 
 KINDS = {
-    "k1": Loss(_difference, _one, _minus_one, NAMES),
+    "k1": Loss(_difference, _constant_slope, _minus_one, NAMES),
     "k2": Loss(_half_square, _difference, _difference_from_ref, NAMES),
     "k3": Loss(_excess, _excess_slope, _excess_slope_ref, NAMES),
 }

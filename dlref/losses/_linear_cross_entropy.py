@@ -91,7 +91,7 @@ class _Rows:
         return [dx.reshape(*self.shape, dx.shape[-1]), dweight, dbias][: 2 + len(self.bias)]
 
 
-def _given(
+def _as_float_arrays(
     x: npt.ArrayLike, weight: npt.ArrayLike, bias: npt.ArrayLike | None, **dout: npt.ArrayLike
 ) -> tuple[FloatDType, list[FloatArray]]:
     arrays = {**dout, "x": x, "weight": weight} | ({} if bias is None else {"bias": bias})
@@ -196,7 +196,7 @@ def linear_cross_entropy(
     1.0
     """
     options = _Options(None, ignore_index, label_smoothing, z_loss, reduction)
-    dtype, arrays = _given(x, weight, bias)
+    dtype, arrays = _as_float_arrays(x, weight, bias)
     with np.errstate(all="ignore"):
         rows = _Rows(NAMES, arrays, target, options, chunk)
         losses = np.zeros(len(rows.x))
@@ -266,7 +266,7 @@ def linear_cross_entropy_grad(
     """
     choice("reduction", reduction, REDUCTIONS[:2])
     options = _Options(None, ignore_index, label_smoothing, z_loss, reduction)
-    dtype, arrays = _given(x, weight, bias)
+    dtype, arrays = _as_float_arrays(x, weight, bias)
     with np.errstate(all="ignore"):
         grads = _Rows(NAMES, arrays, target, options, chunk).pulled(np.ones(()))
         return tuple(result(grad, dtype) for grad in grads)
@@ -335,7 +335,7 @@ def linear_cross_entropy_vjp(
     array([-4.,  4.])
     """
     options = _Options(None, ignore_index, label_smoothing, z_loss, reduction)
-    dtype, (u, *arrays) = _given(x, weight, bias, dout=dout)
+    dtype, (u, *arrays) = _as_float_arrays(x, weight, bias, dout=dout)
     with np.errstate(all="ignore"):
         grads = _Rows(NAMES, arrays, target, options, chunk).pulled(u)
         return tuple(result(grad, dtype) for grad in grads)

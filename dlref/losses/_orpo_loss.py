@@ -43,7 +43,7 @@ def _smooth(beta: float) -> Smooth:
     return Smooth(("log_p",), _check, terms, slopes, axis=0)
 
 
-def _of(beta: float) -> Smooth:
+def _weighted(beta: float) -> Smooth:
     """Return the loss of a checked weight."""
     return _smooth(as_number("beta", beta, least=0.0))
 
@@ -123,7 +123,7 @@ def orpo_loss(log_p: npt.ArrayLike, *, beta: float = 0.1, reduction: str = "mean
     >>> float(np.exp(-loss).round(12))  # 3/4 times 9/10
     0.675
     """
-    return _of(beta).value((log_p,), reduction)
+    return _weighted(beta).value((log_p,), reduction)
 
 
 def orpo_loss_grad(
@@ -162,7 +162,7 @@ def orpo_loss_grad(
     >>> orpo_loss_grad(np.log([0.5, 0.5]), beta=0.25).round(12)
     array([-1.25,  0.25])
     """
-    return _of(beta).grad((log_p,), reduction)[0]
+    return _weighted(beta).grad((log_p,), reduction)[0]
 
 
 def orpo_loss_vjp(
@@ -197,7 +197,7 @@ def orpo_loss_vjp(
     >>> orpo_loss_vjp(2.0, np.log([0.5, 0.5]), beta=0.25).round(12)
     array([-2.5,  0.5])
     """
-    return _of(beta).vjp(dout, (log_p,), reduction)[0]
+    return _weighted(beta).vjp(dout, (log_p,), reduction)[0]
 
 
 def orpo_loss_jvp(
@@ -234,4 +234,4 @@ def orpo_loss_jvp(
     >>> float(orpo_loss_jvp(np.log([0.5, 0.5]), [1.0, 1.0], beta=0.25).round(12))
     -1.0
     """
-    return _of(beta).jvp(primals, tangents, reduction)
+    return _weighted(beta).jvp(primals, tangents, reduction)

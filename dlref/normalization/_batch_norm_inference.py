@@ -91,13 +91,13 @@ def batch_norm_inference(
     """
     eps = as_number("eps", eps, least=0)
     dtype, x, arrays = operands(x, mean=mean, var=var, weight=weight, bias=bias)
-    z, _ = _given(x, arrays[0], arrays[1], eps)
+    z, _ = _standardized(x, arrays[0], arrays[1], eps)
     factor, offset = _affine(*arrays[2:])
     with np.errstate(all="ignore"):
         return result(z * factor + offset, dtype)
 
 
-def _given(
+def _standardized(
     x: FloatArray, mean: FloatArray, var: FloatArray, eps: float
 ) -> tuple[FloatArray, FloatArray]:
     """Return the standardized x and 1 / tau, in float64."""
@@ -180,7 +180,7 @@ def batch_norm_inference_vjp(
     dtype, x, (u, mu, square, weight, bias) = operands(
         x, dout=dout, mean=mean, var=var, weight=weight, bias=bias
     )
-    z, scale = _given(x, mu, square, eps)
+    z, scale = _standardized(x, mu, square, eps)
     factor, _ = _affine(weight, None)
     u = in_float64(u)
     axes = tuple(range(x.ndim - 1))
@@ -234,7 +234,7 @@ def batch_norm_inference_jvp(primals: Any, tangents: Any, *, eps: float = 1e-5) 
     """
     eps = as_number("eps", eps, least=0)
     dtype, x, v, arrays, rates = jvp_arguments(primals, tangents, count=5, needed=3)
-    z, scale = _given(x, arrays[0], arrays[1], eps)
+    z, scale = _standardized(x, arrays[0], arrays[1], eps)
     factor, _ = _affine(arrays[2], None)
     dmean, dvar, dweight, dbias = (0.0 if r is None else in_float64(r) for r in rates)
     with np.errstate(all="ignore"):

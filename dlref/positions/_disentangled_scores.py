@@ -65,7 +65,9 @@ class _Terms:
         row = _buckets(offset, num_buckets, max_distance) + L // 2
         self.row: Rows = np.clip(row, 0, L - 1)
 
-    def of(self, q: FloatArray, k: FloatArray, pos_q: FloatArray, pos_k: FloatArray) -> FloatArray:
+    def scores(
+        self, q: FloatArray, k: FloatArray, pos_q: FloatArray, pos_k: FloatArray
+    ) -> FloatArray:
         """Return the scores."""
         s = q @ k.swapaxes(-1, -2)
         if self.c2p:
@@ -197,7 +199,7 @@ def disentangled_scores(
     dtype, arrays = as_floats(dict(zip(NAMES, (q, k, pos_q, pos_k), strict=True)))
     terms = _Terms(NAMES, arrays, num_buckets, max_distance, c2p, p2c)
     with np.errstate(all="ignore"):
-        return result(terms.of(*arrays), dtype)
+        return result(terms.scores(*arrays), dtype)
 
 
 def disentangled_scores_vjp(
@@ -310,5 +312,5 @@ def disentangled_scores_jvp(
     (q, k, pos_q, pos_k), (dq, dk, dpos_q, dpos_k) = arrays, moves
     # bilinear in the queries with pos_q, and in the keys with pos_k
     with np.errstate(all="ignore"):
-        moved = terms.of(dq, k, dpos_q, pos_k) + terms.of(q, dk, pos_q, dpos_k)
+        moved = terms.scores(dq, k, dpos_q, pos_k) + terms.scores(q, dk, pos_q, dpos_k)
     return result(moved, dtype)

@@ -102,7 +102,7 @@ class _Range(NamedTuple):
     outer: tuple[int, ...]  # axes of the rows, empty where all elements have one scale
 
     @classmethod
-    def of(
+    def checked(
         cls,
         names: tuple[str, str, str],
         x: FloatArray,
@@ -238,7 +238,7 @@ def fake_quantize(
     """
     dtype, arrays = as_floats({"x": x, "scale": scale}, work=np.float32)
     with np.errstate(all="ignore"):
-        rows = _Range.of(NAMES, arrays[0], arrays[1], zero_point, bits)
+        rows = _Range.checked(NAMES, arrays[0], arrays[1], zero_point, bits)
         out = np.empty(rows.x.shape, arrays[0].dtype)
         rows.run(_values, out)
         return result(out.reshape(arrays[0].shape), dtype)
@@ -305,7 +305,7 @@ def fake_quantize_vjp(
     dtype, (u, *arrays) = as_floats({"dout": dout, "x": x, "scale": scale}, work=np.float32)
     shape = arrays[0].shape
     with np.errstate(all="ignore"):
-        rows = _Range.of(NAMES, arrays[0], arrays[1], zero_point, bits)
+        rows = _Range.checked(NAMES, arrays[0], arrays[1], zero_point, bits)
         check_shape("dout", u, shape)
         dx, dscales = np.empty(rows.x.shape, arrays[0].dtype), np.empty(len(rows.scales))
         loop = with_workspace(_slopes, rows.block)
@@ -349,7 +349,9 @@ def fake_quantize_jvp(primals: Any, tangents: Any, *, bits: int = 8) -> FloatArr
     pairs = [tuple(given.values())[:2] for given in (points, directions)]
     dtype, (x, scale), (dx, dscale) = as_tangents(*pairs, count=2)
     with np.errstate(all="ignore"):
-        rows = _Range.of(("primals[0]", "primals[1]", "primals[2]"), x, scale, zero_point, bits)
+        rows = _Range.checked(
+            ("primals[0]", "primals[1]", "primals[2]"), x, scale, zero_point, bits
+        )
         (low, high), t = rows.limits, x / scale
         z = np.asarray(zero_point, np.float64)
         q = np.rint(t) + z

@@ -125,7 +125,7 @@ def _tangents(name: str, value: Any, like: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(entries(name, value, len(like)).values())
 
 
-def _read(h: FloatArray, w_out: Any, b_out: Any) -> FloatArray:
+def _output_layer(h: FloatArray, w_out: Any, b_out: Any) -> FloatArray:
     """Apply the output layer, if there is one."""
     if w_out is None:
         return h
@@ -159,7 +159,7 @@ def _read_jvp(h: FloatArray, v: FloatArray, primals: Any, tangents: Any) -> Floa
     return linear_jvp((h, *primals), (v, *tangents))
 
 
-def _fed(x: FloatArray, steps: int, feed: str) -> FloatArray:
+def _repeated_input(x: FloatArray, steps: int, feed: str) -> FloatArray:
     """Make a sequence of one input."""
     wide = np.repeat(x[..., None, :], steps, axis=-2)
     if feed == "first":
@@ -176,7 +176,7 @@ def _check_vector(x: npt.ArrayLike, steps: int, feed: str) -> FloatArray:
     return vector
 
 
-def _two(
+def _check_encoder_decoder(
     cell: _Cell, encoder: Any, decoder: Any, first: str, second: str, x: Any, y: Any
 ) -> tuple[Any, ...]:
     """Check the arguments of an encoder and a decoder; return the encoder's."""
@@ -496,7 +496,7 @@ def sequence_to_sequence(
     """
     cell = _Cell(f, options)
     h = cell.run(x, _arguments("arguments", arguments, cell.states + 2), options)[0]
-    return _masked(_read(h, w_out, b_out), x, options)
+    return _masked(_output_layer(h, w_out, b_out), x, options)
 
 
 def sequence_to_sequence_vjp(
@@ -552,7 +552,7 @@ def sequence_to_sequence_vjp(
     cell = _Cell(f, options)
     given = _arguments("arguments", arguments, cell.states + 2)
     h = cell.run(x, given, options)[0]
-    u = _cotangent(dout, _read(h, w_out, b_out), "(..., T, K)")
+    u = _cotangent(dout, _output_layer(h, w_out, b_out), "(..., T, K)")
     u, read = _read_vjp(_masked(u, x, options), h, w_out, b_out)
     dx, *grads = cell.vjp((u,), x, given, options)
     return dx, tuple(grads), *read
@@ -680,7 +680,9 @@ def sequence_to_vector(
     """
     cell = _Cell(f, options)
     given = _arguments("arguments", arguments, cell.states + 2)
-    return _read(cell.final(x, given, cell.run(x, given, options), options)[0], w_out, b_out)
+    return _output_layer(
+        cell.final(x, given, cell.run(x, given, options), options)[0], w_out, b_out
+    )
 
 
 def sequence_to_vector_vjp(
@@ -729,7 +731,7 @@ def sequence_to_vector_vjp(
     cell = _Cell(f, options)
     given = _arguments("arguments", arguments, cell.states + 2)
     h = cell.final(x, given, cell.run(x, given, options), options)[0]
-    u = _cotangent(dout, _read(h, w_out, b_out), "(..., K)")
+    u = _cotangent(dout, _output_layer(h, w_out, b_out), "(..., K)")
     u, read = _read_vjp(u, h, w_out, b_out)
     dx, *grads = cell.final_vjp((u,), x, given, options)
     return dx, tuple(grads), *read
@@ -870,7 +872,7 @@ def vector_to_sequence(
     >>> vector_to_sequence(rnn, [1.0], halves, steps=3, feed="first", activation="identity").T
     array([[1.  , 0.5 , 0.25]])
     """
-    wide = _fed(_check_vector(x, steps, feed), steps, feed)
+    wide = _repeated_input(_check_vector(x, steps, feed), steps, feed)
     return sequence_to_sequence(f, wide, arguments, w_out, b_out, **options)
 
 
@@ -920,7 +922,7 @@ def vector_to_sequence_vjp(
     >>> dx
     array([1.75])
     """
-    wide = _fed(_check_vector(x, steps, feed), steps, feed)
+    wide = _repeated_input(_check_vector(x, steps, feed), steps, feed)
     dx, *rest = sequence_to_sequence_vjp(dout, f, wide, arguments, w_out, b_out, **options)
     return (dx.sum(axis=-2) if feed == "repeat" else dx[..., 0, :].copy()), *rest
 
@@ -982,8 +984,8 @@ def vector_to_sequence_jvp(
     if dx is not None:
         moved = as_array("tangents[0]", dx)
         check_shape("tangents[0]", moved, x.shape)
-        moved = _fed(moved, steps, feed)
-    wide = _fed(x, steps, feed)
+        moved = _repeated_input(moved, steps, feed)
+    wide = _repeated_input(x, steps, feed)
     return sequence_to_sequence_jvp(f, (wide, *rest), (moved, *along), **options)
 
 
@@ -1071,10 +1073,10 @@ def encoder_decoder(
     array([[ 3., 13., 23.]])
     """
     cell = _Cell(f, options)
-    first = _two(cell, encoder, decoder, "encoder", "decoder", x, y)
+    first = _check_encoder_decoder(cell, encoder, decoder, "encoder", "decoder", x, y)
     finals = cell.final(x, first, cell.run(x, first, options), options)
     h = cell.run(y, (*finals, *decoder), _of_decoder(options))[0]
-    return _read(h, w_out, b_out)
+    return _output_layer(h, w_out, b_out)
 
 
 def encoder_decoder_vjp(
@@ -1131,11 +1133,11 @@ def encoder_decoder_vjp(
     (array([[2., 2.]]), array([[2., 1.]]))
     """
     cell = _Cell(f, options)
-    first = _two(cell, encoder, decoder, "encoder", "decoder", x, y)
+    first = _check_encoder_decoder(cell, encoder, decoder, "encoder", "decoder", x, y)
     finals = cell.final(x, first, cell.run(x, first, options), options)
     second = (*finals, *decoder)
     h = cell.run(y, second, _of_decoder(options))[0]
-    u = _cotangent(dout, _read(h, w_out, b_out), "(..., U, K)")
+    u = _cotangent(dout, _output_layer(h, w_out, b_out), "(..., U, K)")
     u, read = _read_vjp(u, h, w_out, b_out)
     dy, *grads = cell.vjp((u,), y, second, _of_decoder(options))
     dx, *others = cell.final_vjp(grads[: cell.states], x, first, options)
@@ -1193,7 +1195,7 @@ def encoder_decoder_jvp(
     x, y, encoder, decoder, *layer = entries("primals", primals, 6).values()
     dx, dy, d_encoder, d_decoder, *along = entries("tangents", tangents, 6).values()
     cell = _Cell(f, options, moves=True)
-    first = _two(cell, encoder, decoder, "primals[2]", "primals[3]", x, y)
+    first = _check_encoder_decoder(cell, encoder, decoder, "primals[2]", "primals[3]", x, y)
     moved = _tangents("tangents[2]", d_encoder, first)
     finals = cell.final(x, first, cell.run(x, first, options), options)
     d_outs = cell.jvp((x, *first), (dx, *moved), options)

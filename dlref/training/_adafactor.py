@@ -67,7 +67,7 @@ def _square_shape(shape: tuple[int, ...]) -> tuple[int, ...] | None:
 SHAPES = (_row_shape, _column_shape, _square_shape)
 
 
-def _moved(
+def _updated(
     p: FloatArray,
     g: FloatArray,
     row: FloatArray | None,
@@ -268,7 +268,7 @@ def adafactor_step(
     step, *slots = as_state(AdafactorState, state)
     step += 1
     moved = partial(
-        _moved,
+        _updated,
         share=step**gamma,
         rate=min(eta, step**-0.5),
         keep=1.0 - eta * decay,

@@ -55,7 +55,7 @@ def _factor(adjust: str, rows: int, columns: int) -> float:
     return math.sqrt(max(1.0, rows / max(columns, 1)))
 
 
-def _moved(
+def _updated(
     p: FloatArray,
     g: FloatArray,
     mean: FloatArray,
@@ -228,7 +228,7 @@ def muon_step(
     eta = as_number("learning_rate", learning_rate, least=0)
     choice("adjust", adjust, ("original", "match_rms_adamw"))
     moved = partial(
-        _moved,
+        _updated,
         eta=eta,
         decay=as_number("weight_decay", weight_decay, least=0),
         mu=as_number("momentum", momentum, least=0, most=1),

@@ -93,7 +93,7 @@ def _ids(ids: IntArray, pad: Padding | None) -> IntArray:
     return ids if pad is None else pad.texts(ids)
 
 
-def _next(
+def _inputs_and_targets(
     tokens: npt.ArrayLike, targets: npt.ArrayLike | None, lengths: Any, padding: str, *drops: Any
 ) -> tuple[IntArray, IntArray]:
     """Return inputs and targets at the beginning of their rows; -100 where there is no token."""
@@ -474,7 +474,7 @@ def language_model_loss(
     True
     """
     kind, drops = LanguageModelParams, (dropout, attention_dropout, embedding_dropout)
-    ids, wanted = _next(tokens, targets, lengths, padding, *drops)
+    ids, wanted = _inputs_and_targets(tokens, targets, lengths, padding, *drops)
     dtype, [ids], p, _ = model_arguments(kind, {"tokens": ids}, params, config)
     check_predicted("tokens", targets, wanted, config.vocab_size)
     return cross_entropy(rounded(_logits(ids, p, config, *drops), dtype), wanted)
@@ -548,7 +548,7 @@ def language_model_loss_value_and_grad(
     2
     """
     drops = dropout, attention_dropout, embedding_dropout
-    ids, wanted = _next(tokens, targets, lengths, padding, *drops)
+    ids, wanted = _inputs_and_targets(tokens, targets, lengths, padding, *drops)
     dtype, [ids], p, _ = model_arguments(LanguageModelParams, {"tokens": ids}, params, config)
     check_predicted("tokens", targets, wanted, config.vocab_size)
     logits, pullback = _run(p, _text(ids, p, config, *drops))

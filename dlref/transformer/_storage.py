@@ -200,7 +200,7 @@ def _config(settings: Any) -> LanguageModelConfig | None:
     return LanguageModelConfig(**settings)
 
 
-def _read(file: IO[bytes], name: str) -> tuple[Any, LanguageModelConfig | None]:
+def _read_entry(file: IO[bytes], name: str) -> tuple[Any, LanguageModelConfig | None]:
     with zipfile.ZipFile(file) as archive:
         members = members_of(archive, os.fstat(file.fileno()).st_size)
         manifest = _manifest(archive, members)
@@ -409,7 +409,7 @@ def load_params(path: str | os.PathLike[str]) -> tuple[Any, LanguageModelConfig 
     target, name = _checked_path(path)[0], Path(path).name
     try:
         with target.open("rb") as file:
-            return _read(file, name)
+            return _read_entry(file, name)
     except UNREADABLE as error:
         reason = str(error)
         if reason.startswith("Argument 'path'"):

@@ -15,7 +15,7 @@ IntArray = npt.NDArray[np.int64]
 IGNORED = -100  # where nothing is asked: the default of cross_entropy's ignore_index
 
 
-def _next(tokens: IntArray, first: int) -> tuple[IntArray, IntArray]:
+def _inputs_and_targets(tokens: IntArray, first: int) -> tuple[IntArray, IntArray]:
     """Return inputs, and as targets the next token from place `first` on."""
     inputs, targets = tokens[:, :-1].copy(), tokens[:, 1:].copy()
     targets[:, : first - 1] = IGNORED
@@ -86,7 +86,7 @@ def copy_task(
     array([[-100, -100, -100,    7,    6,    5]])
     """
     text, between = _symbols(rng, count, length, vocabulary)
-    return _next(np.concatenate([text, between, text], axis=1), text.shape[1] + 1)
+    return _inputs_and_targets(np.concatenate([text, between, text], axis=1), text.shape[1] + 1)
 
 
 def reverse_task(
@@ -141,7 +141,9 @@ def reverse_task(
     array([5, 6, 7])
     """
     text, between = _symbols(rng, count, length, vocabulary)
-    return _next(np.concatenate([text, between, text[:, ::-1]], axis=1), text.shape[1] + 1)
+    return _inputs_and_targets(
+        np.concatenate([text, between, text[:, ::-1]], axis=1), text.shape[1] + 1
+    )
 
 
 def associative_recall_task(
@@ -220,7 +222,7 @@ def associative_recall_task(
             (np.take_along_axis(key, order, 1), np.take_along_axis(value, order, 1)),
         )
     ]
-    tokens, targets = _next(np.concatenate(halves, axis=1), 2 * n + 1)
+    tokens, targets = _inputs_and_targets(np.concatenate(halves, axis=1), 2 * n + 1)
     targets[:, 1::2] = IGNORED
     return tokens, targets
 
@@ -282,4 +284,4 @@ def addition_task(
     a, b = as_generator("rng", rng).integers(0, 10**n, (2, N, 1))
     parts = [a // powers[:n] % 10, np.full((N, 1), 10), b // powers[:n] % 10]
     parts += [np.full((N, 1), 11), (a + b) // powers % 10]
-    return _next(np.concatenate(parts, axis=1), 2 * n + 2)
+    return _inputs_and_targets(np.concatenate(parts, axis=1), 2 * n + 2)

@@ -275,5 +275,11 @@ def test_roundings_to_float32_that_a_norm_magnifies():
 
 def test_a_change_that_a_part_does_not_have_leaves_it_alone():
     change = models.Change("a mistake of norms")
-    assert change.of(lambda x: [("a mistake of heads", 2 * x)], ("given", 1)) == ("given", 1)
-    assert change.of(lambda x: [("a mistake of norms", 2 * x)], ("given", 1)) == ("given", 2)
+    assert change.changed_arguments(lambda x: [("a mistake of heads", 2 * x)], ("given", 1)) == (
+        "given",
+        1,
+    )
+    assert change.changed_arguments(lambda x: [("a mistake of norms", 2 * x)], ("given", 1)) == (
+        "given",
+        2,
+    )

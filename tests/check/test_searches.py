@@ -205,8 +205,8 @@ def test_large_cases_are_not_kept():
 
 def test_a_formula_that_does_not_take_a_case(monkeypatch):
     case = evidence_of(2 * SOFTMAX.run())
-    assert search._own(lambda *_: 1 / 0, case) is None
-    monkeypatch.setattr(search, "_own", lambda *_: None)
+    assert search._unchanged_outputs(lambda *_: 1 / 0, case) is None
+    monkeypatch.setattr(search, "_unchanged_outputs", lambda *_: None)
     assert search.common_program([case, case]) == ""
 
 

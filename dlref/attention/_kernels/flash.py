@@ -215,7 +215,7 @@ SINGLE = {rescaled: rescaled_single, largest: largest_single}
 
 
 @functools.cache
-def _of(dtype: Any, loop: Any) -> Any:
+def _for_dtype(dtype: Any, loop: Any) -> Any:
     return specialize(loop, SINGLE, "single") if dtype == np.float32 else loop
 
 
@@ -350,7 +350,7 @@ def _attend(
     out: FloatArray,
     lse: FloatArray,
 ) -> None:
-    online = _of(q.dtype, _online)
+    online = _for_dtype(q.dtype, _online)
     for kv, heads, rows in tasks[start:stop]:
         top, total = _start(sink, heads, rows)
         fade, sums = np.empty_like(top), np.zeros((*top.shape, v.shape[2]), v.dtype)
@@ -440,7 +440,7 @@ def _vjp(
     dv: FloatArray,
     dbias: Matrices | None,
 ) -> None:
-    gradient = _of(q.dtype, _gradient)
+    gradient = _for_dtype(q.dtype, _gradient)
     for kv, piece in (task for some in tasks[start:stop] for task in some):
         for columns in grid.columns[piece :: len(dq)]:
             for heads in grid.q_heads(kv):
@@ -535,7 +535,7 @@ def _jvp(
     lse: FloatArray,
 ) -> None:
     """Compute whole rows of weights and of their tangents, so that the mean of these is known."""
-    online = _of(q.dtype, _online)
+    online = _for_dtype(q.dtype, _online)
     for kv, heads, rows in tasks[start:stop]:
         (top, total), tiles = _start(sink, heads, rows), []
         fade = np.empty_like(top)

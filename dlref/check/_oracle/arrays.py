@@ -87,11 +87,11 @@ def _to(array: Any, framework: str, device: Any = None) -> Any:
     if isinstance(array.base, np.ndarray) and (device is not None or lead_of(array)):
         return _strided(torch, array, device)
     if array.dtype.name == "bfloat16":
-        return _placed(torch.from_numpy(array.view(np.int16)).view(torch.bfloat16), device)
-    return _placed(torch.from_numpy(array), device)
+        return _on_device(torch.from_numpy(array.view(np.int16)).view(torch.bfloat16), device)
+    return _on_device(torch.from_numpy(array), device)
 
 
-def _placed(tensor: Any, device: Any) -> Any:
+def _on_device(tensor: Any, device: Any) -> Any:
     return tensor if device is None else tensor.to(device)
 
 
@@ -104,7 +104,7 @@ def _strided(torch: Any, array: Any, device: Any) -> Any:
     """
     memory = torch.from_numpy(array.base).view(getattr(torch, array.dtype.name))
     strides = [stride // array.itemsize for stride in array.strides]
-    return _placed(memory, device).as_strided(array.shape, strides, lead_of(array))
+    return _on_device(memory, device).as_strided(array.shape, strides, lead_of(array))
 
 
 def handed(value: Any, framework: str, device: Any = None) -> Any:

@@ -176,7 +176,7 @@ def _is_narrow(a: Any) -> bool:
 def of_kernels(ufunc: Any, inputs: list[Any], **options: Any) -> Any:
     """Return the result of a function of libraries."""
     if ufunc is np.tanh or ufunc.__name__ == "erf":
-        return _off(ufunc(*inputs))
+        return _perturbed(ufunc(*inputs))
     if ufunc is np.matmul and min(map(np.ndim, inputs)) > 1:
         return product(*inputs)
     return ufunc(*inputs, **options)
@@ -204,7 +204,7 @@ class AtRandom(StochasticallyRounded):
         return result.view(AtRandom) if isinstance(result, StochasticallyRounded) else result
 
 
-def _off(values: Any) -> Any:
+def _perturbed(values: Any) -> Any:
     some = np.random.default_rng(zlib.crc32(values.tobytes())).random(values.shape) < 0.5
     return values * (1 - OFF * np.finfo(values.dtype).eps * some).astype(values.dtype)
 
@@ -287,7 +287,7 @@ def along_diagonals(vjp: Any, primals: Any, tangents: Any, **options: Any) -> An
 ALONG: dict[str, Callable[..., Any]] = {"elements": along_diagonal, "pairs": along_diagonals}
 
 
-def _with(others: Mapping[Any, Any], formula: Any) -> Any:
+def _with_replacements(others: Mapping[Any, Any], formula: Any) -> Any:
     return rewritten(formula, others) if {*others} & {*parts(formula)} else formula
 
 
@@ -310,7 +310,7 @@ def formulas_of(chapter: str, spec: MapSpec) -> dict[str, Any]:
     from .usual import INSTEAD  # noqa: PLC0415  # it imports most chapters of formulas
 
     own = _as_written(chapter, spec)
-    plain = {form: _with(INSTEAD, f) for form, f in own.items() if not _draws(f)}
+    plain = {form: _with_replacements(INSTEAD, f) for form, f in own.items() if not _draws(f)}
     if "vjp" in plain and spec.family in ALONG:
         plain["jvp"] = functools.partial(ALONG[spec.family], plain["vjp"])
     return plain
@@ -323,7 +323,7 @@ def completed(chapter: str, spec: MapSpec, own: Explanation) -> Explanation:
     plain = {**formulas_of(chapter, spec), **own.plain}
     variants = {form: own.variants.get(form, ()) for form in plain}
     for form, formula in plain.items():
-        if (other := _with(BY_LOGSUMEXP, formula)) is not formula:
+        if (other := _with_replacements(BY_LOGSUMEXP, formula)) is not formula:
             variants[form] += (other,)
     variants = {form: fs for form, fs in variants.items() if fs}
     each = own.each_rounded or spec.family in ALONG
@@ -335,7 +335,7 @@ def spellings(call: Any) -> tuple[Any, ...]:
     from .usual import TEXTBOOK  # noqa: PLC0415
 
     own = _as_written(call.core.__module__.split(".")[1], call.spec).get(call.form)
-    return (own, _with(TEXTBOOK, own)) if own else ()
+    return (own, _with_replacements(TEXTBOOK, own)) if own else ()
 
 
 def other_formulas(call: Any) -> dict[str, Any]:

@@ -73,7 +73,7 @@ def fits_of(o: Any) -> Iterator[Fit]:
         cos, sin = (as_array("rope", table) for table in o["rope"])
         yield Fit("the base of the rotation is {:.6g}", np.logspace(1, 8, 57), _based(o, cos))
         yield Fit("the angles of the rotation are multiplied by {:.4g}", np.logspace(-2, 1, 61),
-                  _turned(o, np.arctan2(sin, cos)))  # fmt: skip
+                  _rotated(o, np.arctan2(sin, cos)))  # fmt: skip
         yield from _of_scaling(o)
 
 
@@ -126,7 +126,7 @@ def _based(o: Options, cos: Any) -> Callable[[float], Options]:
     return options
 
 
-def _turned(o: Options, angles: Any) -> Callable[[float], Options]:
+def _rotated(o: Options, angles: Any) -> Callable[[float], Options]:
     per_position = angles[1] if len(angles) > 1 else angles[0]  # below pi, where nothing wraps
     whole = np.arange(len(angles))[:, None] * per_position
 

@@ -45,7 +45,7 @@ def _rows(sizes: list[int], order: tuple[int, ...], groups: int) -> NDArray[np.i
     return np.concatenate(parts, axis=1).ravel()
 
 
-def _read(written: NDArray[np.intp], read: NDArray[np.intp]) -> NDArray[np.intp]:
+def _misread_rows(written: NDArray[np.intp], read: NDArray[np.intp]) -> NDArray[np.intp]:
     """Return which rows the parts get if a matrix is written in one order and read in another."""
     rows = np.empty_like(read)
     rows[read] = written
@@ -70,14 +70,14 @@ def _readings(f: Fused, sizes: list[int]) -> Iterator[tuple[str, NDArray[np.intp
         for (here, how), (there, instead) in itertools.permutations(ways, 2)
     ]
     for how, instead, written, read in pairs:
-        rows = _read(written, read)
+        rows = _misread_rows(written, read)
         if rows.tobytes() not in seen:  # both may be the same rows, and either may be the mistake
             yield f"{f.what} is read {how}, not {instead}", rows
     if not f.whole:
         return
-    seen |= {_read(written, read).tobytes() for _, _, written, read in pairs}
+    seen |= {_misread_rows(written, read).tobytes() for _, _, written, read in pairs}
     for order, groups in itertools.product(_orders(len(sizes)), (1, f.groups)):
-        rows = _read(_rows(sizes, own, groups), _rows(sizes, order, groups))
+        rows = _misread_rows(_rows(sizes, own, groups), _rows(sizes, order, groups))
         if rows.tobytes() not in seen:
             seen.add(rows.tobytes())
             yield _order_in_words(f, sizes, order, f.by if groups > 1 else apart), rows
@@ -112,7 +112,7 @@ class _Rows:
         return np.concatenate(products, axis=-1)[..., self.rows]
 
 
-def _taken(matrices: list[Any], rows: NDArray[np.intp], axis: int) -> list[Any]:
+def _regrouped(matrices: list[Any], rows: NDArray[np.intp], axis: int) -> list[Any]:
     """Return matrices of the same sizes made of rows of them all, counted from top to bottom."""
     ends = np.cumsum([a.shape[axis] for a in matrices])[:-1]
     if all(hasattr(a, "applied") for a in matrices):
@@ -132,7 +132,7 @@ def _cut(p: Any, f: Fused) -> Iterator[tuple[str, Any]]:
     for message, rows in _readings(f, sizes):
         changed: dict[str, Any] = {}
         for names in together:
-            parts = _taken([getattr(p, name) for name in names], rows, f.axis)
+            parts = _regrouped([getattr(p, name) for name in names], rows, f.axis)
             changed |= zip(names, parts, strict=True)
         yield message, p._replace(**changed)
 

@@ -73,7 +73,7 @@ class Change(NamedTuple):
     message: str
     value: float | None = None  # of the option
 
-    def of(self, mistakes: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    def changed_arguments(self, mistakes: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
         """Return the arguments of a part after the change, the same ones if it is no part of it."""
         given, *own = arguments
         if self.value is None:
@@ -125,7 +125,7 @@ class Trace(dict[str, FloatArray]):
             return {prefix + step: placed(step, value) for step, value in steps.items()}
 
         if self.change is not None and self.is_made is not None:
-            changed = self.change.of(mistakes, arguments)
+            changed = self.change.changed_arguments(mistakes, arguments)
             if self.is_made(named(run(*changed)), named(run(*arguments))):
                 arguments = changed
         steps = run(*arguments)

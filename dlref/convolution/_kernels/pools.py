@@ -83,7 +83,7 @@ class Pool(NamedTuple):
         return [windows[(slice(None), *k)] for k in np.ndindex(self.at.size)]
 
 
-def _beyond(at: Windows, space: tuple[int, ...]) -> tuple[int, ...]:
+def _overhang(at: Windows, space: tuple[int, ...]) -> tuple[int, ...]:
     """Return how far a last window, which begins within the input, may reach beyond the padding."""
     more = []
     for n, p, e, s in zip(space, at.padding, at.extent, at.stride, strict=True):
@@ -119,7 +119,7 @@ def pool_of(
     check_space(name, x, at)
     space = at.last(x.shape)
     if as_bool("ceil_mode", ceil_mode):
-        at = at._replace(beyond=_beyond(at, space))
+        at = at._replace(beyond=_overhang(at, space))
     pool = Pool(at, x.shape[: x.ndim - axes], space, at.outputs(space))
     if max(gaps) > 1 and not np.all(pool.members(with_padding=False)):
         msg = f"Argument 'dilation' must leave an element in every window, not be {gaps}."

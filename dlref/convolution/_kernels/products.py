@@ -314,7 +314,7 @@ class _Planes(NamedTuple):
                 outer.append(slice(low * s + r - p, max(low, high) * s + r - p, s))
             yield (..., *phase, *inner), (..., *outer)
 
-    def of(self, images: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
+    def blocks(self, images: FloatArray) -> Iterator[tuple[slice, FloatArray]]:
         """Yield some images (N, G, C, *space) and room for their planes, (some, G, C, places)."""
         places = math.prod(self.stride + self.sides)
         size = math.prod(images.shape[1:3]) * places * images.itemsize
@@ -427,7 +427,7 @@ def correlate(
     blocks, cost = groups * -(-total // size), COST * outputs * depth * min(size, total)
     rooms = panels, (outputs, size), (outputs, width)
     out = np.empty((len(x), groups, outputs, math.prod(count)), x.dtype)
-    for some, room in planes.of(x):
+    for some, room in planes.blocks(x):
         planes.split(x[some], room)
         _run(_correlate, len(room) * blocks, cost, room, *where, out[some], rooms=rooms)
     return out.reshape(*out.shape[:3], *count)
@@ -447,7 +447,7 @@ def spread(u: FloatArray, weight: FloatArray, at: Windows, space: tuple[int, ...
     matrix = as_carray(weight.reshape(groups, outputs, depth).swapaxes(1, 2))
     where = matrix, *_where(planes)
     out = np.empty((len(u), groups, channels, *space), u.dtype)
-    for some, room in planes.of(out):
+    for some, room in planes.blocks(out):
         rows, part = len(room) * groups * channels, planes.widened(u[some])
         _run(_spread, rows, cost, part, *where, room, rooms=rooms, even=True)
         planes.join(room, out[some])
@@ -465,7 +465,7 @@ def weight_grad(u: FloatArray, x: FloatArray, at: Windows) -> FloatArray:
     height = min(depth, max(1, ROOM // (size * x.itemsize)))
     rooms = (-(-outputs // width), size, width), (1, height, size), (height, width)
     out = np.zeros((groups, depth, outputs), u.dtype)
-    for some, room in planes.of(x):
+    for some, room in planes.blocks(x):
         planes.split(x[some], room)
         arguments = planes.widened(u[some]), room, *_where(planes), out
         cost = COST * outputs * total * len(room)

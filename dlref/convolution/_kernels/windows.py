@@ -76,7 +76,9 @@ class Windows(NamedTuple):
             for axis, (p, q, n) in enumerate(sides, x.ndim - len(self.size)):
                 x = _turns(x, axis, p, q, n - p - q).sum(axis)
             return x
-        inside: npt.NDArray[Any] = x[_all(tuple(slice(p, n - q) for p, q, n in sides))]
+        inside: npt.NDArray[Any] = x[
+            _with_leading_axes(tuple(slice(p, n - q) for p, q, n in sides))
+        ]
         return inside
 
     def last(self, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -102,7 +104,7 @@ def _turns(x: npt.NDArray[Any], axis: int, p: int, q: int, n: int) -> npt.NDArra
     return whole.reshape(*x.shape[:axis], whole.shape[axis] // n, n, *x.shape[axis + 1 :])
 
 
-def _all(block: tuple[slice, ...]) -> tuple[Any, ...]:
+def _with_leading_axes(block: tuple[slice, ...]) -> tuple[Any, ...]:
     """Return the index of a block for all axes before those of space."""
     return (..., *block)
 

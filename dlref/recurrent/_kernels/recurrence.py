@@ -251,7 +251,7 @@ class Documents(NamedTuple):
     place: npt.NDArray[np.int64]  # (D, M): the step among all B T, the last one beyond the end
 
     @classmethod
-    def of(cls, begins: npt.NDArray[np.bool_], steps: Steps) -> Documents:
+    def from_begins(cls, begins: npt.NDArray[np.bool_], steps: Steps) -> Documents:
         """Find the documents of rows (B, T) that begin where it is said, and at the first step."""
         rows, count = begins.shape
         ends = np.full(rows, count) if steps.lengths is None else steps.lengths
@@ -335,7 +335,7 @@ class Inputs(NamedTuple):
         begins = beginnings(segment_ids, (*self.batch, self.x.shape[1]))
         if begins is None:
             return self, steps
-        documents = Documents.of(begins, steps)
+        documents = Documents.from_begins(begins, steps)
         return self.packed(documents), Steps(documents.sizes, steps.reverse)
 
     def split(self, a: FloatArray) -> FloatArray:

@@ -209,7 +209,7 @@ def _vjp(
                     _start_anew(begins, i, t, back)
 
 
-def _turned(state: FloatArray) -> FloatArray:
+def _channels_last(state: FloatArray) -> FloatArray:
     """Return a new array with the channels last."""
     return np.array(state.swapaxes(-1, -2), np.float64, order="C")
 
@@ -233,9 +233,9 @@ def forward(
     begins: npt.NDArray[np.bool_] | None,
 ) -> FloatArray:
     """Fill `out` without the skip, and return the last states (B, D, N)."""
-    rows, states = x.shape[0] * _blocks(x.shape[2]), _turned(state)
+    rows, states = x.shape[0] * _blocks(x.shape[2]), _channels_last(state)
     cost = COST * x.shape[1] * a.shape[1] * BLOCK
-    given = as_carray(x), as_carray(delta), _turned(a), as_carray(b), as_carray(c)
+    given = as_carray(x), as_carray(delta), _channels_last(a), as_carray(b), as_carray(c)
     over_rows(_forward, rows, cost, *given, _flags(begins), states, out)
     return states.swapaxes(-1, -2)
 
@@ -253,13 +253,13 @@ def vjp(
 ) -> tuple[FloatArray, ...]:
     """Return the gradients of x (without the skip), delta, a, b, c and the first states."""
     (B, T, D), N = x.shape, a.shape[1]
-    rows, back = B * _blocks(D), _turned(dstate)
+    rows, back = B * _blocks(D), _channels_last(dstate)
     dx, ddelta, da = np.empty(x.shape), np.empty(x.shape), np.empty((B, N, D))
     db, dc = (np.empty((B, _blocks(D), T, N)) for _ in range(2))
     kept = (T + STEPS - 1) // STEPS + STEPS + 2
-    given = as_carray(x), as_carray(delta), _turned(a), as_carray(b), as_carray(c)
+    given = as_carray(x), as_carray(delta), _channels_last(a), as_carray(b), as_carray(c)
     over_rows(
         with_workspace(_vjp, kept, N, BLOCK), rows, COST_VJP * T * N * BLOCK,
-        as_carray(u), *given, _flags(begins), _turned(state), back, dx, ddelta, da, db, dc,
+        as_carray(u), *given, _flags(begins), _channels_last(state), back, dx, ddelta, da, db, dc,
     )  # fmt: skip
     return dx, ddelta, da.sum(0).T, db.sum(1), dc.sum(1), back.swapaxes(-1, -2)

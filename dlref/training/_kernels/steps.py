@@ -375,7 +375,7 @@ def updated(
     used = used or (True,) * len(slots)
     shapes = [_whole if use else _no_slot for use in used]
     ready = tuple(slot if use else None for slot, use in zip(slots, used, strict=True))
-    of_kernel = partial(_moved, step, coefficients)
+    of_kernel = partial(_updated, step, coefficients)
     moved, *new = walked(of_kernel, params, grads, ready, shapes=shapes, start=start)
     return moved, *(slot if use else None for slot, use in zip(new, used, strict=True))
 
@@ -433,7 +433,7 @@ def _walked(
     return result(moved, dtype), *new
 
 
-def _moved(
+def _updated(
     step: Callable[..., None],
     coefficients: tuple[float, ...],
     p: FloatArray,

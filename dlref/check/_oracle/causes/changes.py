@@ -139,7 +139,7 @@ def _of_family(call: ast.Call, scope: dict[str, Any]) -> Iterator[ast.expr]:
         names = [name for family in families for name in family if name != func.attr]
         others = [ast.Attribute(func.value, name, ast.Load()) for name in names]
     elif isinstance(func, ast.Name) and is_formula(scope.get(func.id)):
-        others = [ast.Name(name, ast.Load()) for name in _like(scope[func.id])]
+        others = [ast.Name(name, ast.Load()) for name in _with_same_parameters(scope[func.id])]
     yield from (ast.Call(other, call.args, call.keywords) for other in others)
 
 
@@ -179,7 +179,7 @@ def _squared(node: ast.expr) -> ast.expr | None:
 
 
 @functools.cache
-def _like(f: Any) -> tuple[str, ...]:
+def _with_same_parameters(f: Any) -> tuple[str, ...]:
     """Return the names of the other formulas of a chapter with the parameters of one."""
     wanted = [*inspect.signature(f).parameters]
     return tuple(
@@ -425,7 +425,7 @@ def others_in_sums(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
         own = shapes.get(ast.unparse(node.args[0]), ())
         for name, shape in shapes.items():
             if own and shape and own[:-1] == shape[:-1] and own != shape:
-                yield _around(node, ast.Name(name, ast.Load()))
+                yield _wrapping(node, ast.Name(name, ast.Load()))
 
 
 def counters_in(function: ast.FunctionDef) -> set[str]:
@@ -439,7 +439,7 @@ def sums_of_triangles(node: ast.AST) -> Iterator[ast.expr]:
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
         yield from (ast.BinOp(a, node.op, node.right) for a in _triangles(node.left))
     elif isinstance(node, ast.Call) and _axis_of_sum(node) is not None and not _is_method(node):
-        yield from (_around(node, a) for a in _triangles(node.args[0]))
+        yield from (_wrapping(node, a) for a in _triangles(node.args[0]))
 
 
 def _triangles(array: ast.expr) -> Iterator[ast.expr]:
@@ -613,7 +613,7 @@ def sums_of_a_block(node: ast.AST) -> Iterator[ast.expr]:
             func = ast.Attribute(a, node.func.attr, ast.Load())
             yield ast.Call(func, node.args, node.keywords)
     elif (array := _inside(node)) is not None:
-        yield from (_around(node, a) for a in _of_a_block(array, axis))
+        yield from (_wrapping(node, a) for a in _of_a_block(array, axis))
 
 
 def _of_a_block(array: ast.expr, axis: str) -> Iterator[ast.expr]:
@@ -663,15 +663,15 @@ def regrouped(node: ast.AST) -> Iterator[ast.expr]:
     """Yield functions and powers of more, or of less, than is due, or in the other order."""
     inner = _inside(node)
     if isinstance(inner, ast.BinOp):
-        yield ast.BinOp(_around(node, inner.left), inner.op, inner.right)
-        yield ast.BinOp(inner.left, inner.op, _around(node, inner.right))
+        yield ast.BinOp(_wrapping(node, inner.left), inner.op, inner.right)
+        yield ast.BinOp(inner.left, inner.op, _wrapping(node, inner.right))
     if isinstance(node, ast.BinOp) and not isinstance(node.op, ast.Pow):
         if (inner := _inside(node.left)) is not None:
-            yield _around(node.left, ast.BinOp(inner, node.op, node.right))
+            yield _wrapping(node.left, ast.BinOp(inner, node.op, node.right))
         if (inner := _inside(node.right)) is not None:
-            yield _around(node.right, ast.BinOp(node.left, node.op, inner))
+            yield _wrapping(node.right, ast.BinOp(node.left, node.op, inner))
     elif inner is not None and (innermost := _inside(inner)) is not None:
-        yield _around(inner, _around(node, innermost))
+        yield _wrapping(inner, _wrapping(node, innermost))
 
 
 def moved_factors(node: ast.AST) -> Iterator[ast.expr]:
@@ -704,7 +704,7 @@ def _inside(node: ast.AST) -> ast.expr | None:
     return node.left if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Pow) else None
 
 
-def _around(node: Any, inner: ast.expr) -> ast.expr:
+def _wrapping(node: Any, inner: ast.expr) -> ast.expr:
     """Return a call or a power with something else inside."""
     if isinstance(node, ast.Call):
         return ast.Call(node.func, [inner, *node.args[1:]], node.keywords)

@@ -269,10 +269,12 @@ def rarer_programs(formula: Any, call: ReferenceCall, *, known: Any = None) -> I
             yield from _with_other_expressions(formula, f, of_arrays)
             yield from _everywhere(formula, [f], of_arrays)
         for f in reached:
-            yield from _rarest(formula, f, shapes[f.__code__], others[f.__code__])
+            yield from _rarest_programs(formula, f, shapes[f.__code__], others[f.__code__])
 
 
-def _rarest(formula: Any, f: Any, shapes: dict[str, Any], others: set[str]) -> Iterator[Program]:
+def _rarest_programs(
+    formula: Any, f: Any, shapes: dict[str, Any], others: set[str]
+) -> Iterator[Program]:
     """Yield the programs with the rarest changes of a function."""
     yield from _with_other_statements(formula, f, both_returned)
     counters = others | counters_in(source_of(f)[1])
@@ -410,7 +412,9 @@ def _by_text(functions: list[Any], is_wanted: Any) -> tuple[dict[Any, Any], dict
     return trees, alike
 
 
-def _with(trees: dict[Any, Any], entries: Iterable[tuple[Any, Any, ast.expr]]) -> dict[Any, Any]:
+def _code_with(
+    trees: dict[Any, Any], entries: Iterable[tuple[Any, Any, ast.expr]]
+) -> dict[Any, Any]:
     """Return the code of functions with expressions at some places, which have them meanwhile."""
     entries = [*entries]
     for _, place, entry in entries:
@@ -427,7 +431,7 @@ def _everywhere(formula: Any, functions: list[Any], change: Any) -> Iterator[Pro
     for due, some in alike.items():
         for entry in change(some[0][-1][-1]) if len(some) > 1 else ():
             message = described(ast.unparse(entry), due)
-            if message and (codes := _with(trees, ((f, place, entry) for f, place in some))):
+            if message and (codes := _code_with(trees, ((f, place, entry) for f, place in some))):
                 yield _changed(f"{message}, everywhere", formula, codes)
 
 
@@ -447,7 +451,7 @@ def _in_parts(formula: Any, f: Any, change: Any) -> Iterator[Program]:
             seen.add(key)
             for entry in change(some[0][-1]):
                 message = described(ast.unparse(entry), ast.unparse(some[0][-1]))
-                if message and (codes := _with({f: tree}, ((f, p, entry) for p in some))):
+                if message and (codes := _code_with({f: tree}, ((f, p, entry) for p in some))):
                     yield _changed(message + where, formula, codes)
 
 
@@ -472,7 +476,7 @@ def _together(
 ) -> Iterator[Program]:
     """Yield the program in which some expressions of a function are others, if it makes sense."""
     said = [described(ast.unparse(new), ast.unparse(place[-1])) for _, place, new in pairs]
-    if all(said) and (codes := _with({f: tree}, pairs)):
+    if all(said) and (codes := _code_with({f: tree}, pairs)):
         yield _changed("; and ".join(said) + where + within(f, formula), formula, codes)
 
 
@@ -481,7 +485,7 @@ def _with_other_axes(formula: Any, functions: list[Any]) -> Iterator[Program]:
     trees, alike = _by_text(functions, _is_axis)
     for (due, some), axis in itertools.product(alike.items(), AXES):
         if len(some) > 1 and axis not in (due, ALL_BUT_FIRST):
-            codes = _with(trees, ((f, place, expression(axis)) for f, place in some))
+            codes = _code_with(trees, ((f, place, expression(axis)) for f, place in some))
             yield _changed(
                 f"axis={axis} stands where axis={due} is due, everywhere", formula, codes
             )
@@ -546,7 +550,7 @@ def _with_other_statements(
     """Yield the programs in which statements of a function are left out, or in another order."""
     tree, node = source_of(f)
     every = itertools.chain(
-        _moved(f, tree, node, change),
+        _statement_changes(f, tree, node, change),
         _decided(f, tree, node) if change is statement_changes else (),
     )
     for message, code in ((message, code) for message, code in every if code is not None):
@@ -554,7 +558,7 @@ def _with_other_statements(
         yield _changed(message + within(f, formula), formula, codes, is_term=True)
 
 
-def _moved(
+def _statement_changes(
     f: Any, tree: ast.Module, node: ast.FunctionDef, change: Any
 ) -> Iterator[tuple[str, Any]]:
     """Yield the code of a function for each change of its statements."""

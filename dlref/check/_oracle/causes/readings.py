@@ -528,7 +528,7 @@ class _Block(NamedTuple):
     axis: int | None  # None is the axis that the option 'axis' says
     size_of: Any  # from the size of the axis to the size that is read
 
-    def of(self, call: ReferenceCall) -> tuple[int, int, int]:
+    def axis_and_sizes(self, call: ReferenceCall) -> tuple[int, int, int]:
         """Return the axis, its size and the size that is read."""
         a = call.inputs[self.k]
         axis = call.settings["axis"] if self.axis is None else self.axis
@@ -538,7 +538,7 @@ class _Block(NamedTuple):
 
     def changed(self, call: ReferenceCall) -> ReferenceCall:
         """Return a call whose arrays have the size that is read in place of the axis's own."""
-        place, n, size = self.of(call)
+        place, n, size = self.axis_and_sizes(call)
 
         def resized(a: Any) -> Any:
             return _resized(a, place, n, size) if isinstance(a, np.ndarray) else a
@@ -550,7 +550,7 @@ class _Block(NamedTuple):
         """Return the outputs of that call, in their own sizes."""
         if (outputs := with_reading(self.changed, call)) is None:
             return None
-        place, n, size = self.of(call)
+        place, n, size = self.axis_and_sizes(call)
         with contextlib.suppress(ValueError):
             return [None if part is None else _resized(part, place, size, n) for part in outputs]
         return None

@@ -191,7 +191,7 @@ class _Search:
         if any(self.options - e.call.non_default_options.keys() for e in right):
             return ""  # with the same option in all cases that are off, numbers agree by chance
         formula = formula_of(self.pairs.e.call)
-        own = functools.cache(functools.partial(_own, formula))
+        own = functools.cache(functools.partial(_unchanged_outputs, formula))
         return self.among([(self.pairs.found(own(self.pairs.e)), own)])
 
     def condition(self, options: set[str]) -> str:
@@ -219,7 +219,9 @@ class _Matches:
 
     def add(self, message: str, outputs: list[Any]) -> None:
         """Add a program, unless another one has the same outputs."""
-        if not self.is_too_many and not any(_same(outputs, other) for _, other in self.programs):
+        if not self.is_too_many and not any(
+            _equivalent(outputs, other) for _, other in self.programs
+        ):
             self.programs.append((message, outputs))
 
     @property
@@ -296,7 +298,7 @@ def _of_few_numbers(first: Evidence) -> Iterator[tuple[Iterable[Program], Any]]:
     short = any(pair.dtype.itemsize < 4 or stagnates(pair) for pair in first.pairs)
     if formula is not None and not short:
         usual = itertools.islice(usual_programs(formula, first.call), MAX_USUAL)
-        own = functools.partial(_own, formula)
+        own = functools.partial(_unchanged_outputs, formula)
         yield itertools.chain(composed_programs(first.call), usual), own
 
 
@@ -306,7 +308,7 @@ def _searches(first: Evidence) -> Iterator[tuple[Iterable[Program], Any]]:
     if (formula := formula_of(call)) is None:
         return
     others = [f for f in dict.fromkeys(spellings(call)) if f is not formula]
-    own = {f: functools.cache(functools.partial(_own, f)) for f in (formula, *others)}
+    own = {f: functools.cache(functools.partial(_unchanged_outputs, f)) for f in (formula, *others)}
     yield itertools.chain(readings(call), scaled_programs(call)), own[formula]
     known = dict(zip(own, (None, *own), strict=False))  # another spelling, changed before
     for f, outputs in own.items():
@@ -327,7 +329,7 @@ def _searches(first: Evidence) -> Iterator[tuple[Iterable[Program], Any]]:
         yield programs_with_two_changes(f, call), outputs
 
 
-def _own(formula: Any, evidence: Evidence) -> list[Any] | None:
+def _unchanged_outputs(formula: Any, evidence: Evidence) -> list[Any] | None:
     """Return the outputs of the unchanged formula, if they are the right ones."""
     with np.errstate(all="ignore"):
         outputs = outputs_of(formula, evidence.call)
@@ -337,7 +339,7 @@ def _own(formula: Any, evidence: Evidence) -> list[Any] | None:
     return outputs if near else None
 
 
-def _same(left: list[Any], right: list[Any]) -> bool:
+def _equivalent(left: list[Any], right: list[Any]) -> bool:
     """Return whether two programs are one in all cases, but for the rounding of float64."""
     return all(
         (a is None) == (b is None) and (a is None or is_near(a, b, 0.0))

@@ -169,7 +169,7 @@ def slope_searches(case: Evidence, first: Evidence) -> Iterator[tuple[Any, Any]]
     if formula is None or not known:
         return
     wanted = {i: known[i] for i in sorted(first.bounds, key=lambda i: i not in first.off)}
-    own = functools.cache(lambda e: _own(formula, first, wanted, e))
+    own = functools.cache(lambda e: _unchanged_slopes(formula, first, wanted, e))
     if own(first) is None:
         return
     for f in dict.fromkeys((formula, *spellings(forward))):
@@ -184,7 +184,7 @@ def slope_searches(case: Evidence, first: Evidence) -> Iterator[tuple[Any, Any]]
         )
 
 
-def _own(formula: Any, first: Evidence, wanted: dict[int, int], e: Evidence) -> Any:
+def _unchanged_slopes(formula: Any, first: Evidence, wanted: dict[int, int], e: Evidence) -> Any:
     """Return the slopes of the unchanged forward pass; None if they are not the right ones."""
     run = functools.partial(outputs_of, formula)
     out: list[Any] = [None] * len(first.want)
