@@ -211,9 +211,16 @@ class CheckReport(NamedTuple):
         why = ""
         if most and 2 * shares[most] >= count:  # one that explains less is no headline
             is_whole = any(some == {most} for some in explained)
-            where = "" if is_whole else "in some outputs alone, "
+            where = self._only_output() if is_whole else "in some outputs alone, "
             why = f"; most often ({shares[most]}): {where}{most}"
         return f"{self.op}, {self.dtype}: {message}{why}"
+
+    def _only_output(self) -> str:
+        """Return which output is off if it is always the same one of several."""
+        outputs = [output for row in self.failed for output in row.verdict.outputs]
+        off = {output.name for output in outputs if outcome(output) == "off"}
+        is_one = len(off) == 1 and {output.name for output in outputs} > off
+        return f"in {off.pop()}, " if is_one else ""
 
     def _cells(self) -> list[tuple[str, str, str, str, str, str]]:
         return [

@@ -29,6 +29,7 @@ import itertools
 import json
 import multiprocessing
 import random
+import re
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -101,9 +102,9 @@ def put(kernel: Kernel):
 
 
 def headline(report):
-    """Return the cause that explains at least half of the failures."""
-    words = report._summary().partition("; most often (")[2]
-    return words.partition("): ")[2]
+    """Return the cause that explains at least half of the failures, without its outputs."""
+    words = report._summary().partition("; most often (")[2].partition("): ")[2]
+    return re.sub(r"^in (some outputs alone|output \d+( \([^)]*\))?), ", "", words)
 
 
 def is_own(f):

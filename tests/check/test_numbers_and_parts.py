@@ -137,6 +137,21 @@ def test_noise_that_larger_cases_do_not_show_is_no_cause():
     assert "noise" not in str(report)
 
 
+def test_a_cause_of_the_same_output_in_all_cases_names_it():
+    def vjp(dout, x, weight):
+        dx, dweight = normalization.rms_norm_vjp(dout, x, weight)
+        return dx, np.zeros_like(dweight)
+
+    report = check.check_vjp(vjp, normalization.rms_norm, *np.ones((2, 3, 4)), np.ones(4))
+    assert "output 1 (gradient of weight)" in report.message
+    report = check.check_all(None, normalization.rms_norm, vjp=vjp, supports=has_a_weight)
+    assert "in output 1 (gradient of weight), it is zero" in report._summary()
+
+
+def has_a_weight(case):
+    return len(case.inputs) == 2 and not case.options
+
+
 def test_a_cause_of_some_outputs_says_so():
     def step(params, grads, state, *, learning_rate, weight_decay=0.0):
         new, state = training.adam_step(params, grads, state, learning_rate=learning_rate)

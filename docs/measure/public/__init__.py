@@ -74,9 +74,9 @@ named: a bias that a missing first state loses, lanes of the next group, and min
 threshold's inverse.
 
 The set *unwritten* was looked up after that, by 21 searches, most of whose reports were there
-already. All eight were flagged and none had a wrong name. Six were named as expected, a division by
-a factor that may be 0 in other words, and a gradient that is not written had its symptom as a
-headline.
+already. All eight were flagged and none had a wrong name. Six were named as expected, and a
+division by a factor that may be 0 in other words. The headline of a gradient that is not written
+did not say which gradient; now it does.
 
 Backward passes of layer and RMS norms, cross-entropy and attention, batch and group norms,
 activations, softmax; windows; rotary embeddings, relative positions; Adam and AdamW; losses of
