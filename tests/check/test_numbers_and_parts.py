@@ -6,7 +6,16 @@ import functools
 import numpy as np
 import pytest
 
-from dlref import activations, check, losses, normalization, positions, recurrent, training
+from dlref import (
+    activations,
+    attention,
+    check,
+    losses,
+    normalization,
+    positions,
+    recurrent,
+    training,
+)
 from dlref.check._oracle import usual
 from dlref.check._oracle.causes import changes, values
 from dlref.check._oracle.causes.changes import earlier_sides, expression
@@ -135,6 +144,15 @@ def test_noise_that_larger_cases_do_not_show_is_no_cause():
     report = check.check_all(None, normalization.l2_norm, vjp=l2_norm_vjp)
     assert not report
     assert "noise" not in str(report)
+
+
+def test_outputs_that_are_none_have_no_sums():
+    step = training.adamw_step
+    assert check.check_all(step, step, dtype="bfloat16", accum_dtype="bfloat16")
+
+
+def test_an_axis_that_the_results_do_not_share_is_not_cut():
+    assert check.check_all(attention.attention_rollout, attention.attention_rollout)
 
 
 def test_a_cause_of_the_same_output_in_all_cases_names_it():

@@ -277,8 +277,10 @@ def _sums(
     out = [gap * np.where(s, eps, unit) for gap, s in zip(own, still, strict=True)]
     if unit > EPS["float32"]:  # each of n additions rounds a part of the sum
         terms = max((n for a in tree_leaves(call.inputs) for n in np.shape(a)), default=1)
-        parts = (move + unit * np.abs(w) for move, w in zip(moves, want, strict=True))
-        out = [np.maximum(gap, part * terms**0.5) for gap, part in zip(out, parts, strict=True)]
+        out = [
+            gap if w is None else np.maximum(gap, (move + unit * np.abs(w)) * terms**0.5)
+            for gap, move, w in zip(out, moves, want, strict=True)
+        ]
     return out
 
 

@@ -51,6 +51,11 @@ class Split:
             return self.axis if shape[self.axis] > 1 else None
         return 0 if shape == (self.size,) else None
 
+    def cuts(self, want: Any) -> bool:
+        """Return whether a result is cut along the axis, into as many groups."""
+        is_cut = self.axis_of(want) == self.axis and is_float(want)
+        return is_cut and want.shape[self.axis] % self.groups == 0
+
     def taken(self, value: Any, places: Any) -> Any:
         """Return the groups at some places of an array, and other values as they are."""
         axis = self.axis_of(value)
@@ -148,7 +153,7 @@ def split_of(call: ReferenceCall, want: list[Any]) -> Split | None:
     if call.numeric or numbers_of(call) < LARGE:
         return None
     for split in _splits(call):
-        if all(w is None or (split.axis_of(w) == split.axis and is_float(w)) for w in want):
+        if all(w is None or split.cuts(w) for w in want):
             places = {0, split.groups // 2, split.groups - 1}
             alone = {p: _run_at(split, call, [p]) for p in places}
             fitting = [
