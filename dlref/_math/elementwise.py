@@ -1,8 +1,8 @@
 """
 The call pattern of element-wise maps.
 
-An activation is a formula of one number; so are its derivatives, and those of the elementary
-functions.  One loop applies a formula to every element, another multiplies by it, and
+Activations, their derivatives and the derivatives of the elementary functions are formulas of one
+number.  One loop applies a formula to every element, another multiplies by it, and
 `dlref._core.specialize.instantiate` writes the formula into the loop;
 `dlref._math.elementary.single` shortens it first where the elements are float32.  The Jacobian of
 an element-wise map is diagonal, so its two products with a vector are the same: each element times
@@ -112,7 +112,7 @@ def forward(
     """Apply the formula, or a shorter one that suffices for float32, to every element."""
     dtype, [array] = as_floats({"x": x}, work=np.float32)
     if exact is not None:
-        return result(times_map(formula, np.ones_like(array), array, exact=exact), dtype)
+        return result(times_map(formula, np.ones_like(array), array, *options, exact=exact), dtype)
     if short is not None and array.dtype == np.float32:
         formula = short
     out = np.empty_like(array, order="C", subok=False)

@@ -208,7 +208,7 @@ def _scanned(
     reverse: bool,
     exclusive: bool,
 ) -> FloatArray:
-    """Return what a kernel writes, of the shape of the arrays."""
+    """Run a kernel on the rows along an axis, and return the array that it writes."""
     check_flags(reverse=reverse, exclusive=exclusive)
     rows, back = as_rows_along(axis, *arrays)
     out = np.empty_like(rows[0])

@@ -78,7 +78,7 @@ def _taken_shape(x: FloatArray, indices: npt.NDArray[np.int64], axis: int) -> tu
     return (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
 
 
-def _exact(dtype: FloatDType) -> FloatDType:
+def _dtype_of_sums(dtype: FloatDType) -> FloatDType:
     """Return the dtype of an array that holds sums: each is rounded once on its way to `dtype`."""
     return dtype if dtype == np.float32 else np.dtype(np.float64)
 
@@ -101,7 +101,7 @@ def _increased(
     """Return `x` with the updates added along an axis."""
     with np.errstate(all="ignore"):
         # an empty sum is +0, and adding it makes -0 to +0
-        sums = np.add(x, 0.0, dtype=_exact(dtype), order="C")
+        sums = np.add(x, 0.0, dtype=_dtype_of_sums(dtype), order="C")
         _increase(sums, indices, updates, axis)
     return result(sums, dtype)
 
@@ -285,7 +285,7 @@ def take_vjp(
     axis = _axis("x", x, axis)
     places = _indices("indices", indices, x.shape[axis])
     check_shape("dout", dout, _taken_shape(x, places, axis))
-    dx = np.zeros(x.shape, _exact(dtype))
+    dx = np.zeros(x.shape, _dtype_of_sums(dtype))
     with np.errstate(all="ignore"):
         _increase(dx, places, dout, axis)
     return result(dx, dtype)

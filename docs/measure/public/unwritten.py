@@ -157,7 +157,7 @@ UNWRITTEN = [
     Wrong("tensorflow/tensorflow#61411", training.adam_step, "forward", adam_step,
         "eps subtracted", "eps is subtracted from the root.", (r"- ?eps|eps",), first_steps()),
     Wrong("gabeur/mmt#1", norm.l2_norm, "forward", l2_norm, "along the tokens",
-        "The norm is that of a feature over all tokens.", (r"axis|along|-2|columns|tokens",),
+        "Each feature is divided by its norm over all tokens.", (r"axis|along|-2|columns|tokens",),
         tokens((3, 5), (2, 4, 6), (3, 2, 4))),
     Wrong("Biohub/esm#360", transformer.next_token_probabilities, "forward",
         next_token_probabilities, "without the last",
