@@ -9,6 +9,10 @@ from .._core.arguments import FloatArray
 from .._core.jit import kernel
 from .._core.threads import as_carray, over_rows, with_workspace
 
+#: Rows of fewer numbers than `NARROW` have their updates added one by one if the table has fewer
+#: numbers than `SPARSE` times the number of updates.
+NARROW, SPARSE = 8, 32
+
 
 @kernel
 def _scatter(
@@ -86,14 +90,43 @@ def _increase(
             table, group = table + 1, 0
 
 
+@kernel
+def _increase_numbers(
+    start: int,
+    stop: int,
+    updates: FloatArray,
+    rows: npt.NDArray[np.int64],
+    width: int,
+    tables: FloatArray,
+    sums: FloatArray,
+) -> None:
+    for t in range(start, stop):
+        update, to = updates[t], tables[t]
+        for i in range(to.size):
+            sums[i] = to[i]
+        for d in range(width):
+            for k in range(rows.size):
+                sums[rows[k] * width + d] += update[k * width + d]
+        for i in range(to.size):
+            to[i] = sums[i]
+
+
 def increase_rows(tables: FloatArray, rows: npt.NDArray[np.int64], updates: FloatArray) -> None:
     """
     Add updates (L, N, D) to the rows (N,) of each of L tables (L, rows, D), in place.
 
-    Sums are float64 and rounded once. Rows without an update are left alone.
+    Sums are float64 and rounded once. Rows without an update are left alone, unless they are short
+    and many others have one.
     """
     count, width = updates.shape[1:]
     if not count:
+        return
+    size = tables.shape[1] * width
+    if width < NARROW and size < SPARSE * count:
+        # Sorting would take longer than copying a table to float64 and back.
+        flat = as_carray(updates).reshape(len(tables), -1), rows, width
+        kernel = with_workspace(_increase_numbers, size)
+        over_rows(kernel, len(tables), size + count, *flat, tables.reshape(len(tables), -1))
         return
     # The updates of a row follow each other, in the order in which they were given. No two of the
     # sorted numbers are equal, so that any sort keeps that order; a stable one takes longer.

@@ -71,7 +71,8 @@ def _indices(name: str, value: npt.ArrayLike, length: int) -> npt.NDArray[np.int
     """Return indices along an axis, the negative ones counted from its end."""
     indices = as_integers(name, value)
     check_range(name, indices, length, least=-length)
-    return np.where(indices < 0, indices + length, indices)
+    indices[indices < 0] += length
+    return indices
 
 
 def _taken_shape(x: FloatArray, indices: npt.NDArray[np.int64], axis: int) -> tuple[int, ...]:

@@ -104,6 +104,19 @@ class TestIndices:
         np.testing.assert_array_equal(results[1], results[0])
         np.testing.assert_array_equal(results[2], results[0])
 
+    @pytest.mark.parametrize("count", [10, 2000])
+    @pytest.mark.parametrize("shape", [(500,), (40, 3), (6, 50), (5, 40, 2)])
+    def test_short_rows(self, shape, count, rng, peers):
+        """Numbers and pairs along each axis, few or many of them."""
+        x = rng.normal(size=shape).astype(np.float32)
+        for axis, length in enumerate(shape):
+            places = rng.integers(0, length, count)
+            updates = np.take(rng.normal(size=shape), places, axis).astype(np.float32)
+            given = [peers.torch.tensor(array) for array in (x, places, updates)]
+            want = given[0].double().index_add(axis, given[1], given[2].double()).numpy()
+            got = calculus.scatter_add(x, places, updates, axis=axis)
+            np.testing.assert_array_equal(got, want.astype(np.float32))
+
     @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
     def test_nothing_is_added(self, dtype):
         """An empty sum is 0, and -0 plus 0 is 0."""
