@@ -6,8 +6,8 @@ wherever it does not apply; the rows of tests/check, some of them public reports
 for PyTorch and JAX; the plain formulas of the records with one operation, factor, power, index or
 constant changed. A kernel is named if the headline of the report is the mistake: for a changed
 formula, anything but noise and parts that are not written. Right are dlref's own functions, the
-plain formulas and their variants, PyTorch's and JAX's; a tenth of them is put to it ten times, with
-other numbers each time. Writes docs/results/planted.csv; with
+plain formulas and their variants, of 16 bits in float32, PyTorch's and JAX's; a tenth of them is
+put to it ten times, with other numbers each time. Writes docs/results/planted.csv; with
 ``--list``, prints each kernel that is not flagged, not named or named wrongly, and each alarm.
 ``--results FILE`` keeps outcomes, so that a run can be stopped and resumed; ``--only NAME ...``
 takes the kernels of these functions, and writes no figures.
@@ -42,7 +42,7 @@ sys.path.insert(0, str(ROOT / "tests"))
 from chapters import RECORDS, WHY  # noqa: E402
 
 from dlref import activations, check  # noqa: E402
-from dlref._core.pytree import rebuilt, tree_leaves  # noqa: E402
+from dlref._core.pytree import map_floats, rebuilt, tree_leaves  # noqa: E402
 from dlref._records import spec_of  # noqa: E402
 from dlref.check._inputs import BEYOND_TILES  # noqa: E402
 from dlref.check._oracle.calls import ReferenceCall, form, is_float, widened  # noqa: E402
@@ -306,6 +306,19 @@ def of_formulas(rng):
 # Right ones.
 
 
+def in_float32(formula):
+    """Return a formula that computes 16 bits in float32, as kernels do: its own sums overflow."""
+
+    def wide(a):
+        return a.astype(np.float32) if np.asarray(a).dtype.itemsize == 2 else a
+
+    def kernel(*arguments, **options):
+        keywords = {key: map_floats(wide, value) for key, value in options.items()}
+        return formula(*map_floats(wide, arguments), **keywords)
+
+    return kernel
+
+
 def right_kernels(rng):
     known_ones = [r for r in RECORDS if not r.why_not and is_own(r.f)]
     for known in known_ones:
@@ -315,7 +328,7 @@ def right_kernels(rng):
         why = WHY[known.name]
         for kind in sorted(why.plain.keys() | why.variants.keys()):
             for formula in every_formula(why, kind):
-                kernel = in_place_of(known.f, kind, formula)
+                kernel = in_place_of(known.f, kind, in_float32(formula))
                 options = {"dtype": rng.choice(DTYPES)}
                 yield Kernel("formulas", known.f.__name__, known.f, kind, kernel, options, None)
     right = importlib.import_module("check.test_right")

@@ -13,6 +13,7 @@ from dlref import check
 from dlref._core.pytree import map_floats, tree_leaves
 from dlref.check._oracle.examples import in_form
 from dlref.check._oracle.formulas import REFUSALS, AtRandom, Computed, computed
+from dlref.check._oracle.stochastic_rounding import stochastically_rounded
 
 MAPS = {record.name: record for record in RECORDS if record.functions}
 #: Inputs that lose more digits than these formulas keep.
@@ -93,6 +94,19 @@ def test_a_kernel_of_16_bits_returns_them(name, narrow, dtype):
         for g, w in zip(got, want, strict=True):
             assert g.dtype == dtype
             np.testing.assert_allclose(np.asarray(g, float), w, atol=0.1 * np.max(abs(w)))
+
+
+@pytest.mark.parametrize("at_random", [False, True])
+@pytest.mark.parametrize("name", ["layer_norm", "batch_norm", "rms_norm", "sparsemax"])
+def test_a_kernel_of_32_bits_computes_in_them(name, at_random, rng):
+    """`numpy.mean` divides by a count; without its `out`, the rest would be of 64 bits."""
+    for form in ("forward", "vjp"):
+        _, inputs, options = next(cases(name, form))
+        narrow = map_floats(lambda a: np.asarray(a).astype(np.float32), inputs)
+        if at_random:
+            narrow = map_floats(lambda a: stochastically_rounded(a, rng), narrow)
+        for value in tree_leaves(computed(PLAIN[name, form], *narrow, **options)):
+            assert value.dtype == np.float32
 
 
 @pytest.mark.parametrize("kind", [Computed, AtRandom])

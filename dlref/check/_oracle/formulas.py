@@ -24,7 +24,7 @@ from ... import formulas
 from ..._core.pytree import is_float, map_floats, tree_leaves
 from ..._records import records
 from .helpers import HELPERS
-from .stochastic_rounding import Inherited, StochasticallyRounded
+from .stochastic_rounding import Inherited, StochasticallyRounded, as_narrow_as
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -161,6 +161,7 @@ class Computed(Inherited):
             result = getattr(ufunc, method)(*plain, **options)
         if not isinstance(result, np.ndarray | np.generic) or result.dtype.kind != "f":
             return result
+        result = as_narrow_as(result, own, Computed, options)
         saved = next((a.saved for a in own if a.saved is not None), None)
         if saved is not None and ufunc in SAVED:
             result = result.astype(saved).astype(result.dtype)

@@ -28,6 +28,19 @@ class Inherited(np.ndarray[Any, Any]):
         return out
 
 
+def as_narrow_as(result: Any, inputs: Any, kind: type, options: dict[str, Any]) -> Any:
+    """
+    Return a result in the widest dtype of the inputs of a kind.
+
+    A scalar of float64 would widen it, as would the count that `numpy.mean` divides by: without
+    its `out`, all that follows would be computed in float64.
+    """
+    own = [a.dtype for a in inputs if isinstance(a, kind) and a.dtype.kind == "f"]
+    if not own or options.get("dtype") is not None or getattr(result, "dtype", None) != np.float64:
+        return result
+    return result.astype(max(own, key=lambda d: d.itemsize), copy=False)
+
+
 class StochasticallyRounded(Inherited):
     """
     An array whose operations return the rounded result or one of its neighbors, at random.
@@ -47,6 +60,7 @@ class StochasticallyRounded(Inherited):
         plain = [a.view(np.ndarray) if isinstance(a, StochasticallyRounded) else a for a in inputs]
         options.pop("out", None)  # callers use the returned array instead
         out = getattr(ufunc, method)(*plain, **options)
+        out = as_narrow_as(out, inputs, StochasticallyRounded, options)
         if out is None or out.dtype.name not in EPS:  # None: written in place
             return out
         if ufunc in EXACT:
