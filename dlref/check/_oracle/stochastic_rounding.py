@@ -28,7 +28,7 @@ class Inherited(np.ndarray[Any, Any]):
         return out
 
 
-def as_narrow_as(result: Any, inputs: Any, kind: type, options: dict[str, Any]) -> Any:
+def as_narrow_as(result: Any, inputs: Any, kind: type[Inherited], options: dict[str, Any]) -> Any:
     """
     Return a result in the widest dtype of the inputs of a kind.
 
