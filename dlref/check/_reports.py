@@ -212,6 +212,8 @@ class CheckReport(NamedTuple):
         if most and 2 * shares[most] >= count:  # one that explains less is no headline
             is_whole = any(some == {most} for some in explained)
             where = self._only_output() if is_whole else "in some outputs alone, "
+            if most.startswith("in output"):  # the cause says it itself
+                where = ""
             why = f"; most often ({shares[most]}): {where}{most}"
         return f"{self.op}, {self.dtype}: {message}{why}"
 

@@ -166,6 +166,28 @@ def test_a_cause_of_the_same_output_in_all_cases_names_it():
     assert "in output 1 (gradient of weight), it is zero" in report._summary()
 
 
+def test_a_headline_names_an_output_once():
+    """Where the program of one output alone explains it, that output is named by the program."""
+
+    def adamw_step(params, grads, state, learning_rate, betas=(0.9, 0.999)):
+        t, m, v = state.step + 1, state.mean, state.square
+        m, v = betas[0] * m + (1 - betas[0]) * grads, betas[1] * v + (1 - betas[1]) * grads**2
+        root = np.sqrt(v / (1 - betas[1])) + 1e-8
+        moved = learning_rate * m / (1 - betas[0]) / root
+        return params * (1 - learning_rate / 100) - moved, (t, m, v, None)
+
+    rng = np.random.default_rng(0)
+    cases = []
+    for step, shape in ((1, (3, 4)), (4, (6,)), (9, (2, 5))):
+        state = training.AdamState(step, rng.normal(size=shape), rng.uniform(0.1, 2, shape), None)
+        inputs = *rng.normal(size=(2, *shape)), state
+        cases.append(check.TestCase(str(step), inputs, {"learning_rate": 0.1}))
+    summary = check.check_all(
+        adamw_step, training.adamw_step, dtype="float64", cases=cases
+    )._summary()
+    assert "): in output 0 alone, 1 stands where step + 1 is due" in summary
+
+
 def has_a_weight(case):
     return len(case.inputs) == 2 and not case.options
 
