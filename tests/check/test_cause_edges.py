@@ -86,7 +86,7 @@ def test_a_cause_that_nearly_holds_in_a_case_is_not_refuted(monkeypatch):
         granted.append((outputs, want, slack))
         return slack == 4
 
-    case = types.SimpleNamespace(call=None, want=[0.0], agrees=agrees)
+    case = types.SimpleNamespace(call=None, want=[0.0], off={0}, agrees=agrees)
     assert not causes.is_refuted("eps is 1, not 0", case)
     assert granted == [([1.0], [0.0], 4)]
     assert not causes.is_refuted("another cause", case)

@@ -9,7 +9,7 @@ from chapters import CHAPTERS, FORMS
 from scipy.special import expit
 
 import dlref
-from dlref import activations, attention, check, positions
+from dlref import activations, attention, check, neurons, positions
 from dlref._records import spec_of
 from dlref.check._inputs import option_inputs
 from dlref.check._oracle.examples import drawn_like
@@ -182,3 +182,30 @@ def test_an_option_without_a_default_has_to_be_taken():
 def test_every_option_is_true_or_false():
     with pytest.raises(TypeError, match="'every_option' must be True or False"):
         check.hard_inputs(activations.silu, "float32", every_option=1)
+
+
+def with_another_default(t, dim, *, base=500000.0, **options):
+    return positions.timestep_embedding(t, dim, base=base, **options)
+
+
+def with_another_activation(x, params, *, activation="relu", **options):
+    taken = {"tanh": "sigmoid"}.get(activation, activation)
+    return neurons.mlp(x, params, activation=taken, **options)
+
+
+@pytest.mark.parametrize(
+    ("op", "kernel", "cause"),
+    [
+        (
+            positions.timestep_embedding,
+            with_another_default,
+            "base is 500000.0, not 10000.0",
+        ),
+        (neurons.mlp, with_another_activation, "activation is sigmoid, not tanh"),
+    ],
+)
+def test_another_value_in_the_place_of_one(op, kernel, cause):
+    """Cases that are right, since they pass other values of the option, do not refute it."""
+    report = check.check_all(kernel, op)
+    assert 0 < len(report.failed) < len(report.rows)
+    assert report._summary().endswith(f"): {cause}")

@@ -282,6 +282,8 @@ def cause_in_common(cases: Sequence[Evidence]) -> str:
 @np.errstate(all="ignore")
 def is_refuted(cause: str, evidence: Evidence) -> bool:
     """Return whether a mistake leads to other outputs than a candidate's in a case of its own."""
+    if not evidence.off and _has_other_value(cause, evidence.call):
+        return False  # a kernel may have a default of its own, or mistake one name for another
     there = False
     for message, outputs in _trials(evidence.call):
         if same_cause(message, cause):
@@ -289,6 +291,12 @@ def is_refuted(cause: str, evidence: Evidence) -> bool:
                 return False
             there = True
     return there
+
+
+def _has_other_value(cause: str, call: ReferenceCall) -> bool:
+    """Return whether a cause is about a value of an option which a call does not have."""
+    match = VALUES.fullmatch(cause)
+    return match is not None and str(call.settings.get(match["key"])) != match["due"]
 
 
 def is_of_option(cause: str, evidence: Evidence) -> bool:
