@@ -78,6 +78,10 @@ already. All eight were flagged and none had a wrong name. Six were named as exp
 division by a factor that may be 0 in other words. The headline of a gradient that is not written
 did not say which gradient; now it does.
 
+The set *unopened* was looked up after that, by 37 searches, most of whose reports were there
+already. All 23 were flagged, 15 were named, and none wrongly; nothing has changed for the others,
+which make two changes at once, or one that applies to a single step or size.
+
 Backward passes of layer and RMS norms, cross-entropy and attention, batch and group norms,
 activations, softmax; windows; rotary embeddings, relative positions; Adam and AdamW; losses of
 preferences and policies, of divergences, binary cross-entropy and CTC; linear attention, LSTM and
@@ -114,6 +118,7 @@ MODULES = (
     "unheard",
     "unread",
     "unwritten",
+    "unopened",
     "right",
 )
 
