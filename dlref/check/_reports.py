@@ -464,6 +464,9 @@ def check_all(
     tried in five layouts of memory: in reverse, in Fortran order, transposed, and after a storage
     offset with gaps and without, where it is read-only.
 
+    The search for the cause of a form ends after two minutes of computing. A block that is wrong in
+    a way that no program explains would take an hour.
+
     Examples
     --------
     A softmax that knows only the last axis, and does not subtract the maximum:

@@ -251,6 +251,16 @@ def test_an_error_of_the_search_is_outlived(monkeypatch):
     assert causes.cause_in_common([]) == ""
 
 
+def test_a_search_ends_when_its_time_is_over(monkeypatch):
+    """The next program that is evaluated ends it, whichever search yields that."""
+    calls = [ReferenceCall(act.softmax, "forward", (x,), {}) for x in (X, 2 * X[:, ::-1])]
+    cases = [evidence_of(act.softmax(2 * call.inputs[0]), call=call) for call in calls]
+    assert search.common_program(cases)
+    monkeypatch.setattr(search, "MAX_SECONDS", -1.0)
+    assert search.common_program(cases) == ""
+    mutations.check_time()  # what follows has no limit
+
+
 def test_few_numbers_of_one_case_say_nothing():
     got = SOFTMAX.run()
     got[0, 0] += 1.0

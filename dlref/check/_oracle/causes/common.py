@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import math
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -15,6 +18,35 @@ from ..calls import ReferenceCall
 #: Messages, each with the call, or the list of outputs, of a mistaken kernel.
 Trials = Iterator[tuple[str, Any]]
 LN2 = math.log(2)
+
+
+class OutOfTimeError(Exception):
+    """A search has taken all the time that it is given."""
+
+
+class _Limit(threading.local):
+    """When the search of a thread ends, by the time that the thread has computed."""
+
+    end = math.inf
+
+
+_LIMIT = _Limit()
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Give programs so many seconds of computing; the next one raises `OutOfTimeError`."""
+    _LIMIT.end = time.thread_time() + seconds
+    try:
+        yield
+    finally:
+        _LIMIT.end = math.inf
+
+
+def check_time() -> None:
+    """Raise `OutOfTimeError` if the time of a search is over."""
+    if time.thread_time() > _LIMIT.end:
+        raise OutOfTimeError
 
 
 def chapter(name: str) -> Any:

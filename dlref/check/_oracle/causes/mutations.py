@@ -18,6 +18,7 @@ from ...._core.pytree import tree_leaves
 from ..calls import ReferenceCall, separate
 from ..formulas import REFUSALS, every_formula, formulas_that_draw, parts, rewritten
 from ..helpers import FORMATS
+from .common import check_time
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -308,6 +309,7 @@ def outputs_of(formula: Any, call: ReferenceCall) -> list[Any] | None:
 
     It receives copies, because a change may write to its arguments.
     """
+    check_time()
     with contextlib.suppress(Exception):
         arguments, options = copy.deepcopy((call.arguments, call.non_default_options))
         with profiled(_refuse_growth(call)):

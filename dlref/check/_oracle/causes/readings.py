@@ -15,7 +15,7 @@ from ...._core.pytree import is_float, map_floats, named_leaves, tree_leaves, tr
 from ..arrays import map_leaves
 from ..formulas import other_formulas
 from ..helpers import FORMATS, HELPERS, in_block, padded
-from .common import LN2
+from .common import LN2, check_time
 from .mutations import outputs_of
 from .programs import BLOCKS, Program
 
@@ -479,6 +479,7 @@ COMPOSED: dict[str, Any] = {
 
 def with_reading(change: Any, call: ReferenceCall) -> list[Any] | None:
     """Return the outputs of the map for a changed call."""
+    check_time()
     with contextlib.suppress(Exception):  # the map may refuse it
         parts = tree_leaves(change(call).run())
         return [None if part is None else np.asarray(part) for part in parts]

@@ -8,6 +8,7 @@ leads to all outputs, each may have one of its own: a backward pass has a formul
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import warnings
@@ -19,6 +20,7 @@ import numpy as np
 from ...._core.pytree import is_float
 from ..bounds import in_dtype
 from ..formulas import spellings
+from .common import OutOfTimeError, time_limit
 from .evidence import Evidence, is_near
 from .heuristics import MIN_SAMPLES, stagnates
 from .mutations import formula_of, outputs_of
@@ -46,6 +48,8 @@ MAX_USUAL = 500
 #: The largest relative error in float32 with which a program still counts, and the multiple of that
 #: error granted to a candidate, which may run its operations in another order.
 MAX_ERROR, TIMES = 0.01, 8
+#: Seconds of computing after which a search ends: one program of a whole block may take one.
+MAX_SECONDS = 120.0
 #: How many programs are named, at most, if no case tells them apart; with more, none is.
 MAX_TIES = 3
 #: What changed formulas call, and what that stands for.
@@ -63,6 +67,12 @@ MEANINGS = {
 
 def common_program(cases: Sequence[Evidence]) -> str:
     """Return the program that a candidate is, from its outputs in all cases; empty if none."""
+    with contextlib.suppress(OutOfTimeError), time_limit(MAX_SECONDS):
+        return _common_program(cases)
+    return ""
+
+
+def _common_program(cases: Sequence[Evidence]) -> str:
     cases = [e for e in cases if e.confirms or not e.off]
     first = _first([e for e in cases if e.off and e.speaks])
     if first is None:
