@@ -117,6 +117,16 @@ class TestIndices:
             got = calculus.scatter_add(x, places, updates, axis=axis)
             np.testing.assert_array_equal(got, want.astype(np.float32))
 
+    @pytest.mark.parametrize("shape", [(5, 12), (4, 2, 9), (300,)])
+    def test_long_rows_and_few_updates(self, shape, rng):
+        """Rows without an update, with one and with several."""
+        x, places = rng.normal(size=shape).astype(np.float32), np.array([3, 1, 3, 3])
+        updates = rng.normal(size=(4, *shape[1:])).astype(np.float32)
+        want = x.astype(float)
+        np.add.at(want, places, updates.astype(float))
+        got = calculus.scatter_add(x, places, updates)
+        np.testing.assert_array_equal(got, want.astype(np.float32))
+
     @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
     def test_nothing_is_added(self, dtype):
         """An empty sum is 0, and -0 plus 0 is 0."""
