@@ -126,7 +126,7 @@ def increase_rows(tables: FloatArray, rows: npt.NDArray[np.int64], updates: Floa
         # Sorting would take longer than copying a table to float64 and back.
         flat = as_carray(updates).reshape(len(tables), -1), rows, width
         kernel = with_workspace(_increase_numbers, size)
-        over_rows(kernel, len(tables), size + count, *flat, tables.reshape(len(tables), -1))
+        over_rows(kernel, len(tables), size + count * width, *flat, tables.reshape(len(tables), -1))
         return
     # The updates of a row follow each other, in the order in which they were given. No two of the
     # sorted numbers are equal, so that any sort keeps that order; a stable one takes longer.

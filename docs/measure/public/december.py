@@ -264,7 +264,10 @@ def cosine_schedule(step, peak, steps, warmup=0, floor=0.0, slip=""):
     if slip == "no warmup":  # nor an end
         return floor + (peak - floor) * (1 + np.cos(np.pi * t / (steps - warmup))) / 2
     done = np.clip((t - warmup) / (steps - warmup), 0, 1)
-    falling = floor + (peak - floor) * (1 + np.cos(np.pi * done)) / 2
+    wave = (1 + np.cos(np.pi * done)) / 2
+    falling = floor + (peak - floor) * wave
+    if slip == "floor by maximum":
+        falling = np.maximum(peak * wave, floor)
     return np.where(t < warmup, peak * t / max(warmup, 1), falling)
 
 
@@ -275,7 +278,8 @@ def fans(shape):
 
 def glorot_uniform(rng, shape, gain=1.0, slip=""):
     """Between -a and a, which depends on both fans."""
-    a = gain * math.sqrt(6 / (sum(shape) if slip == "sum of the shape" else sum(fans(shape))))
+    total = sum(shape) if slip == "sum of the shape" else sum(fans(shape))
+    a = gain * math.sqrt((2 if slip == "deviation" else 6) / total)
     return rng.uniform(-a, a, shape)
 
 

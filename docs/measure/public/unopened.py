@@ -16,7 +16,9 @@ from dlref import (
     transformer,
 )
 
+from .december import cosine_schedule, glorot_uniform
 from .kernels import Wrong, cases, gradients, sigmoid
+from .unread import interpolate, load_balancing_loss, of_router
 
 R = np.random.default_rng(113)
 
@@ -48,7 +50,7 @@ def gaussian_kl(mean, log_var, slip=""):
 
 
 def sigmoid_focal_loss(logits, target, alpha=0.25, gamma=2.0, slip=""):
-    """Binary cross-entropy of which hard elements count more."""
+    """Binary cross-entropy in which hard elements count more."""
     p = sigmoid(logits)
     p_t = np.where(target == 1, p, 1 - p)
     weight = np.where(target == 1, alpha, 1 if slip == "negatives by 1" else 1 - alpha)
@@ -66,48 +68,6 @@ def adamw_step(
     m_hat, v_hat = m / (1 - b1**k), v / (1 - b2**k)
     kept = params * (1 - learning_rate * weight_decay)
     return kept - learning_rate * m_hat / (np.sqrt(v_hat) + eps), (t, m, v, None)
-
-
-def load_balancing_loss(scores, experts, slip=""):
-    """Shares of the experts times their mean probabilities."""
-    n = scores.shape[-1]
-    share = np.bincount(experts.ravel(), minlength=n) / len(scores)
-    if slip == "selected alone":
-        selected = np.zeros_like(scores)
-        np.put_along_axis(selected, experts, 1, -1)
-        scores = scores * selected
-    return n * (share * scores.mean(0)).sum()
-
-
-def cosine_schedule(step, peak, steps, warmup=0, floor=0.0, slip=""):
-    """Up in a line, down along half a cosine."""
-    done = np.clip((step - warmup) / (steps - warmup), 0, 1)
-    wave = (1 + np.cos(np.pi * done)) / 2
-    falling = floor + (peak - floor) * wave
-    if slip == "floor by maximum":
-        falling = np.maximum(peak * wave, floor)
-    return np.where(step < warmup, peak * step / max(warmup, 1), falling)
-
-
-def glorot_uniform(rng, shape, gain=1.0, slip=""):
-    """Between -a and a, which depends on both fans."""
-    window = math.prod(shape[2:])
-    fans = shape[0] * window + shape[1] * window
-    a = gain * math.sqrt((2 if slip == "deviation" else 6) / fans)
-    return rng.uniform(-a, a, shape)
-
-
-def interpolate(x, size, align_corners=False, slip=""):
-    """Linear interpolation along the last axis."""
-    n, (m,) = x.shape[-1], size
-    if align_corners:
-        places = np.arange(m) * (n - 1) / max(m - 1, 1)
-    else:
-        scale = 0 if slip == "one pixel" and m == 1 else n / m
-        places = np.clip((np.arange(m) + 0.5) * scale - 0.5, 0, n - 1)
-    low = places.astype(int)
-    high, share = np.minimum(low + 1, n - 1), places - low
-    return (1 - share) * x[..., low] + share * x[..., high]
 
 
 def conv_transpose(x, weight, stride=1, padding=0, output_padding=0, slip=""):
@@ -275,14 +235,6 @@ def later_steps():
     return cases(case(1, 0.1, 3, 4), case(4, 0.2, 6), case(9, 0.05, 2, 5))
 
 
-def of_router(*some):
-    def case(tokens, n, k):
-        scores = R.dirichlet(np.ones(n), tokens)
-        return (scores, np.argsort(-scores, -1)[:, :k]), {}
-
-    return cases(*(case(*c) for c in some))
-
-
 def of_steps():
     def case(steps, warmup, peak, floor):
         step = np.arange(0.0, steps + 1, 3)
@@ -420,7 +372,8 @@ UNOPENED = [
         (r"\*\* ?(t|step)|power|correct|\bt\b|step",), later_steps()),
     Wrong("paiml/aprender#2162", transformer.load_balancing_loss, "forward", load_balancing_loss,
         "selected alone", "The mean probabilities count selected experts alone.",
-        (r"select|chosen|mean|experts",), of_router((6, 5, 2), (7, 4, 3), (9, 6, 2))),
+        (r"select|chosen|mean|experts",),
+        of_router((6, 5, 2, "tokens"), (7, 4, 3, "tokens"), (9, 6, 2, "tokens"))),
     Wrong("EleutherAI/gpt-neox#1008", training.cosine_schedule, "forward", cosine_schedule,
         "floor by maximum", "The wave falls to zero and is cut off at the floor.",
         (r"floor|max",), of_steps()),
@@ -431,7 +384,7 @@ UNOPENED = [
         "An output of one pixel is the first pixel, not the middle.",
         (r"one|single|size.*1|middle|first|align|scale",), to_sizes((4, 1), (6, 1), (5, 3))),
     Wrong("mila-iqia/myia#338", convolution.conv_transpose, "forward", conv_transpose, "zeros",
-        "The last entries, those of the output padding, are zeros.",
+        "The output padding is filled with zeros.",
         (r"output_padding|zero|last|tail|not written",), of_strides()),
     Wrong("AI-Hypercomputer/maxtext#1530", losses.dpo_loss, "forward", dpo_loss, "beta twice",
         "beta is a factor twice.", (r"beta",), pairs()),

@@ -55,6 +55,9 @@ def load_balancing_loss(scores, experts, shares="tokens", slip=""):
     counts = np.bincount(experts.ravel(), minlength=n)
     tokens = scores.size // n
     per_token = shares == "tokens" or slip == "not divided by k"
+    if slip == "selected alone":
+        selected = (experts[..., None] == np.arange(n)).any(-2)
+        scores = np.where(selected, scores, 0)
     return n * (counts / (tokens if per_token else experts.size) * scores.mean(0)).sum()
 
 
@@ -147,7 +150,8 @@ def interpolate(x, size, align_corners=False, slip=""):
     if align_corners or slip == "corners aligned":
         places = np.arange(m) * (n - 1) / (m - 1)
     else:
-        places = np.clip((np.arange(m) + 0.5) * n / m - 0.5, 0, n - 1)
+        scale = 0 if slip == "one pixel" and m == 1 else n / m
+        places = np.clip((np.arange(m) + 0.5) * scale - 0.5, 0, n - 1)
     low = np.minimum(places.astype(int), n - 1)
     high, share = np.minimum(low + 1, n - 1), places - low
     return (1 - share) * x[..., low] + share * x[..., high]
