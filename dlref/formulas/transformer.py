@@ -1018,8 +1018,8 @@ def sublayer(x, z, f, norm, output_norm, factor, o):
     h = f(normalize(z, norm, o) if o["norm_first"] else z)
     h = normalize(h, output_norm, o)
     h = h if factor is None else factor * h
-    x = x + o["residual_scale"] * h
-    return x if o["norm_first"] else normalize(x, norm, o)
+    total = x + o["residual_scale"] * h
+    return total if o["norm_first"] else normalize(total, norm, o)
 
 
 def sublayer_vjp(dout, x, z, f, f_vjp, norm, output_norm, factor, o):

@@ -233,7 +233,7 @@ def test_nothing_stands_for_an_index():
 
 def test_functions_that_return_an_index_are_known():
     call = ReferenceCall(convolution.mean_pool, "forward", (X,), {"size": (2, 2)})
-    _, known = programs._variables(mutations.formula_of(call), call)
+    known = programs._variables(mutations.formula_of(call), call).others
     assert all("slices_at" in names for names in known.values())
 
 

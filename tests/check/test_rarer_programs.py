@@ -629,7 +629,7 @@ def test_a_number_is_used_once_more():
     node = ast.parse("v / n", mode="eval").body
     shapes = {"eps": (), "v": (3,)}
     every = {ast.unparse(change) for change in changes.applied(node, shapes)}
-    assert {"v / n + eps", "np.sqrt(v / n)"} <= every
+    assert {"v / n + eps", "_sqrt(v / n)"} <= every
     assert "v / n * eps" in {ast.unparse(change) for change in changes.multiplied(node, shapes)}
 
 

@@ -178,6 +178,12 @@ def form(op: Any, suffix: str) -> tuple[Callable[..., Any], bool]:
     return by_differences, True
 
 
+@functools.cache
+def _spec_of_form(f: Any) -> MapSpec:
+    """Return the record of a form as a function, max_vjp or huber_deriv, which has a formula."""
+    return replace(UNKNOWN, f=f)
+
+
 #: Numbers of a call whose explanations are kept.
 MAX_CACHED_NUMBERS = 2**14
 
@@ -212,9 +218,9 @@ class ReferenceCall:
 
     @functools.cached_property
     def spec(self) -> MapSpec:
-        """Return the record of the map; an empty one for a lambda, or for a form as a function."""
+        """Return the record of the map; an empty one for a lambda."""
         record, form = spec_of(self.core)
-        return UNKNOWN if form else record
+        return _spec_of_form(self.core) if form else record
 
     @functools.cached_property
     def explanation(self) -> Explanation:

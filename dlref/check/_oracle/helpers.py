@@ -55,9 +55,34 @@ def _off_diagonal(a: Any) -> Any:
     return a * (1 - np.eye(np.shape(a)[-1]))
 
 
+def _at_indices(a: Any, indices: Any) -> Any:
+    """Return an array that is 0 but at the places of its last axis that indices say."""
+    places = np.reshape(indices, (*np.shape(a)[:-1], -1))
+    return a * (places[..., None] == np.arange(np.shape(a)[-1])).any(-2)
+
+
+def _beyond_indices(a: Any, indices: Any) -> Any:
+    """Return an array that is 0 at those places."""
+    return a - _at_indices(a, indices)
+
+
 def _plus(a: Any, b: Any) -> Any:
     """Return the sum of an array and another one, if that is given."""
     return a if b is None else a + b
+
+
+def _of_floats(a: Any) -> Any:
+    """Return floats as they are; an integer may be a size, and an array too large with a factor."""
+    if np.asarray(a).dtype.kind != "f":
+        raise NotImplementedError
+    return a
+
+
+def _of_positive(f: Any, a: Any) -> Any:
+    """Return a function of numbers of which none is negative."""
+    if np.min(a, initial=0.0) < 0:
+        raise NotImplementedError
+    return f(a)
 
 
 def padded(n: int, block: int) -> int:
@@ -113,7 +138,12 @@ HELPERS: dict[str, Any] = {
     "mean_by_less": _mean_by_less,
     "padded": padded,
     "off_diagonal": _off_diagonal,
+    "at_indices": _at_indices,
+    "beyond_indices": _beyond_indices,
     "plus": _plus,
+    "of_floats": _of_floats,
+    "_sqrt": functools.partial(_of_positive, np.sqrt),
+    "_log": functools.partial(_of_positive, np.log),
     "constant": CONSTANT,
     "solved": SOLVED,
     **{

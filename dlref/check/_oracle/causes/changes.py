@@ -26,6 +26,7 @@ ALIKE = (
     ("floor", "rint", "round", "ceil", "trunc"), ("cumsum", "cumprod"), ("abs", "square"),
     ("var", "std"), ("any", "all"), ("argmax", "argmin"), ("zeros", "ones"), ("prod", "sum"),
     ("zeros_like", "ones_like"), ("tril", "triu"), ("repeat", "tile"),
+    ("normal", "uniform"),
 )  # fmt: skip
 COMPARISONS: dict[type[ast.cmpop], tuple[type[ast.cmpop], ...]] = {
     ast.Gt: (ast.GtE,), ast.GtE: (ast.Gt, ast.Lt), ast.Lt: (ast.LtE,), ast.LtE: (ast.Lt, ast.Gt),
@@ -41,7 +42,7 @@ OF_NUMBERS = {"sqrt", "exp", "log", "tanh", "sigmoid", "softmax", "abs", "square
 EXCHANGES = {"swapaxes", "moveaxis", "transpose"}
 #: What people apply to a number where nothing is due.
 APPLIED = (
-    *("softmax({})", "np.sqrt({})", "np.square({})", "1 / ({})", "np.exp({})", "np.log({})"),
+    *("softmax({})", "_sqrt({})", "np.square({})", "1 / ({})", "np.exp({})", "_log({})"),
     *("np.abs({})", "np.tanh({})", "sigmoid({})", "relu({})", "silu({})", "gelu({})"),
     *("-({})", "1 - ({})", "({}) / 2", "2 * ({})", "({}) + 1", "({}) - 1"),
 )
@@ -53,6 +54,7 @@ OF_MARGINS = ("np.maximum(0, 1 + ({}))", "np.maximum(0, {})", "(1 + ({})) ** 2",
 IN_PLACE = {
     "softplus": OF_MARGINS, "exp": ("1 + ({})",),
     "tanh": ("sigmoid({})", "2 * sigmoid({}) - 1"), "sigmoid": ("np.tanh({})",),
+    "expm1": ("np.exp({} - 1)",), "log1p": ("np.log({}) + 1",),
 }  # fmt: skip
 #: Axes that are taken for each other; None is all of them.
 ALL_BUT_FIRST = "tuple(range(1, np.ndim({})))"
@@ -226,10 +228,18 @@ def further_changes(
         yield from (type(node)(order, node.ctx) for order in _orders(node.elts))
     elif isinstance(node, ast.BinOp):
         yield from _of_operation(node)
-    elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Invert):
-        yield node.operand
+    elif isinstance(node, ast.UnaryOp):
+        yield from _of_sign(node)
     elif isinstance(node, ast.Call):
         yield from _of_call(node, scope)
+
+
+def _of_sign(node: ast.UnaryOp) -> Iterator[ast.expr]:
+    """Yield a mask that is not inverted, and 0 in place of the score of a hidden key."""
+    if isinstance(node.op, ast.Invert):
+        yield node.operand
+    elif ast.unparse(node) == "-np.inf":
+        yield ast.Constant(0.0)
 
 
 def _with_sizes(number: ast.Name, shapes: dict[str, Any]) -> Iterator[ast.expr]:
@@ -347,8 +357,17 @@ def _of_call(node: ast.Call, scope: dict[str, Any]) -> Iterator[ast.expr]:
         yield from (expression(text.format(ast.unparse(node.args[0]))) for text in others)
     if len(node.args) == 1 and name in OF_NUMBERS:
         yield ast.Call(node.func, [node], [])
+    yield from _jumps(node)
     yield from _other_spread(node)
     yield from _of_family(node, scope)
+
+
+def _jumps(node: ast.Call) -> Iterator[ast.expr]:
+    """Yield a jump at either end of a ramp from one number to another."""
+    if name_of(node) == "clip" and len(node.args) == 3:
+        x, low, high = map(ast.unparse, node.args)
+        for condition in (f"({x}) > {low}", f"({x}) >= {high}"):
+            yield expression(f"np.where({condition}, {high}, {low})")
 
 
 def rounded(node: ast.AST) -> Iterator[ast.expr]:
@@ -368,6 +387,28 @@ def applied(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
         usual = APPLIED[is_number:]  # the softmax of a number is 1, which stands for it elsewhere
         for text in (*usual, *(f"({{}}) + {name}" for name in numbers)):
             yield expression(text.format(ast.unparse(node)))
+
+
+def applied_again(
+    node: ast.AST, calls: list[ast.Call], shapes: dict[str, Any]
+) -> Iterator[ast.expr]:
+    """Yield calls of the function with a variable in place of another one of its shape."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load) and shapes.get(node.id):
+        for call in calls:
+            if shapes.get(ast.unparse(call.args[0])) == shapes[node.id]:
+                yield _wrapping(call, ast.Name(node.id, ast.Load()))
+
+
+def calls_of_formulas(function: ast.FunctionDef, scope: dict[str, Any]) -> list[ast.Call]:
+    """Return copies of the calls of other formulas in a function."""
+    return [
+        copy.deepcopy(node)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call)
+        and node.args
+        and isinstance(node.func, ast.Name)
+        and is_formula(scope.get(node.func.id))
+    ]
 
 
 def statistics(node: ast.AST, shapes: dict[str, Any]) -> Iterator[ast.expr]:
@@ -452,6 +493,35 @@ def both_branches(node: ast.AST) -> Iterator[ast.expr]:
     """Yield the product or the sum of two values where a condition chooses one."""
     if isinstance(node, ast.IfExp):
         yield from (ast.BinOp(node.body, op, node.orelse) for op in (ast.Mult(), ast.Add()))
+
+
+def returned_factors(block: list[ast.stmt]) -> Iterator[tuple[str, list[ast.stmt]]]:
+    """Yield functions in which a branch's result is a factor or a term of the other results."""
+    for i, first in enumerate(block):
+        if isinstance(first, ast.If) and len(first.body) == 1 and not first.orelse:
+            own = first.body[0]
+            if isinstance(own, ast.Return) and own.value is not None:
+                for op, role in ((ast.Mult(), "a factor of"), (ast.Add(), "added to")):
+                    rest = _Returning(first.test, op, own.value).changed(block[i + 1 :])
+                    text = ast.unparse(read(copy.deepcopy(own.value)))
+                    message = f"{text} is {role} what is due without it"
+                    yield message, [*block[:i], *rest]
+
+
+class _Returning(ast.NodeTransformer):
+    """Returns another value times a factor, or plus a term, where a condition holds."""
+
+    def __init__(self, test: ast.expr, op: ast.operator, value: ast.expr) -> None:
+        self.test, self.op, self.value = test, op, value
+
+    def changed(self, block: list[ast.stmt]) -> list[ast.stmt]:
+        return [self.visit(copy.deepcopy(statement)) for statement in block]
+
+    def visit_Return(self, node: ast.Return) -> ast.Return:
+        if node.value is None:
+            return node
+        both = ast.BinOp(node.value, self.op, self.value)
+        return ast.Return(ast.IfExp(self.test, both, node.value))
 
 
 def both_returned(block: list[ast.stmt]) -> Iterator[tuple[str, list[ast.stmt]]]:
@@ -562,14 +632,14 @@ def factors_of(function: ast.FunctionDef, names: Iterable[str]) -> list[ast.expr
 
 
 def definitions_in(function: ast.FunctionDef) -> dict[str, ast.expr]:
-    """Return the values of the variables that a function assigns once, and alone."""
+    """Return copies of the values of the variables that a function assigns once, and alone."""
     every = [
         (statement.targets[0].id, statement.value)
         for statement in ast.walk(function)
         if isinstance(statement, ast.Assign) and isinstance(statement.targets[0], ast.Name)
     ]
     counts = collections.Counter(name for name, _ in every)
-    return {name: value for name, value in every if counts[name] == 1}
+    return {name: copy.deepcopy(value) for name, value in every if counts[name] == 1}
 
 
 def other_sizes(node: ast.AST) -> Iterator[ast.expr]:
@@ -693,6 +763,94 @@ def moved_factors(node: ast.AST) -> Iterator[ast.expr]:
                 yield ast.BinOp(inside, product.op, product.right)
 
 
+def regrouped_lines(node: ast.AST, definitions: dict[str, ast.expr]) -> Iterator[ast.expr]:
+    """Yield functions of more than is due, or of less, where two lines make the whole."""
+    if isinstance(node, ast.Call) and isinstance(inner := _inside(node), ast.Name):
+        if isinstance(value := definitions.get(inner.id), ast.BinOp):
+            yield from regrouped(_wrapping(node, value))
+    elif isinstance(node, ast.BinOp):
+        sides = [
+            definitions.get(side.id, side) if isinstance(side, ast.Name) else side
+            for side in (node.left, node.right)
+        ]
+        if sides != [node.left, node.right]:
+            yield from regrouped(ast.BinOp(sides[0], node.op, sides[1]))
+
+
+def interpolations(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield the larger or the smaller of a and b * w for a + (b - a) * w, and b + (a - b) * w."""
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Add):
+        return
+    for start, rest in ((node.left, node.right), (node.right, node.left)):
+        for factor in _factors(rest):
+            if (
+                isinstance(factor, ast.BinOp)
+                and isinstance(factor.op, ast.Sub)
+                and ast.unparse(factor.right) == ast.unparse(start)
+            ):
+                end = _with_factor(rest, factor, factor.left)
+                for name in ("np.maximum", "np.minimum"):
+                    yield ast.Call(expression(name), [start, end], [])
+                yield ast.BinOp(factor.left, ast.Sub(), rest)
+
+
+def _factors(node: ast.expr) -> Iterator[ast.expr]:
+    """Yield the factors of a product, which may be divided by others."""
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
+        yield from _factors(node.left)
+        yield from _factors(node.right) if isinstance(node.op, ast.Mult) else ()
+    else:
+        yield node
+
+
+def _with_factor(node: ast.expr, factor: ast.expr, other: ast.expr) -> ast.expr:
+    """Return a product with another factor in place of one."""
+    if node is factor:
+        return other
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult | ast.Div):
+        left, right = (_with_factor(side, factor, other) for side in (node.left, node.right))
+        return ast.BinOp(left, node.op, right)
+    return node
+
+
+def misread_statistics(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield a root that reads a deviation, or its inverse, in place of the variance; an inverse."""
+    if isinstance(node, ast.Call) and name_of(node) == "sqrt" and _is_sum(inner := node.args[0]):
+        for taken in (node, ast.BinOp(ast.Constant(1), ast.Div(), node)):
+            yield ast.Call(node.func, [ast.BinOp(taken, inner.op, inner.right)], [])
+        for other in (node, inner.left):
+            yield ast.BinOp(ast.Constant(1), ast.Div(), other)
+
+
+def without_complements(node: ast.AST) -> Iterator[ast.expr]:
+    """Yield a product without its factor 1 - a, or with a in place of that."""
+    if _is_product(node) and _is_complement(node.left):
+        yield from (node.right, ast.BinOp(node.left.right, node.op, node.right))
+
+
+def _is_complement(node: ast.expr) -> TypeGuard[ast.BinOp]:
+    if not isinstance(node, ast.BinOp) or not isinstance(node.op, ast.Sub):
+        return False
+    return ast.unparse(node.left) == "1"
+
+
+def selected(node: ast.AST, shapes: dict[str, Any], choices: dict[str, Any]) -> Iterator[ast.expr]:
+    """Yield an array that is 0 where a mask or indices do not select it, or where they do."""
+    if not isinstance(node, ast.Name) or not isinstance(node.ctx, ast.Load):
+        return
+    if choices.get(node.id, ("", ()))[0] == "b":
+        yield ast.UnaryOp(ast.Invert(), node)
+    own = shapes.get(node.id, ())
+    for name, (kind, shape) in choices.items() if own else ():
+        texts: tuple[str, ...] = ()
+        if kind == "b" and shape in (own, own[:-1]):
+            mask = name if shape == own else f"{name}[..., None]"
+            texts = f"{node.id} * {mask}", f"{node.id} * ~{mask}"
+        elif kind != "b" and own[:-1] in (shape, shape[:-1]):
+            texts = f"at_indices({node.id}, {name})", f"beyond_indices({node.id}, {name})"
+        yield from map(expression, texts)
+
+
 def _is_product(node: ast.AST) -> TypeGuard[ast.BinOp]:
     return isinstance(node, ast.BinOp) and isinstance(node.op, ast.Mult)
 
@@ -756,6 +914,8 @@ def statement_changes(block: list[ast.stmt]) -> Iterator[tuple[str, list[ast.stm
             if isinstance(first.op, ast.Add):
                 less = ast.AugAssign(first.target, ast.Sub(), first.value)
                 yield f"{as_sentence(less)} stands where {text} is due", [*block[:i], less, *rest]
+        elif (last := _assigned(first)) is not None:
+            yield f"{as_sentence(last)} stands where {text} is due", [*block[:i], last, *rest]
         elif isinstance(first, ast.Assign) and _stored(first) & _loaded(first.value):
             yield f"{text} is left out", [*block[:i], ast.Pass(), *rest]
         is_repeated = isinstance(first, ast.AugAssign) or _stored(first) & _loaded(first)
@@ -770,6 +930,15 @@ def statement_changes(block: list[ast.stmt]) -> Iterator[tuple[str, list[ast.stm
             if _stored(first) & (_loaded(second) | _stored(second)):
                 moved = [*block[:i], *block[i + 1 : j + 1], first, *block[j + 1 :]]
                 yield f"{text} comes after {as_sentence(second)}, not before", moved
+
+
+def _assigned(statement: ast.stmt) -> ast.Assign | None:
+    """Return the assignment to places that people write for an addition: the last one counts."""
+    call = statement.value if isinstance(statement, ast.Expr) else None
+    if not isinstance(call, ast.Call) or ast.unparse(call.func) != "np.add.at":
+        return None
+    array, places, values = call.args
+    return ast.Assign([ast.Subscript(array, places, ast.Store())], values)
 
 
 def other_steps(block: list[ast.stmt]) -> Iterator[tuple[str, list[ast.stmt]]]:

@@ -29,7 +29,7 @@ OTHER: dict[type[ast.operator], Any] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult,
 }  # fmt: skip
 #: Functions that change no number in float64.
-DTYPES = {"astype", "type", "asarray"}
+DTYPES = {"astype", "type", "asarray", "of_floats"}
 #: Functions whose argument is the shape of their result.
 OF_SHAPES = {"arange", "zeros", "ones", "eye", "full", "range"}
 #: Names that are no part of the mathematics: how options and dtypes are given.

@@ -20,9 +20,11 @@ from .changes import (
     ALL_BUT_FIRST,
     AXES,
     applied,
+    applied_again,
     as_sentence,
     both_branches,
     both_returned,
+    calls_of_formulas,
     counted,
     counters_in,
     definitions_in,
@@ -33,9 +35,11 @@ from .changes import (
     factors_of,
     forgetful_loops,
     further_changes,
+    interpolations,
     joined_rows,
     larger_terms,
     lists_of_statements,
+    misread_statistics,
     moved_factors,
     multiplied,
     of_operator,
@@ -43,8 +47,11 @@ from .changes import (
     other_steps,
     others_in_sums,
     regrouped,
+    regrouped_lines,
+    returned_factors,
     rounded,
     same_shapes,
+    selected,
     shifted_ranges,
     statement_changes,
     statistics,
@@ -55,6 +62,7 @@ from .changes import (
     usual_changes,
     variables_for,
     with_terms,
+    without_complements,
     without_integers,
 )
 from .mutations import (
@@ -90,6 +98,11 @@ OTHER_VALUES = int, tuple, str
 MAX_PAIRS = 8
 #: Up to so many expressions of a function, any two or more may change; of more, only all at once.
 MAX_PLACES = 4
+
+
+#: Calls of one function, in which it may be another, and their names.
+ORDINALS = ("first", "second", "third", "fourth")
+MAX_CALLS = len(ORDINALS)
 
 
 class Program(NamedTuple):
@@ -152,26 +165,36 @@ def with_both(first: Edit, second: Edit) -> Any:
 
 def _shapes(formula: Any, call: ReferenceCall) -> dict[Any, dict[str, Any]]:
     """Return the shapes of the arrays in each function of a formula, at its first call."""
-    return _variables(formula, call)[0]
+    return _variables(formula, call).shapes
 
 
-def _variables(
-    formula: Any, call: ReferenceCall
-) -> tuple[dict[Any, dict[str, Any]], dict[Any, set[str]]]:
+class _Variables(NamedTuple):
     """
-    Return the shapes of the arrays in each function of a formula, and the names of other values.
+    The variables of each function of a formula, by its code.
 
-    These are integers, tuples of them, names of kinds, None, and functions that return an index.
+    Of floats, there are the shapes; of masks and arrays of integers, the kinds and shapes; of
+    integers, tuples of them, names of kinds, None, and functions that return an index, the names.
+    """
 
-    Both are read when its first call returns, which Python tells its profiler. If another profiler
+    shapes: dict[Any, dict[str, Any]]
+    choices: dict[Any, dict[str, Any]]
+    others: dict[Any, set[str]]
+
+
+def _variables(formula: Any, call: ReferenceCall) -> _Variables:
+    """
+    Return the variables of each function of a formula.
+
+    They are read when its first call returns, which Python tells its profiler. If another profiler
     is at work, it is left alone: no variables are exchanged then.
     """
     codes = {f.__code__ for f in parts(formula)}
     shapes: dict[Any, dict[str, Any]] = {}
+    choices: dict[Any, dict[str, Any]] = {code: {} for code in codes}
     integers: dict[Any, set[str]] = collections.defaultdict(set)
     indices: set[str] = set()  # functions that return one, of slices
     if sys.getprofile() is not None:
-        return {code: {} for code in codes}, {code: set() for code in codes}
+        return _Variables({code: {} for code in codes}, choices, {code: set() for code in codes})
 
     def note(frame: Any, event: str, out: Any) -> None:  # pragma: no cover  # it is not traced
         if event == "return" and frame.f_code in codes and frame.f_code not in shapes:
@@ -185,13 +208,18 @@ def _variables(
                 if (is_float(value) or isinstance(value, float)) and name != "_"
             }
             values = frame.f_locals.items()
+            choices[frame.f_code] = {
+                name: (value.dtype.kind, value.shape)
+                for name, value in values
+                if isinstance(value, np.ndarray) and value.dtype.kind in "biu"
+            }
             integers[frame.f_code] = {
                 name for name, value in values if value is None or isinstance(value, OTHER_VALUES)
             }
 
     with profiled(note), contextlib.suppress(*REFUSALS):
         formula(*separate(call.arguments), **call.non_default_options)
-    return shapes, {code: integers[code] | indices for code in codes}
+    return _Variables(shapes, choices, {code: integers[code] | indices for code in codes})
 
 
 def within(f: Any, formula: Any) -> str:
@@ -201,7 +229,7 @@ def within(f: Any, formula: Any) -> str:
 
 def usual_programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
     """Yield the programs in which one operation, factor or function is another."""
-    shapes, integers = _variables(formula, call)
+    shapes, _, integers = _variables(formula, call)
     yield from _usual(formula, [f for f in parts(formula) if f.__code__ in shapes], integers)
 
 
@@ -218,7 +246,7 @@ def programs(formula: Any, call: ReferenceCall, *, known: Any = None) -> Iterato
 
     Functions that it shares with a `known` spelling of it are changed there.
     """
-    shapes, integers = _variables(formula, call)
+    shapes, _, integers = _variables(formula, call)
     reached = [f for f in _own_parts(formula, known) if f.__code__ in shapes]
     yield from _with_online_softmax(formula)
     yield from _usual(formula, reached, integers)
@@ -241,15 +269,19 @@ def _own_parts(formula: Any, known: Any) -> list[Any]:
 
 def rarer_programs(formula: Any, call: ReferenceCall, *, known: Any = None) -> Iterator[Program]:
     """Yield programs with rarer changes: several of one kind, sums of a part, another function."""
-    shapes, others = _variables(formula, call)
+    variables = _variables(formula, call)
+    shapes = variables.shapes
     reached = [f for f in _own_parts(formula, known) if f.__code__ in shapes]
     with contextlib.suppress(OSError):
         yield from _with_other_axes(formula, reached)
         for f in reached:
             definitions = definitions_in(source_of(f)[1])
-            earlier = functools.partial(earlier_values, definitions=definitions)
-            sides = functools.partial(earlier_sides, definitions=definitions)
-            for change in (regrouped, moved_factors, earlier, sides):
+            earlier, sides, lines = (
+                functools.partial(change, definitions=definitions)
+                for change in (earlier_values, earlier_sides, regrouped_lines)
+            )
+            usual = regrouped, moved_factors, interpolations, misread_statistics
+            for change in (*usual, earlier, sides, lines):
                 yield from _with_other_expressions(formula, f, change)
             yield from _with_other_statements(formula, f, forgetful_loops)
             yield from _with_other_statements(formula, f, other_steps)
@@ -269,18 +301,22 @@ def rarer_programs(formula: Any, call: ReferenceCall, *, known: Any = None) -> I
             yield from _with_other_expressions(formula, f, of_arrays)
             yield from _everywhere(formula, [f], of_arrays)
         for f in reached:
-            yield from _rarest_programs(formula, f, shapes[f.__code__], others[f.__code__])
+            yield from _rarest_programs(formula, f, variables)
 
 
-def _rarest_programs(
-    formula: Any, f: Any, shapes: dict[str, Any], others: set[str]
-) -> Iterator[Program]:
+def _rarest_programs(formula: Any, f: Any, variables: _Variables) -> Iterator[Program]:
     """Yield the programs with the rarest changes of a function."""
+    code = f.__code__
+    shapes, choices = variables.shapes[code], variables.choices[code]
     yield from _with_other_statements(formula, f, both_returned)
-    counters = others | counters_in(source_of(f)[1])
+    yield from _with_other_statements(formula, f, returned_factors)
+    counters = variables.others[code] | counters_in(source_of(f)[1])
     without = functools.partial(without_integers, integers=counters)
     yield from _everywhere(formula, [f], without)
+    own = calls_of_formulas(source_of(f)[1], f.__globals__)
     rest = (
+        functools.partial(applied_again, calls=own, shapes=shapes),
+        functools.partial(selected, shapes=shapes, choices=choices),
         functools.partial(statistics, shapes=shapes),
         functools.partial(variables_for, shapes=shapes),
         functools.partial(counted, shapes=shapes),
@@ -291,6 +327,7 @@ def _rarest_programs(
         yield from _with_other_expressions(formula, f, change)
     for operator in OTHER:
         yield from _at_some_places(formula, f, functools.partial(of_operator, operator=operator))
+    yield from _at_some_places(formula, f, without_complements)
     yield from _with_two_results(formula, f, shapes)
 
 
@@ -339,6 +376,52 @@ def programs_with_factors(formula: Any, call: ReferenceCall) -> Iterator[Program
                 with_terms, terms=factors, operations=(ast.Mult,), variables=names
             )
             yield from _with_other_expressions(formula, f, change)
+
+
+def programs_at_one_call(formula: Any, call: ReferenceCall) -> Iterator[Program]:
+    """Yield programs with a usual change in one call of a function that is called several times."""
+    shapes, _, integers = _variables(formula, call)
+    counts = _numbers_of_calls(formula, call)
+    with contextlib.suppress(OSError):
+        for f in parts(formula)[1:]:
+            if counts[f.__code__] < 2:
+                continue
+            tree, node = source_of(f)
+            own = calls_of_formulas(node, f.__globals__)
+            usual = functools.partial(usual_changes, integers=integers[f.__code__])
+            again = functools.partial(applied_again, calls=own, shapes=shapes[f.__code__])
+            for change, place in itertools.product((usual, again), [*places(node)]):
+                for message, code, _ in _each_change(f, tree, place, change):
+                    changed = rewritten(f, {f.__code__: code})
+                    for n in range(counts[f.__code__])[:MAX_CALLS]:
+                        run = functools.partial(_at_one_call, formula, f, changed, n)
+                        where = f", in the {ORDINALS[n]} call of {f.__name__} alone"
+                        yield Program(message + where, run)
+
+
+def _numbers_of_calls(formula: Any, call: ReferenceCall) -> collections.Counter[Any]:
+    """Return how often each function of a formula is called, by its code."""
+    counts: collections.Counter[Any] = collections.Counter()
+
+    def note(frame: Any, event: str, _: Any) -> None:  # pragma: no cover  # it is not traced
+        if event == "call":
+            counts[frame.f_code] += 1
+
+    with profiled(note), contextlib.suppress(*REFUSALS):
+        formula(*separate(call.arguments), **call.non_default_options)
+    return counts
+
+
+def _at_one_call(
+    formula: Any, f: Any, changed: Any, n: int, call: ReferenceCall
+) -> list[Any] | None:
+    """Return the outputs of a formula one of whose functions is another at one of its calls."""
+    count = itertools.count()
+
+    def either(*arguments: Any, **options: Any) -> Any:
+        return (changed if next(count) == n else f)(*arguments, **options)
+
+    return outputs_of(rewritten(formula, {f: either}), call)
 
 
 def _further(f: Any, shapes: dict[Any, dict[str, Any]]) -> Any:

@@ -339,17 +339,24 @@ def _group_programs(call: ReferenceCall) -> Iterator[Program]:
         return
     leaves = _float_leaves(call)
     vectors = [s for s in _groups_of_leaves(leaves) if np.ndim(leaves[s[0]][1]) == 1]
-    counts = [k for k, value in enumerate(call.inputs) if type(value) is int and value > 1]
-    for numbers, k in itertools.product(vectors, counts):
+    for numbers, name in itertools.product(vectors, _counts(call)):
         for how, f in IN_GROUPS.items():
-            change = functools.partial(_with_groups, numbers=numbers, k=k, f=f)
-            message = f"{how} of {_names_of(leaves, numbers)} for each of {call.names[k]}"
+            change = functools.partial(_with_groups, numbers=numbers, name=name, f=f)
+            message = f"{how} of {_names_of(leaves, numbers)} for each of {name}"
             yield Program(message, functools.partial(with_reading, change))
 
 
-def _with_groups(call: ReferenceCall, *, numbers: tuple[int, ...], k: int, f: Any) -> ReferenceCall:
-    """Return a call in which vectors are read by groups, as many as an input says."""
-    count = call.inputs[k]
+def _counts(call: ReferenceCall) -> dict[str, int]:
+    """Return the inputs and options that are integers above 1."""
+    every = {**dict(zip(call.names, call.inputs, strict=True)), **call.settings}
+    return {name: value for name, value in every.items() if type(value) is int and value > 1}
+
+
+def _with_groups(
+    call: ReferenceCall, *, numbers: tuple[int, ...], name: str, f: Any
+) -> ReferenceCall:
+    """Return a call in which vectors are read by groups, as many as an integer says."""
+    count = _counts(call).get(name, 1)
     return _with_leaves(call, numbers=numbers, f=lambda a: a[f(np.arange(len(a)), count, len(a))])
 
 

@@ -28,6 +28,7 @@ from .pairs import Pairs
 from .programs import (
     Program,
     programs,
+    programs_at_one_call,
     programs_with_factors,
     programs_with_terms,
     programs_with_two_changes,
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
 #: Programs that are tried, at most, and numbers of the case that they are tried on first.
 MAX_PROGRAMS, MAX_TERMS, MAX_FACTORS, MAX_NUMBERS = 4000, 2000, 500, 2**13
+MAX_AT_ONE_CALL = 1000
 #: And on a few numbers.
 MAX_USUAL = 500
 #: The largest relative error in float32 with which a program still counts, and the multiple of that
@@ -60,6 +62,8 @@ MEANINGS = {
     "sum_of_rows(": "all rows of a block are added up as one",
     "mean_of_rows(": "all rows of a block are averaged as one",
     "with_zeros(": "zeros that pad the rows are counted",
+    "at_indices(": "the selected entries alone are read, the others count as 0",
+    "beyond_indices(": "the selected entries count as 0",
     "mean_by_less(": "the sum is divided by n - 1, not n",
     "padded(": "the size is a padded one",
 }
@@ -335,6 +339,8 @@ def _searches(first: Evidence) -> Iterator[tuple[Iterable[Program], Any]]:
     yield itertools.chain(*rest), own[formula]
     yield itertools.islice(programs_with_terms(formula, call), MAX_TERMS), own[formula]
     yield itertools.islice(programs_with_factors(formula, call), MAX_FACTORS), own[formula]
+    at_one_call = programs_at_one_call(formula, call)
+    yield itertools.islice(at_one_call, MAX_AT_ONE_CALL), own[formula]
     for f, outputs in own.items():
         yield programs_with_two_changes(f, call), outputs
 

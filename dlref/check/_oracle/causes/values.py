@@ -135,9 +135,9 @@ def _solved_constants(node: ast.AST, scope: dict[str, Any]) -> Iterator[ast.expr
 
 
 def _solved_factors(node: ast.AST) -> Iterator[ast.expr]:
-    """Yield an intermediate times an unknown."""
+    """Yield an intermediate times an unknown; none of an integer, which may be a size."""
     if isinstance(node, ast.BinOp | ast.Call):
-        yield expression(f"solved() * ({ast.unparse(node)})")
+        yield expression(f"solved() * of_floats({ast.unparse(node)})")
 
 
 def _solved(formula: Any, f: Any, change: Any, e: Evidence) -> Iterator[Program]:
