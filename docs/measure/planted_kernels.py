@@ -3,14 +3,14 @@ Put planted kernels to check_all, and right ones: ``tox run -e measure -- plante
 
 Kernels are planted from four sources: the mistakes of the records, each in a kernel that is right
 wherever it does not apply; the rows of tests/check, some of them public reports; the same written
-for PyTorch and JAX; the plain formulas of the records with one operation, factor, power, index or
-constant changed. A kernel is named if the headline of the report is the mistake: for a changed
-formula, anything but noise and parts that are not written. Right are dlref's own functions, the
-plain formulas and their variants, of 16 bits in float32, PyTorch's and JAX's; a tenth of them is
-put to it ten times, with other numbers each time. Writes docs/results/planted.csv; with
-``--list``, prints each kernel that is not flagged, not named or named wrongly, and each alarm.
-``--results FILE`` keeps outcomes, so that a run can be stopped and resumed; ``--only NAME ...``
-takes the kernels of these functions, and writes no figures.
+for PyTorch and JAX; the plain formulas of the records, but for stacks and models, which consist of
+others, with one operation, factor, power, index or constant changed. A kernel is named if the
+headline of the report is the mistake: for a changed formula, anything but noise and parts that are
+not written. Right are dlref's own functions, the plain formulas and their variants, of 16 bits in
+float32, PyTorch's and JAX's; a tenth of them is put to it five times more, with other numbers.
+Writes docs/results/planted.csv; with ``--list``, prints each kernel that is not flagged, not named
+or named wrongly, and each alarm. ``--results FILE`` keeps outcomes, so that a run can be stopped
+and resumed; ``--only NAME ...`` takes the kernels of these functions, and writes no figures.
 
 docs/results/planted_cases.csv says how many wrong kernels the cases of each kind flag, and how many
 no other kind does. ``--cases FILE`` writes the same for each case of a function's form. A case that
@@ -58,7 +58,15 @@ DTYPES = ("float64", "float32", "float16", "bfloat16")
 #: How many mistakes of one record and form, and how many changes of one formula are planted.
 OF_RECORD, OF_FORMULA = 2, 4
 #: Causes that a changed formula does not have.
-NO_FORMULA = ("noise", "not written", "cancels", "these are sums in")
+NO_FORMULA = ("the errors are noise", "not written", "cancels", "these are sums in")
+#: Modules of maps that consist of blocks: searches in one of them take minutes.
+OF_BLOCKS = ("_stacks", "_language_model", "_classifier", "_encoder_decoder")
+#: What a headline says of a row of the tests, where it has other words than that.
+IN_OTHER_WORDS = {
+    "tail tile": "the last entry of x",
+    "near a known factor": "2.001 *",
+    "a loss times 1.37": "1.37 *",
+}
 #: What is read off a result is true, whatever led to it.
 READ = ("it is zero", "it is one number in all places", ", unchanged")
 
@@ -293,6 +301,8 @@ def is_seen(known, kind, formula, other):
 
 def of_formulas(rng):
     for known in RECORDS:
+        if getattr(known.f, "__module__", "").endswith(OF_BLOCKS):
+            continue
         for kind, formula in WHY[known.name].plain.items() if known.f else ():
             found = [m for m in mutants(formula, change) if "OFF" not in m[1] and m[1] != "0.5"]
             rng.shuffle(found)
@@ -346,7 +356,7 @@ def right_kernels(rng):
 
 
 #: How many right kernels of ten get other numbers, and how many times.
-OF_TEN, SEEDS = 1, 9
+OF_TEN, SEEDS = 1, 5
 AGAIN = "other seeds"
 
 
@@ -379,7 +389,8 @@ def found_of(kernel, report):
         read = any(words in said for words in READ)
         wrong = any(words in said for words in NO_FORMULA) and not read
         return True, bool(said) and not wrong, wrong, said
-    named = bool(said) and (kernel.words in said if kernel.words else False)
+    words = IN_OTHER_WORDS.get(kernel.name, kernel.words)
+    named = bool(said) and (words in said if words else False)
     named = named or any(words in said for words in READ if kernel.words)
     if said and not named and kernel.source == "records":
         named = all(
@@ -513,10 +524,12 @@ def main():
     parser.add_argument("--only", nargs="+", help="the names of functions")
     parser.add_argument("--cases", type=Path, help="where to write a table of cases and kernels")
     options = parser.parse_args()
-    rng = random.Random(options.seed)
     if options.only:
         RECORDS[:] = [one for one in RECORDS if one.f and one.f.__name__ in options.only]
-    planted = [one for one in all_kernels(rng) if is_wanted(one, options.only)]
+    planted = [
+        one for one in all_kernels(random.Random(options.seed)) if is_wanted(one, options.only)
+    ]
+    rng = random.Random(options.seed)  # of its own, so that others may be planted
     right = [one for one in right_kernels(rng) if is_wanted(one, options.only)]
     kernels = [*planted, *right, *with_other_numbers(right, rng)]
     counts: dict[str, collections.Counter] = {one.source: collections.Counter() for one in kernels}
