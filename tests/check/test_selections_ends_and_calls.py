@@ -9,7 +9,7 @@ from dlref import attention as att
 from dlref import calculus, check, convolution, losses, positions, training, transformer
 from dlref import normalization as norm
 from dlref.check._oracle.calls import ReferenceCall
-from dlref.check._oracle.causes import changes, mutations, programs, readings
+from dlref.check._oracle.causes import changes, heuristics, mutations, programs, readings
 from dlref.check._oracle.causes.changes import expression
 from dlref.check._oracle.helpers import HELPERS
 from dlref.formulas import transformer as formulas
@@ -269,6 +269,12 @@ def test_products_of_all_numbers_have_no_kinks():
         x[n // 2] = 0
         cases.append(((x,), {}))
     assert "kink" not in said(None, calculus.cumprod, *cases, vjp=kernel)
+
+
+def test_inputs_that_are_refused_say_nothing_of_elements():
+    call = ReferenceCall(calculus.cumprod, "vjp", (np.ones(2), np.ones(3)), {})
+    pair = heuristics.Pair(call, 0, np.ones(3), np.ones(3), 0.0, np.dtype("float64"))
+    assert heuristics._is_of_elements(pair, np.zeros(3, bool))
 
 
 def test_forms_that_are_functions_have_formulas():
