@@ -66,6 +66,7 @@ IN_OTHER_WORDS = {
     "tail tile": "the last entry of x",
     "near a known factor": "2.001 *",
     "a loss times 1.37": "1.37 *",
+    "slope of abs at 0": "in some places alone",
 }
 #: What is read off a result is true, whatever led to it.
 READ = ("it is zero", "it is one number in all places", ", unchanged")

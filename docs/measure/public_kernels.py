@@ -5,10 +5,10 @@ They are in docs/measure/public: mistakes of our reviews (``--set given``) and o
 pull requests (``--set fresh``; ``--set later`` was looked up when the search was done, ``--set
 november``, ``december``, ``newest``, ``latest``, ``unseen`` and ``untried`` on 2026-11-29,
 ``unfamiliar``, ``unmet``, ``unheard``, ``unread``, ``unwritten`` and ``unopened`` on 2026-11-30,
-``unsought`` on 2026-12-01), each in a kernel that is right but for it. A kernel is named if the
-headline of the report is the mistake, in any words that its expressions allow; another headline is
-counted apart. Each kernel without its mistake, and kernels as people write them, have to pass the
-check. Writes docs/results/public.csv.
+``unsought`` and ``unasked`` on 2026-12-01), each in a kernel that is right but for it. A kernel is
+named if the headline of the report is the mistake, in any words that its expressions allow; another
+headline is counted apart. Each kernel without its mistake, and kernels as people write them, have
+to pass the check. Writes docs/results/public.csv.
 ``--list`` prints the mistake of each kernel and the headline of its report, and each right kernel
 that is flagged; a run of one set writes its rows alone; ``--only NAME ...`` takes the kernels of
 these functions or sources, and writes no figures.
@@ -45,7 +45,7 @@ RESULTS = ROOT / "docs" / "results" / "public.csv"
 ROUNDINGS = 64
 SETS = (
     *("given", "fresh", "later", "november", "december", "newest", "latest", "unseen", "untried"),
-    *("unfamiliar", "unmet", "unheard", "unread", "unwritten", "unopened", "unsought"),
+    *("unfamiliar", "unmet", "unheard", "unread", "unwritten", "unopened", "unsought", "unasked"),
 )
 #: Groups of the kernels, by set and source or form.
 GROUPS = {
@@ -69,6 +69,7 @@ GROUPS = {
     "unwritten": "public reports, set 12",
     "unopened": "public reports, set 13",
     "unsought": "public reports, set 14",
+    "unasked": "public reports, set 15",
     "repaired": "the same kernels without their mistakes",
     "right": "right kernels as people write them",
 }
