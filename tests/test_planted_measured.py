@@ -27,7 +27,7 @@ def test_planted_kernels():
     again = right.pop("other seeds")
     count = total(right.values(), "kernels")
     assert count >= 300
-    assert int(again["kernels"]) == 9 * (count // 10)
+    assert int(again["kernels"]) == 5 * (count // 10)
     alarms = total([*right.values(), again], "flagged")
     text = page("withstands.rst")
     assert "the last five rows are right kernels" in text

@@ -896,7 +896,9 @@ class _Run:
         off = [i for i in numbers if outcome(verdicts[i]) == "off"]
         known = {i: e for i in numbers if (e := self.evidence[i]) is not None}
         other = [e for i, e in known.items() if not any(causes_of(verdicts[i])) and e.is_clear]
-        small = sorted(other, key=lambda e: (bool(e.off), e.size))[:MAX_OTHER]
+        other.sort(key=lambda e: (bool(e.off), e.size))
+        alone = [e for e in other if not e.off and len(e.call.non_default_options) == 1]
+        small = dict.fromkeys([*other[:MAX_OTHER], *alone[:MAX_OTHER]])
         refuted: frozenset[str] = frozenset()
         while True:
             every = [cause for i in off for cause in causes_of(verdicts[i]) if cause]

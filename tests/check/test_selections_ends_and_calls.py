@@ -277,6 +277,19 @@ def test_inputs_that_are_refused_say_nothing_of_elements():
     assert heuristics._is_of_elements(pair, np.zeros(3, bool))
 
 
+def test_an_option_that_a_right_case_heeds_is_not_ignored():
+    def kernel(x, target, *, gamma=2.0, reduction="mean"):
+        other = "none" if reduction == "none" else "mean"
+        return losses.softmax_focal_loss(x, target, gamma=gamma, reduction=other)
+
+    x, target = R.normal(size=(6, 5)), R.integers(0, 5, 6)
+    every = ({}, {"gamma": 1.0}, {"gamma": 3.0}, {"gamma": 0.5})
+    kinds = ({"reduction": "sum"}, {"gamma": 3.0, "reduction": "sum"}, {"reduction": "none"})
+    report = said(kernel, losses.softmax_focal_loss, *(((x, target), o) for o in (*every, *kinds)))
+    assert "ignored" not in report
+    assert "reduction is mean, not sum" in report
+
+
 def test_forms_that_are_functions_have_formulas():
     call = ReferenceCall(calculus.max_vjp, "forward", (np.ones(3), np.eye(3)), {"axis": 0})
     assert mutations.formula_of(call).__name__ == "max_vjp"

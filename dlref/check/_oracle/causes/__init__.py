@@ -210,6 +210,8 @@ SEEN = (
 )
 
 
+#: The cause that a kernel does not read an option.
+IGNORED = re.compile(r"the option '(\w+)' is ignored")
 #: Observations that are only a number, which would be another one in other cases by chance.
 MEASURED = re.compile(
     r"it is the exact result (times|plus) (-?[\d.]+(?:e[+-]?\d+)?)|it is zero.*|it is .+, unchanged"
@@ -284,6 +286,8 @@ def is_refuted(cause: str, evidence: Evidence) -> bool:
     """Return whether a mistake leads to other outputs than a candidate's in a case of its own."""
     if not evidence.off and _has_other_value(cause, evidence.call):
         return False  # a kernel may have a default of its own, or mistake one name for another
+    if not evidence.off and _heeds_ignored_option(cause, evidence):
+        return True
     there = False
     for message, outputs in _trials(evidence.call):
         if same_cause(message, cause):
@@ -291,6 +295,17 @@ def is_refuted(cause: str, evidence: Evidence) -> bool:
                 return False
             there = True
     return there
+
+
+def _heeds_ignored_option(cause: str, evidence: Evidence) -> bool:
+    """Return whether a right case has an option that is said to be ignored, and depends on it."""
+    call, match = evidence.call, IGNORED.fullmatch(cause)
+    if match is None or match[1] not in call.non_default_options or match[1] not in call.defaults:
+        return False
+    with contextlib.suppress(TypeError, ValueError):  # it may not do without
+        outputs = tree_leaves(call.with_options(**{match[1]: call.defaults[match[1]]}).run())
+        return not evidence.agrees(outputs, evidence.want, slack=4)
+    return False
 
 
 def _has_other_value(cause: str, call: ReferenceCall) -> bool:
