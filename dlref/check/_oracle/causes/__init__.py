@@ -36,6 +36,7 @@ from .heuristics import (
     undefined,
     without_inputs,
 )
+from .readings import with_reading
 from .search import common_program
 
 if TYPE_CHECKING:
@@ -302,10 +303,9 @@ def _heeds_ignored_option(cause: str, evidence: Evidence) -> bool:
     call, match = evidence.call, IGNORED.fullmatch(cause)
     if match is None or match[1] not in call.non_default_options or match[1] not in call.defaults:
         return False
-    with contextlib.suppress(TypeError, ValueError):  # it may not do without
-        outputs = tree_leaves(call.with_options(**{match[1]: call.defaults[match[1]]}).run())
-        return not evidence.agrees(outputs, evidence.want, slack=4)
-    return False
+    due = {match[1]: call.defaults[match[1]]}
+    outputs = with_reading(lambda own: own.with_options(**due), call)
+    return outputs is not None and not evidence.agrees(outputs, evidence.want, slack=4)
 
 
 def _has_other_value(cause: str, call: ReferenceCall) -> bool:
