@@ -747,6 +747,8 @@ def test_numbers_that_a_case_shows():
     assert causes.is_shown("it is the exact result plus 1", case(want + 1))
     assert not causes.is_shown("it is zero: not computed", case(want + 1))
     assert causes.is_shown("it is zero: not computed", case(0 * want))
+    assert causes.is_shown("it is x, unchanged", case(X))
+    assert not causes.is_shown("it is x, unchanged", case(want))
     assert causes.is_measured("it is zero: not computed")
     assert not causes.is_measured("it is the exact result times the width")
 
