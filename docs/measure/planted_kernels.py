@@ -61,7 +61,7 @@ OF_RECORD, OF_FORMULA = 2, 4
 NO_FORMULA = ("the errors are noise", "not written", "cancels", "these are sums in")
 #: Modules of maps that consist of blocks: searches in one of them take minutes.
 OF_BLOCKS = ("_stacks", "_language_model", "_classifier", "_encoder_decoder")
-#: What a headline says of a row of the tests, where it has other words than that.
+#: Words of the headlines of rows of the tests that expect others.
 IN_OTHER_WORDS = {
     "tail tile": "the last entry of x",
     "near a known factor": "2.001 *",

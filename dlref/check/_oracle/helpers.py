@@ -79,7 +79,7 @@ def _of_floats(a: Any) -> Any:
 
 
 def _of_positive(f: Any, a: Any) -> Any:
-    """Return a function of numbers of which none is negative."""
+    """Return f(a), unless a number is negative."""
     if np.min(a, initial=0.0) < 0:
         raise NotImplementedError
     return f(a)

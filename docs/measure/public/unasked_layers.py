@@ -131,7 +131,7 @@ def inverse_backward_by_factors(dout, a, slip=""):
 
 
 def lecun_normal(rng, shape, slip=""):
-    """Normal weights, whose deviation is that of the scale over the inputs."""
+    """Normal weights with the standard deviation scale / sqrt(n_in)."""
     fan_in = math.prod(shape[1:])
     scale = 1 / fan_in if slip == "scale divided, too" else 1.0
     return rng.normal(0, scale * math.sqrt(1 / fan_in), shape)
@@ -238,7 +238,7 @@ UNASKED = [
         (r"\bgroups?\b|layer norm|(all|over) channels",), features()),
     Wrong("tenstorrent/tt-metal#57223", norm.group_norm, "forward", group_norm,
         "span of a group",
-        "Samples after the first are read too early: the stride is that of one group.",
+        "Samples after the first are read too early: the stride is one group.",
         (r"\b(samples?|images?|batch)\b|stride|offset|early|shift|rolled|axis 0|begins?",),
         samples()),
     Wrong("PaddlePaddle/Paddle#12538", activations.prelu, "vjp", prelu_backward,
@@ -252,7 +252,7 @@ UNASKED = [
         of_adam()),
     Wrong("huggingface/pytorch-image-models#2749", training.adafactor_step, "forward",
         adafactor_step, "mean of one axis",
-        "For tall matrices the divisor has the means of rows alone, not those of columns.",
+        "For tall matrices the factor of the columns is missing.",
         (r"\bc\b|columns?\b|mean of r\b|mean\(r|\bis r\b|tall|axis=?-2",),
         of_matrices()),
     Wrong("pytorch/pytorch#26302", EMBEDDING, "vjp", embedding_backward, "padding counts",

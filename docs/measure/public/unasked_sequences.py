@@ -7,7 +7,9 @@ import numpy as np
 from dlref import attention as att
 from dlref import losses, positions, transformer
 
-from .kernels import Wrong, cases, softmax
+from .kernels import Wrong, cases
+from .losses import log_softmax
+from .unsought_sequences import attend, layer_norm
 
 R = np.random.default_rng(157)
 
@@ -42,7 +44,7 @@ def kl_estimate(log_p, log_ref, slip=""):
 
 
 def chunk_of_delta_rule(q, k, v, decay, beta, S, slip):
-    """A chunk at once: what is written is solved for, then read."""
+    """A chunk at once: solve for the writes, then read."""
     g, b = np.exp(np.cumsum(decay, -2)), beta[..., None]
     kept = np.tril(g / np.swapaxes(g, -1, -2))
     one = np.eye(kept.shape[-1])
@@ -82,11 +84,6 @@ def rwkv7(r, k, v, decay, erase, slip=""):
     return np.stack(out, -2), S
 
 
-def log_softmax(x):
-    top = x.max(-1, keepdims=True)
-    return x - top - np.log(np.exp(x - top).sum(-1, keepdims=True))
-
-
 def generalized_jsd_loss(logits, teacher, temperature=1.0, kind="jsd", beta=0.5, slip=""):
     """The divergences of student and teacher from their mixture."""
     assert kind == "jsd", kind
@@ -124,22 +121,6 @@ def rope_frequencies(dim, base=10000.0, scaling=None, seq_len=0, slip=""):
     if scaling["rope_type"] == "longrope":
         return su_rope(theta, scaling, seq_len, slip)
     return llama3_rope(theta, scaling, slip)
-
-
-def layer_norm(x, p, eps=1e-5):
-    centered = x - x.mean(-1, keepdims=True)
-    return centered / np.sqrt((centered**2).mean(-1, keepdims=True) + eps) * p.weight + p.bias
-
-
-def attend(x, memory, p, num_heads, mask=None):
-    """Attention of several heads, without biases."""
-    q, k, v = (
-        (z @ w.T).reshape(len(z), num_heads, -1).swapaxes(0, 1)
-        for z, w in ((x, p.w_q), (memory, p.w_k), (memory, p.w_v))
-    )  # fmt: skip
-    scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
-    scores = scores if mask is None else np.where(mask, scores, -np.inf)
-    return (softmax(scores) @ v).swapaxes(0, 1).reshape(len(x), -1) @ p.w_o.T
 
 
 def feed_forward(x, p):

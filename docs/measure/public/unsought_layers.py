@@ -175,7 +175,7 @@ def elu(x, alpha=1.0, slip=""):
 
 
 def quantize_blocks(x, format="mxfp8_e4m3", scaling_mode="floor", slip=""):
-    """Numbers of a few bits, of which 32 share a power of two."""
+    """Numbers of a few bits; each block of 32 shares a power of two."""
     dtype, most, largest = FORMATS[format]
     blocks = x.reshape(*x.shape[:-1], -1, 32)
     top = np.abs(blocks).max(-1)
@@ -320,10 +320,10 @@ UNSOUGHT = [
         "A reversed sum is divided by x, and is 0 where a factor is 0.",
         (r"/ x|divid|division|quotient|cumsum|factor",), factors()),
     Wrong("sonos/tract#2863", norm.instance_norm, "forward", instance_norm, "of the batch",
-        "Mean and variance are those of all images of the batch.",
+        "Mean and variance are taken over the whole batch.",
         (r"axis|axes|batch|sample|image|over all",), images()),
     Wrong("znxlwm/UGATIT-pytorch#30", norm.instance_norm, "forward", instance_norm,
-        "variance of variances", "The variance is that of the variances of columns.",
+        "variance of variances", "The variance of the columns' variances stands for the variance.",
         (r"\bvar\b|variance|var\(",), images()),
     Wrong("PaddlePaddle/Paddle#17662", calculus.take_vjp, "forward", gather_backward,
         "overwritten", "Gradients of an index that is there twice are assigned, not added.",
@@ -361,11 +361,11 @@ UNSOUGHT = [
         powers(lambda s: with_zeros(R.uniform(0.2, 2, s), 0, 2, 3),
                lambda s: with_zeros(R.integers(1, 4, s).astype(float), 0, 3, 5))),
     Wrong("tenstorrent/tt-metal#52144", POWER, "forward", power_backward, "of x ** w",
-        "The gradient of the exponent is that of x in x ** w.",
+        "The gradient of the exponent is computed for x ** w.",
         (r"exchang|swap|x ?\*\* ?|\blog",),
         powers(lambda s: R.uniform(0.3, 3, s), lambda s: R.uniform(0.3, 3, s))),
     Wrong("sarahwie/attention#6", losses.kl_divergence, "forward", kl_divergence, "exchanged",
-        "Prediction and target are exchanged: the divergence is that of the other direction.",
+        "Prediction and target are exchanged: the divergence is taken in the other direction.",
         (r"exchang|swap|exp\(log_p\)|direction|revers|\bp \*",), distributions()),
     Wrong("mlpack/mlpack#2191", activations.celu, "forward", celu, "within the exponential",
         "1 is subtracted within the exponential.",

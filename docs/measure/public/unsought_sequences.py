@@ -55,21 +55,22 @@ def layer_norm(x, p, eps=1e-5):
     return centered / np.sqrt((centered**2).mean(-1, keepdims=True) + eps) * p.weight + p.bias
 
 
-def self_attention(x, p, num_heads):
+def attend(x, memory, p, num_heads, mask=None):
     """Attention of several heads, without biases."""
-    T, D = x.shape
     q, k, v = (
-        (x @ w.T).reshape(T, num_heads, -1).swapaxes(0, 1) for w in (p.w_q, p.w_k, p.w_v)
+        (z @ w.T).reshape(len(z), num_heads, -1).swapaxes(0, 1)
+        for z, w in ((x, p.w_q), (memory, p.w_k), (memory, p.w_v))
     )  # fmt: skip
-    scores = q @ k.swapaxes(-1, -2) / math.sqrt(D // num_heads)
-    return (softmax(scores) @ v).swapaxes(0, 1).reshape(T, D) @ p.w_o.T
+    scores = q @ k.swapaxes(-1, -2) / math.sqrt(q.shape[-1])
+    scores = scores if mask is None else np.where(mask, scores, -np.inf)
+    return (softmax(scores) @ v).swapaxes(0, 1).reshape(len(x), -1) @ p.w_o.T
 
 
 def encoder_block(x, params, num_heads, norm_first=False, slip=""):
     """Attention and a network, each with a residual connection and a norm."""
 
     def first(z):
-        return self_attention(z, params.attention, num_heads)
+        return attend(z, z, params.attention, num_heads)
 
     def second(z):
         p = params.feed_forward

@@ -11,6 +11,7 @@ special ones before general ones.
 from __future__ import annotations
 
 import contextlib
+import functools
 import re
 from typing import TYPE_CHECKING, Any
 
@@ -36,7 +37,7 @@ from .heuristics import (
     undefined,
     without_inputs,
 )
-from .readings import with_reading
+from .readings import with_reading, without_option
 from .search import common_program
 
 if TYPE_CHECKING:
@@ -303,8 +304,7 @@ def _heeds_ignored_option(cause: str, evidence: Evidence) -> bool:
     call, match = evidence.call, IGNORED.fullmatch(cause)
     if match is None or match[1] not in call.non_default_options or match[1] not in call.defaults:
         return False
-    due = {match[1]: call.defaults[match[1]]}
-    outputs = with_reading(lambda own: own.with_options(**due), call)
+    outputs = with_reading(functools.partial(without_option, key=match[1]), call)
     return outputs is not None and not evidence.agrees(outputs, evidence.want, slack=4)
 
 

@@ -174,11 +174,13 @@ class _Variables(NamedTuple):
 
     Of floats, there are the shapes; of masks and arrays of integers, the kinds and shapes; of
     integers, tuples of them, names of kinds, None, and functions that return an index, the names.
+    And how often each function is called.
     """
 
     shapes: dict[Any, dict[str, Any]]
     choices: dict[Any, dict[str, Any]]
     others: dict[Any, set[str]]
+    calls: collections.Counter[Any]
 
 
 def _variables(formula: Any, call: ReferenceCall) -> _Variables:
@@ -194,9 +196,12 @@ def _variables(formula: Any, call: ReferenceCall) -> _Variables:
     integers: dict[Any, set[str]] = collections.defaultdict(set)
     indices: set[str] = set()  # functions that return one, of slices
     if sys.getprofile() is not None:
-        return _Variables({code: {} for code in codes}, choices, {code: set() for code in codes})
+        sets: dict[Any, set[str]] = {code: set() for code in codes}
+        return _Variables({code: {} for code in codes}, choices, sets, collections.Counter())
+    calls: collections.Counter[Any] = collections.Counter()
 
     def note(frame: Any, event: str, out: Any) -> None:  # pragma: no cover  # it is not traced
+        calls[frame.f_code] += event == "call"
         if event == "return" and frame.f_code in codes and frame.f_code not in shapes:
             if isinstance(out, tuple) and any(
                 part is ... or isinstance(part, slice) for part in out
@@ -219,7 +224,8 @@ def _variables(formula: Any, call: ReferenceCall) -> _Variables:
 
     with profiled(note), contextlib.suppress(*REFUSALS):
         formula(*separate(call.arguments), **call.non_default_options)
-    return _Variables(shapes, choices, {code: integers[code] | indices for code in codes})
+    others = {code: integers[code] | indices for code in codes}
+    return _Variables(shapes, choices, others, calls)
 
 
 def within(f: Any, formula: Any) -> str:
@@ -229,7 +235,7 @@ def within(f: Any, formula: Any) -> str:
 
 def usual_programs(formula: Any, call: ReferenceCall) -> Iterator[Program]:
     """Yield the programs in which one operation, factor or function is another."""
-    shapes, _, integers = _variables(formula, call)
+    shapes, _, integers, _ = _variables(formula, call)
     yield from _usual(formula, [f for f in parts(formula) if f.__code__ in shapes], integers)
 
 
@@ -246,7 +252,7 @@ def programs(formula: Any, call: ReferenceCall, *, known: Any = None) -> Iterato
 
     Functions that it shares with a `known` spelling of it are changed there.
     """
-    shapes, _, integers = _variables(formula, call)
+    shapes, _, integers, _ = _variables(formula, call)
     reached = [f for f in _own_parts(formula, known) if f.__code__ in shapes]
     yield from _with_online_softmax(formula)
     yield from _usual(formula, reached, integers)
@@ -380,8 +386,7 @@ def programs_with_factors(formula: Any, call: ReferenceCall) -> Iterator[Program
 
 def programs_at_one_call(formula: Any, call: ReferenceCall) -> Iterator[Program]:
     """Yield programs with a usual change in one call of a function that is called several times."""
-    shapes, _, integers = _variables(formula, call)
-    counts = _numbers_of_calls(formula, call)
+    shapes, _, integers, counts = _variables(formula, call)
     with contextlib.suppress(OSError):
         for f in parts(formula)[1:]:
             if counts[f.__code__] < 2:
@@ -397,19 +402,6 @@ def programs_at_one_call(formula: Any, call: ReferenceCall) -> Iterator[Program]
                         run = functools.partial(_at_one_call, formula, f, changed, n)
                         where = f", in the {ORDINALS[n]} call of {f.__name__} alone"
                         yield Program(message + where, run)
-
-
-def _numbers_of_calls(formula: Any, call: ReferenceCall) -> collections.Counter[Any]:
-    """Return how often each function of a formula is called, by its code."""
-    counts: collections.Counter[Any] = collections.Counter()
-
-    def note(frame: Any, event: str, _: Any) -> None:  # pragma: no cover  # it is not traced
-        if event == "call":
-            counts[frame.f_code] += 1
-
-    with profiled(note), contextlib.suppress(*REFUSALS):
-        formula(*separate(call.arguments), **call.non_default_options)
-    return counts
 
 
 def _at_one_call(

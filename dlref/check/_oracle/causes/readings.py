@@ -47,7 +47,7 @@ def readings(call: ReferenceCall) -> Iterator[Program]:
                     message = f"{key} is {other:g}, not {value:.6g}"
                     yield Program(message, functools.partial(with_reading, change))
     for key in (key for key in call.non_default_options if key in call.defaults):
-        change = functools.partial(_without_option, key=key)
+        change = functools.partial(without_option, key=key)
         program = functools.partial(with_reading, change)
         yield Program(f"the option {key!r} is ignored", program)
     if call.settings.get("weight_decay") and {"params", "grads"} <= {*call.names}:
@@ -509,7 +509,7 @@ def with_default(call: ReferenceCall, *, key: str, due: float, value: float) -> 
     return call.with_options(**{key: value}) if call.settings.get(key) == due else call
 
 
-def _without_option(call: ReferenceCall, *, key: str) -> ReferenceCall:
+def without_option(call: ReferenceCall, *, key: str) -> ReferenceCall:
     """Return a call without an option."""
     return call.with_options(**{key: call.defaults[key]})
 
